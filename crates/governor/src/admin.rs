@@ -1,8 +1,9 @@
-//! The console: a virtual database in which operators look at the governor and change it, with psql or any driver.
+//! The console: a virtual database in which operators inspect and change the governor, with psql or any driver.
 //!
-//! [`Console`] is one client of it: bytes in, bytes out, without socket or clock. [`command::COMMANDS`] lists its commands; each
-//! command has a file in `show` or `change`. Console users have their own passwords ([`scram`]), not those of the server. Users
-//! that may only look are refused everything that changes something, in one place (`query::Statement::run`).
+//! [`Console`] serves one client: bytes in, bytes out, without socket or clock. [`command::COMMANDS`] lists its
+//! commands; each command has a file in `show` or `change`. Console users have their own passwords ([`scram`]), not
+//! those of the server. For read-only users, one place refuses every command that changes something
+//! (`query::Statement::run`).
 
 mod answer;
 pub(crate) mod change;
@@ -38,9 +39,9 @@ pub struct Console {
     peer: String,
     phase: Phase,
     prepared: Prepared,
-    /// `I` between transactions, `T` within one, `E` within one that has failed: drivers look at it.
+    /// `I` outside transactions, `T` within one, `E` within one that has failed: drivers check it.
     status: u8,
-    /// Whether all up to the next Sync is passed over, because something before it went wrong.
+    /// Whether everything up to the next Sync is skipped because of an earlier error.
     skips: bool,
     answers: Answers,
 }
@@ -52,11 +53,11 @@ enum Phase {
     Ended,
 }
 
-/// Where fields of a message are missing.
+/// The error for a message with missing fields.
 const TOO_SHORT: &str = "a message is shorter than its fields";
 
 impl Console {
-    /// A client whose start-up message asked for the console. `peer` is from where, for the log.
+    /// A client whose start-up message names the console. `peer` is its address, for the log.
     pub fn new(governor: Arc<Governor>, user: &str, peer: &str) -> Self {
         let mut answers = Answers::default();
         let login = Login::begin(user, &governor.settings().admin, &mut answers);
@@ -72,8 +73,9 @@ impl Console {
         }
     }
 
-    /// Takes what the client has sent, none at first, and answers. How many bytes are taken; the rest is an incomplete message,
-    /// to be offered again with more. A client that does not speak the protocol is told so, and ended.
+    /// Takes bytes from the client (none on the first call) and answers. Returns how many bytes were taken; the rest is
+    /// an incomplete message, to be offered again with more. A client that violates the protocol gets an error, and its
+    /// session ends.
     pub fn on_client(&mut self, bytes: &[u8], now: Instant, out: &mut dyn FnMut(&[u8])) -> usize {
         let mut taken = 0;
         while !self.has_ended() {
@@ -96,12 +98,12 @@ impl Console {
         if self.has_ended() { bytes.len() } else { taken }
     }
 
-    /// Whether it is over: what was put out is to be sent, then the connection is closed.
+    /// Whether the session is over: once the output has been sent, the connection is to be closed.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
     }
 
-    /// Whether the client has shown that it knows the password.
+    /// Whether the client has proved that it knows the password.
     pub fn is_let_in(&self) -> bool {
         matches!(self.phase, Phase::In)
     }
@@ -111,7 +113,7 @@ impl Console {
         self.phase = Phase::Ended;
     }
 
-    /// An error ends the client, which does not speak the protocol.
+    /// An error ends the session of a client that violates the protocol.
     fn take(&mut self, message: Message<'_>, now: Instant) -> Result<(), String> {
         match &mut self.phase {
             Phase::Login(login) => match login.take(message, &mut self.answers) {
@@ -141,7 +143,7 @@ impl Console {
         for (name, value) in PARAMETERS {
             self.answers.parameter(name, value);
         }
-        // Clients expect a key to cancel by; nothing here takes long enough for that, and no session has this one.
+        // Clients expect a cancel key. No command here runs long enough to be cancelled, and no session has this key.
         self.answers.message(b'K', |body| body.extend([0; 8]));
         self.answers.ready(self.status);
     }
@@ -177,7 +179,7 @@ impl Console {
                 self.sync();
                 return Ok(());
             }
-            // Everything is sent at once anyway. Data of a COPY that never began are passed over, as a server does.
+            // Everything is sent at once anyway. Data of a COPY that never began are skipped, as a server does.
             b'H' | b'd' | b'c' | b'f' => return Ok(()),
             b'F' => {
                 self.report(Err(Refusal::new("0A000", "this console has no functions")));
@@ -212,7 +214,7 @@ impl Console {
         }
     }
 
-    /// Every statement of a text, until one is refused.
+    /// Runs the statements of a text until one is refused.
     fn simple(&mut self, text: &str, now: Instant) -> Result<(), Refusal> {
         let statements = Statement::all(text)?;
         if statements.is_empty() {
@@ -229,10 +231,10 @@ impl Console {
         Ok(())
     }
 
-    /// Carries a statement out; its notices are sent.
+    /// Runs a statement and sends its notices.
     fn run(&mut self, statement: &Statement, now: Instant) -> Result<(answer::Answer, String), Refusal> {
         let settings = self.governor.settings();
-        // Looked up each time: a reload may have taken the right away, or the user.
+        // Looked up each time: a reload may have removed the privilege, or the user.
         let user = settings.admin.users.iter().find(|user| user.name == self.user);
         let user = user.ok_or_else(|| Refusal::new("28000", "this user of the console is no longer there"))?;
         let call = Call { governor: &self.governor, user: &self.user, now, arguments: &[] };
@@ -285,7 +287,7 @@ impl Console {
         }))
     }
 
-    /// Carries a portal's statement out, unless that has been done, and sends the next rows; 0 is all of them.
+    /// Runs a portal's statement unless that was done before, and sends the next rows; 0 means all of them.
     fn fetch(&mut self, name: &str, most: usize, now: Instant) -> Result<(), Refusal> {
         let portal = self.prepared.portal(name)?;
         let (statement, formats, rest) = (portal.statement.clone(), portal.formats.clone(), portal.rest.take());

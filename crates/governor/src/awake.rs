@@ -1,10 +1,10 @@
 //! Idle cores stay awake while important transactions are at work (`[cpu] awake`).
 //!
-//! A statement wakes the server's process and the client, and on its way through the governor a relay thread twice. Where cores sleep in between,
-//! waking them takes most of the time of a chain of short statements. The kernel is asked to let idle cores poll instead ([`IdleLatency`]). No process
-//! has less of the cores by that: an idle core gives way at once. It costs power, or the host of a virtual machine its idle time,
-//! so it is bounded: each sign of important work keeps cores awake for [`HOLD`]. A client that thinks for longer, and a statement that
-//! runs for longer, let them sleep.
+//! A statement wakes the server's process, the client, and, on its way through the governor, a relay thread twice. If
+//! cores sleep in between, waking them takes most of the time of a chain of short statements. The governor therefore
+//! asks the kernel to let idle cores poll instead ([`IdleLatency`]). No process loses CPU time by that: an idle core is
+//! available at once. It costs power, or the host of a virtual machine its idle time, so it is limited: each sign of
+//! important work keeps cores awake for [`HOLD`]. During longer pauses of a client and longer statements they sleep.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::governor::Governor;
 use crate::settings::Settings;
 use crate::watch::levers;
 
-/// For how long a sign of important work keeps cores awake: longer than the pauses within a chain of statements.
+/// How long a sign of important work keeps cores awake: longer than the pauses within a chain of statements.
 pub(crate) const HOLD: Duration = Duration::from_millis(100);
 
 /// The request to the kernel, which all threads share.
@@ -25,7 +25,7 @@ pub(crate) const HOLD: Duration = Duration::from_millis(100);
 pub struct Awake {
     host: Host,
     origin: Instant,
-    /// Whether it is wanted and works.
+    /// Whether the setting is on and works.
     is_on: AtomicBool,
     is_held: AtomicBool,
     /// When the last sign of important work came, in milliseconds since `origin`.
@@ -36,7 +36,7 @@ pub struct Awake {
 #[derive(Debug, Default)]
 struct Request {
     latency: Option<IdleLatency>,
-    /// What the lever's state was reported for.
+    /// The setting for which the lever's state was last reported.
     told: Option<bool>,
     held_since: Option<Instant>,
     held: Duration,
@@ -52,13 +52,13 @@ impl Awake {
         Awake { host, origin: now, is_on, is_held, latest_ms: AtomicU64::new(0), request: Mutex::default() }
     }
 
-    /// Whether signs of important work are wanted.
+    /// Whether signs of important work should be reported.
     pub(crate) fn is_on(&self) -> bool {
-        // Relaxed here and below: a sign that comes too late or is lost costs a chain a few microseconds, and the next one is near.
+        // Relaxed here and below: a late or lost sign costs a chain a few microseconds, and the next one follows soon.
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// An important transaction is at work. The thread that sees that first after a pause tells the kernel.
+    /// An important transaction is active. The first thread to see one after a pause asks the kernel.
     pub(crate) fn touch(&self, now: Instant) {
         self.latest_ms.store(self.milliseconds(now), Ordering::Relaxed);
         if !self.is_held.load(Ordering::Relaxed) && self.is_on() {
@@ -66,12 +66,13 @@ impl Awake {
         }
     }
 
-    /// When cores may sleep again, unless there are more signs; `None` while they may.
+    /// The time until cores may sleep, unless there are more signs; `None` while they may.
     pub(crate) fn due(&self, now: Instant) -> Option<Duration> {
         self.is_held.load(Ordering::Relaxed).then(|| HOLD.saturating_sub(self.since_latest(now)))
     }
 
-    /// Opens or closes the request as the settings have it, and lets cores sleep once nothing important has been seen for a while.
+    /// Opens or closes the request according to the settings, and lets cores sleep after a while without important
+    /// work.
     pub(crate) fn tend(&self, governor: &Governor, settings: &Settings, now: Instant) {
         let wanted = settings.cpu.awake;
         let is_over = self.is_held.load(Ordering::Relaxed) && self.since_latest(now) >= HOLD;
@@ -93,12 +94,12 @@ impl Awake {
         self.use_request(governor, opened, now);
     }
 
-    /// Lets cores sleep for good. To be called when the thread that tends this ends, for whatever reason: without it cores would stay awake.
+    /// Lets cores sleep for good. Must be called however the thread that calls `tend` ends, or cores would stay awake.
     pub(crate) fn end(&self, governor: &Governor, now: Instant) {
         self.use_request(governor, Err("the thread that watches has ended".to_owned()), now);
     }
 
-    /// Lets cores sleep, and keeps them awake by another request from now on, or by none for this reason.
+    /// Lets cores sleep, and uses another request from now on, or none for this reason.
     fn use_request(&self, governor: &Governor, opened: Result<IdleLatency, String>, now: Instant) {
         let mut request = self.request.lock();
         request.hold(false, now, &self.is_held);
@@ -112,7 +113,7 @@ impl Awake {
         levers::set(governor, levers::AWAKE, works);
     }
 
-    /// For how long cores were kept awake so far.
+    /// How long cores have been kept awake so far.
     pub(crate) fn held(&self, now: Instant) -> Duration {
         let request = self.request.lock();
         request.held + request.held_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
@@ -133,7 +134,7 @@ impl Request {
         let Some(latency) = self.latency.as_mut().filter(|_| self.held_since.is_some() != holds) else { return };
         if let Err(error) = latency.keep_awake(holds) {
             tracing::warn!("idle cores cannot be kept awake: {error}");
-            // Closing the file ends what was asked for.
+            // Closing the file ends the request.
             self.latency = None;
         }
         let is_so = holds && self.latency.is_some();
@@ -154,7 +155,7 @@ mod tests {
 
     const FILE: &str = "dev/cpu_dma_latency";
 
-    /// A machine whose cores sleep: its files, and a governor there.
+    /// The files of a machine whose cores sleep, and a governor on it.
     fn on_a_machine_with_idle_states() -> (TempDir, Awake, Governor) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in [("sys/devices/system/cpu/cpuidle/current_driver", "haltpoll\n"), (FILE, "")] {
@@ -166,7 +167,7 @@ mod tests {
         (folder, awake, Governor::new(for_tests(), now))
     }
 
-    /// The last of the requests that were written; 2e9 is none.
+    /// The last request that was written; 2e9 means none.
     fn asked(folder: &TempDir) -> Option<i32> {
         let bytes = std::fs::read(folder.path().join(FILE)).unwrap();
         bytes.rchunks(4).next().map(|last| i32::from_ne_bytes(last.try_into().unwrap()))

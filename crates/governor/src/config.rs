@@ -1,7 +1,7 @@
 //! `plimsoll.toml`: the operator's file, and how it becomes [`Settings`].
 //!
 //! `typed` lists every key. [`read`] reports all the faults it can see at once, each with its place in the file;
-//! nothing is changed before the whole file is known to be right. `schema` is the same grammar for editors, `check` the output of
+//! nothing changes unless the whole file is valid. `schema` is the same grammar for editors, `check` the output of
 //! `plimsoll govern --check`.
 
 mod admin;
@@ -31,29 +31,29 @@ use plimsoll_postgres::url::{ServerUrl, account_name};
 use crate::settings::Settings;
 use resolve::Resolved;
 
-/// A file longer than this is none of ours.
+/// A longer file is not a settings file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A file that was read and can be used.
+/// A valid file.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What it asks for.
+    /// The settings in the file.
     pub settings: Settings,
-    /// What is probably not meant so.
+    /// Settings that are probably not intended.
     pub warnings: Vec<String>,
 }
 
-/// What a file's meaning depends on beside its text.
+/// Everything besides the text that the meaning of a file depends on.
 pub struct Surroundings<'a> {
-    /// The folder that relative paths are seen from.
+    /// The folder that relative paths start from.
     pub folder: &'a Path,
     /// Environment variables.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// The classes that there are already, which keep their places; none when a governor starts.
+    /// The existing classes, which keep their places; empty when a governor starts.
     pub classes: &'a [String],
 }
 
-/// A file that cannot be used, and the servers that it names all the same.
+/// A file with faults, and the servers that it names all the same.
 #[derive(Debug)]
 struct Unusable {
     error: ConfigError,
@@ -61,17 +61,17 @@ struct Unusable {
     control: Option<ServerUrl>,
 }
 
-/// Reads a file. `classes` are those that there are already.
+/// Reads a file. `classes` are the existing ones.
 pub fn read(file: &Path, classes: &[String]) -> Result<Config, ConfigError> {
     read_for(file, classes, false)
 }
 
-/// Reads a file, for a governor beside its server if that is asked for, whatever `[mode]` in the file says.
+/// Reads a file. With `is_beside`, it is read for a governor beside its server, regardless of `[mode]`.
 pub(crate) fn read_for(file: &Path, classes: &[String], is_beside: bool) -> Result<Config, ConfigError> {
     read_partly(file, classes, is_beside).map_err(|unusable| unusable.error)
 }
 
-/// Reads a file; of one that cannot be used it says which servers it names.
+/// Reads a file; for one with faults, also returns the servers that it names.
 fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<Config, Box<Unusable>> {
     let name = file.display().to_string();
     let wrong = |message: String| {
@@ -83,8 +83,8 @@ fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<Confi
         return Err(wrong(format!("it has {length} bytes; settings have at most {FILE_BYTES_MAX}")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot read it: {error}")))?;
-    // Without a variable it is the account that the governor runs as, so that a URL without a user means the same as for
-    // psql.
+    // Without this variable, the account is the one that the governor runs as, so that a URL without a user means the
+    // same as for psql.
     let account = |name: &str| if name == "LOGNAME" { account_name() } else { None };
     let surroundings = Surroundings {
         folder: file.parent().unwrap_or(Path::new("")),
@@ -94,7 +94,7 @@ fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<Confi
     parse_partly(&text, &name, &surroundings, is_beside)
 }
 
-/// Understands a file's text. Errors name the file.
+/// Parses a file's text. Errors name the file.
 pub fn parse(text: &str, file_name: &str, surroundings: &Surroundings<'_>) -> Result<Config, ConfigError> {
     parse_partly(text, file_name, surroundings, false).map_err(|unusable| unusable.error)
 }
@@ -109,7 +109,7 @@ fn parse_partly(
     let unusable = |problems, server, control| Box::new(Unusable { error: source.error(problems), server, control });
     let mut problems =
         wrong_keys(text, &schema::schema(), &|_, _| None).map_err(|problem| unusable(vec![problem], None, None))?;
-    // One fault is reported once, under its most exact description, which is the first.
+    // A fault is reported once, with its first and most exact description.
     let add = |problems: &mut Vec<Problem>, more: Vec<Problem>| {
         for problem in more {
             let table = lenient::table(text, &problem.span).filter(|_| problem.may_follow);

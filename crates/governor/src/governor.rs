@@ -1,4 +1,4 @@
-//! What all threads of a governor share.
+//! The state that all threads of a governor share.
 
 mod bell;
 mod events;
@@ -30,58 +30,58 @@ use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::targets::Targets;
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 pub struct Governor {
     pub(crate) settings: RwLock<Arc<Settings>>,
-    /// Changes with the settings.
+    /// A number that changes with the settings.
     pub(crate) generation: AtomicU64,
     /// The sessions.
     pub registry: Registry,
     /// Counts and times.
     pub statistics: Statistics,
-    /// What is known of what transactions call.
+    /// The known effects of objects that transactions use.
     pub effects: crate::effects::Cache,
-    /// What wakes the watcher.
+    /// Wakes the watcher.
     pub bell: Bell,
     /// Keeps idle cores awake while important transactions are at work.
     pub(crate) awake: Awake,
-    /// Whether a server process works for a class with another share of the cores than the one before.
+    /// Whether a server process now serves a class with another CPU share than before.
     shares_are_due: AtomicBool,
-    /// What works and what does not, for people.
+    /// Which parts work and which do not, for operators.
     pub health: Mutex<Health>,
     /// Whether the server could be reached when it was last tried.
     pub reach: Reach,
-    /// What was counted second by second.
+    /// The counts of the last seconds.
     pub history: Mutex<History>,
-    /// What is promised to classes, and how it is kept.
+    /// The targets of classes, and how well they are met.
     pub targets: Mutex<Targets>,
-    /// The file of the settings, which `RELOAD` reads again.
+    /// The settings file, which `RELOAD` reads again.
     pub config_file: OnceLock<PathBuf>,
-    /// Whether it was started beside its server, whatever the file says.
+    /// Whether it was started with `--beside`, which overrides the file.
     pub is_beside_asked: OnceLock<bool>,
-    /// How the main thread is asked to end.
+    /// Sends the request to end to the main thread.
     pub main: OnceLock<Sender<MainCommand>>,
-    /// Whether it is waiting for sessions to end, and takes no new ones.
+    /// Whether it refuses new clients and waits for its sessions to end.
     pub is_draining: AtomicBool,
     pub(crate) admission: Mutex<Admission>,
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<Events>,
     lines: Lines,
-    /// The governors from before this one that may still have sessions.
+    /// Earlier governors that may still have sessions.
     pub(crate) predecessors: Mutex<Vec<Predecessor>>,
     /// When the governor started: the origin of the times that policies see.
     pub started: Instant,
 }
 
-/// What other threads may ask of a session.
+/// A command to a session from another thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionCommand {
-    /// Its transaction may enter.
+    /// Its transaction is admitted.
     Admitted,
     /// Its transaction has waited too long for admission.
     TimedOut,
-    /// A cancel that was aimed at it has arrived (or was not sent): it may go on. See [`Registry`].
+    /// A cancel that was aimed at it has arrived (or was not sent): it may continue. See [`Registry`].
     CancelArrived,
     /// Roll back that transaction, if the session still waits for its client after that unit.
     RollBackIdle {
@@ -89,36 +89,37 @@ pub enum SessionCommand {
         transaction: u64,
         /// The last unit.
         unit: u64,
-        /// What is to be settled with its outcome.
+        /// The event to settle with the outcome.
         event: EventId,
     },
     /// Its client has cancelled while it waited for admission.
     ClientCancelled,
-    /// End it.
+    /// End the session.
     End {
         /// The message for its client.
         why: String,
     },
 }
 
-/// What other threads may ask of a worker.
+/// A command to a worker from another thread.
 #[derive(Debug)]
 pub enum WorkerCommand {
-    /// Something for one of its sessions; nothing if it has gone.
+    /// A command for one of its sessions; ignored if that has ended.
     Session(SessionId, SessionCommand),
     /// Take no new clients; end each session when it is idle.
     Drain,
-    /// Close the door, behind which another governor takes clients now, and tell every worker to retire.
+    /// Close the listeners, because another governor accepts clients now, and have every worker retire.
     CloseDoor,
-    /// Serve those who are in until they leave.
+    /// Serve the remaining sessions until they end.
     Retire,
-    /// A client of that session has cancelled, at the governor that has the address now. It waits until the cancel has arrived.
+    /// A client of that session has cancelled at the governor that now has the address. The client waits until the
+    /// cancel has arrived.
     Cancel(Arc<SessionCard>, OwnedFd),
     /// End at once.
     Stop,
 }
 
-/// What other threads may ask of the main thread.
+/// A command to the main thread from another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainCommand {
     /// Take no new clients, wait until each session is idle, and end.
@@ -127,17 +128,17 @@ pub enum MainCommand {
     Stop,
 }
 
-/// How to reach a worker.
+/// The handle of a worker.
 #[derive(Debug)]
 pub struct WorkerHandle {
-    /// What it takes commands from.
+    /// The sender of its commands.
     pub sender: Sender<WorkerCommand>,
-    /// Wakes it from waiting for sockets.
+    /// Wakes it while it waits for sockets.
     pub waker: Arc<mio::Waker>,
 }
 
 impl WorkerHandle {
-    /// Tells it something.
+    /// Sends it a command.
     pub fn send(&self, command: WorkerCommand) {
         // A worker that has ended needs no commands.
         if self.sender.send(command).is_ok() {
@@ -146,33 +147,33 @@ impl WorkerHandle {
     }
 }
 
-/// What works and what does not.
+/// Which parts work and which do not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Since when the control connection is up; `None` while it is not.
+    /// When the control connection was established; `None` while it is down.
     pub control_up: Option<SystemTime>,
-    /// Why it is not.
+    /// Why it is down.
     pub control_error: Option<String>,
     /// The levers in words: `preemption`, on or off, why.
     pub levers: Vec<Lever>,
-    /// Server processes whose share cannot be changed, and why.
+    /// Server processes whose CPU share cannot be changed, and why.
     pub untouchable: Vec<(i32, String)>,
-    /// How many cores the server has; `None` while that is not known, as of one on another machine.
+    /// The number of the server's cores; `None` while unknown, as for a server on another machine.
     pub server_cores: Option<u32>,
     /// How many server processes are confined to a part of the last-level cache.
     pub cache_confined: usize,
-    /// What classes that yield may read of the disk together, bytes per second; `None` for no limit.
+    /// The limit of the disk reads of classes that yield, together, in bytes per second; `None` if unlimited.
     pub disk_limit: Option<u64>,
-    /// What they read of it; `None` while that is not known, or cannot be limited.
+    /// Their disk reads; `None` while unknown, or if they cannot be limited.
     pub disk_reading: Option<DiskReading>,
 }
 
-/// What classes that yield read of the server's disk, together.
+/// Disk reads of the classes that yield, together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskReading {
-    /// How much they read lately, bytes per second.
+    /// Their recent rate, in bytes per second.
     pub read_bytes_per_s: u64,
-    /// The least that a limit may leave them, by `floor_percent` and what the disk was seen to give; bytes per second.
+    /// The lowest limit, in bytes per second, by `floor_percent` and the observed throughput of the disk.
     pub least: u64,
 }
 
@@ -183,12 +184,12 @@ pub struct Lever {
     pub name: &'static str,
     /// Whether it works.
     pub is_on: bool,
-    /// Why not, and what to do; or how.
+    /// Why it does not work, and what to do; or how it works.
     pub why: String,
 }
 
 impl Governor {
-    /// What a governor with these settings begins with.
+    /// A new governor with these settings.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let limits = settings.classes.iter().map(|class| class.limits.clone()).collect();
         Governor {
@@ -222,22 +223,22 @@ impl Governor {
         self.settings.read().clone()
     }
 
-    /// A number that changes whenever the settings do, so that a thread that has them need not ask again.
+    /// A number that changes whenever the settings do, so that a thread can keep a copy of them until then.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The form in which policies receive a moment.
+    /// A moment in the form that policies receive.
     pub fn clock(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started)
     }
 
-    /// The workers, once; before any of them takes a client.
+    /// Sets the workers; called once, before any of them accepts a client.
     pub fn set_workers(&self, workers: Vec<WorkerHandle>) {
         assert!(self.workers.set(workers).is_ok(), "workers are started once");
     }
 
-    /// Tells a session something, through its worker.
+    /// Sends a session a command, through its worker.
     pub fn tell(&self, worker: usize, session: SessionId, command: SessionCommand) {
         if let Some(handle) = self.workers.get().and_then(|workers| workers.get(worker)) {
             handle.send(WorkerCommand::Session(session, command));
@@ -248,29 +249,29 @@ impl Governor {
         self.workers.get().into_iter().flatten().for_each(|worker| worker.send(command()));
     }
 
-    /// Whether no client comes through: sessions beside which it works are not its own.
+    /// Whether it serves no client; a governor beside its server serves none.
     pub(crate) fn serves_nobody(&self) -> bool {
         self.settings().is_beside || self.registry.is_empty()
     }
 
-    /// Whether a transaction of that class may enter. Its session's number is the ticket.
+    /// Requests admission for a transaction of that class. Its session's number is the ticket.
     pub(crate) fn ask_admission(&self, session: SessionId, class: ClassIndex, now: Instant) -> Asked {
         self.admission.lock().ask(Ticket(session.0), class, self.clock(now))
     }
 
-    /// A transaction of that class has left; the ones that may enter now are notified.
+    /// A transaction of that class has left; sessions that are now admitted are notified.
     pub fn leave(&self, class: ClassIndex, now: Instant) {
         let admitted = self.admission.lock().leave(class, self.clock(now));
         self.tell_admitted(admitted);
     }
 
-    /// A session no longer waits for admission; one that was admitted must leave. The command on its way notifies one that
-    /// has expired.
+    /// A session no longer waits for admission; if it was admitted, it must leave. If its wait has expired, the command
+    /// for that is on its way.
     pub fn abandon(&self, session: SessionId) -> Abandoned {
         self.admission.lock().abandon(Ticket(session.0))
     }
 
-    /// The same of a session that ends, and takes no more commands.
+    /// The same for a session that ends, and receives no more commands.
     pub(crate) fn abandon_for_good(&self, session: SessionId) -> Abandoned {
         let mut admission = self.admission.lock();
         let abandoned = admission.abandon(Ticket(session.0));
@@ -278,20 +279,20 @@ impl Governor {
         abandoned
     }
 
-    /// A session has been told that its transaction has waited for too long.
+    /// A session has learned that its transaction has waited for too long.
     pub fn confirm_expired(&self, session: SessionId) {
         self.admission.lock().confirm_expired(Ticket(session.0));
     }
 
-    /// Admits a session's transaction beyond the limits, because others wait for what the session holds. Whether it waited
-    /// for admission.
+    /// Admits a session's transaction beyond the limits, because others wait for locks of the session. Returns whether
+    /// it waited for admission.
     pub fn let_in(&self, session: SessionId) -> bool {
         let is_admitted = self.admission.lock().let_in(Ticket(session.0));
         self.tell_admitted(is_admitted.then_some(Ticket(session.0)));
         is_admitted
     }
 
-    /// Tells those who have waited too long, and says when the next has.
+    /// Notifies the sessions that have waited too long, and returns when the next wait expires.
     pub fn expire_waiting(&self, now: Instant) -> Option<Duration> {
         let (expired, next) = {
             let mut admission = self.admission.lock();
@@ -303,12 +304,12 @@ impl Governor {
         next
     }
 
-    /// Who waits for admission.
+    /// The transactions that wait for admission.
     pub fn waiting(&self) -> Vec<Waiting> {
         self.admission.lock().waiting()
     }
 
-    /// How many of a class are inside.
+    /// How many transactions of a class are inside.
     pub fn inside(&self, class: ClassIndex) -> u32 {
         self.admission.lock().inside(class)
     }
@@ -325,29 +326,30 @@ impl Governor {
         }
     }
 
-    /// A server process is to get another share of the cores than it has, at once.
+    /// A server process is to get another CPU share now.
     pub(crate) fn change_shares(&self) {
-        // Release: pairs with taking it; the class was written under the card's lock before.
+        // Release: pairs with `take_changed_shares`; the class was written under the card's lock before.
         if !self.shares_are_due.swap(true, Ordering::Release) {
             self.bell.wake(Heard::Shares);
         }
     }
 
-    /// Whether that was asked for since this was called last.
+    /// Whether `change_shares` was called since the last call of this function.
     pub(crate) fn take_changed_shares(&self) -> bool {
         self.shares_are_due.swap(false, Ordering::Acquire)
     }
 
-    /// A client cancels by a key that is of no session here: a governor from before may know it. Whether there is one.
+    /// A client cancels with a key that no session here has: an earlier governor may have it. Returns whether one
+    /// exists.
     pub(crate) fn cancel_elsewhere(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
         let mut predecessors = self.predecessors.lock();
         predecessors.retain(|predecessor| predecessor.cancel(process, secret, client));
         !predecessors.is_empty()
     }
 
-    /// A client of a session here has cancelled at the governor after this one.
+    /// A client of a session here has cancelled at a later governor.
     pub(crate) fn cancel_from_elsewhere(&self, process: i32, secret: &[u8], client: OwnedFd) {
-        // Every governor from before is asked; another one may have the session.
+        // Every earlier governor is asked, so another one may have the session.
         let Some(card) = self.registry.by_key(process, secret) else { return };
         if card.state().phase == Phase::Queued {
             crate::statistics::count(&self.statistics.client_cancels);
@@ -357,7 +359,7 @@ impl Governor {
         }
     }
 
-    /// Everything that the governor can do, and whether it works now.
+    /// All levers of the governor, and whether they work now.
     pub fn levers(&self) -> Vec<Lever> {
         let settings = self.settings();
         let mut levers = settings.own_levers();
@@ -370,14 +372,14 @@ impl Governor {
         self.health.lock().levers.iter().find(|lever| lever.name == name).cloned()
     }
 
-    /// Notes a preemption for people to look at, under a number of its own, before it is done.
+    /// Records a preemption, under a new number, before it is carried out.
     pub fn note(&self, event: PreemptionEvent) -> EventId {
         let (id, lines) = self.events.lock().note(event, self.second());
         lines.into_iter().for_each(events::Line::write);
         id
     }
 
-    /// Says what became of a preemption. The first outcome stands; one that is no longer kept is forgotten.
+    /// Sets the outcome of a preemption. The first outcome stands; one for a forgotten event is discarded.
     pub fn settle(&self, id: EventId, outcome: Outcome) {
         let lines = self.events.lock().settle(id, outcome, self.second());
         lines.into_iter().for_each(events::Line::write);
@@ -388,7 +390,7 @@ impl Governor {
         self.lines.takes(kind, self.second())
     }
 
-    /// Logs how many lines of an earlier second were not logged one by one, if any were not.
+    /// Logs how many lines of an earlier second were only counted, if any.
     pub(crate) fn log_left_out(&self) {
         self.lines.tell_left_out(self.second());
         let lines = self.events.lock().unlogged(self.second());
@@ -400,7 +402,7 @@ impl Governor {
         self.events.lock().list()
     }
 
-    /// The present second of the governor's life.
+    /// The current second since the governor's start.
     fn second(&self) -> u64 {
         self.started.elapsed().as_secs()
     }

@@ -1,7 +1,7 @@
-//! One governor takes over from another, and no client is refused or cut off: the new process gets the sockets at which clients wait, the
-//! old one serves the sessions that it has until they end.
+//! One governor takes over from another without refusing or disconnecting a client: the new process gets the listening
+//! sockets, and the old one serves its sessions until they end.
 //!
-//! Both have the same `handover` file in `[listen]`, a Unix socket at which the governor that serves listens:
+//! Both have the same `handover` file in `[listen]`, a Unix socket at which the active governor listens:
 //!
 //! ```text
 //! new                                    old
@@ -13,10 +13,11 @@
 //!  │ cancel …, with the client ──────────▶ │   until the last session of the old one has ended
 //! ```
 //!
-//! The queue of connections that wait to be accepted belongs to the socket, not to a process, so none is lost. If the new governor fails
-//! before it serves, the old one goes on as if nothing had happened. Only processes of the same user, or root, are talked to.
+//! The queue of connections that wait to be accepted belongs to the socket, not to a process, so none is lost. If the
+//! new governor fails before it serves, the old one simply continues. Both accept messages only from processes of the
+//! same user, or of root.
 //!
-//! [`Inherited`] is the new governor's side, [`giving`] the old one's, [`packet`] what is sent.
+//! [`Inherited`] is the new governor's side, [`giving`] the old one's; [`packet`] has the messages.
 
 pub(crate) mod giving;
 mod packet;
@@ -34,16 +35,16 @@ use packet::{Packet, connect, receive, send};
 /// How long the other side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The version of what is said.
+/// The version of the messages.
 const VERSION: u32 = 1;
 
-/// Who comes in at a socket.
+/// The clients that connect to a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SocketRole {
     Clients(Address),
     /// Browsers and Prometheus.
     Page(SocketAddr),
-    /// Not accepted: the connection to the previous governor, which still has sessions.
+    /// Not a listener: the connection to an earlier governor, which still has sessions.
     Governor,
 }
 
@@ -69,7 +70,7 @@ impl SocketRole {
     }
 }
 
-/// What a governor has got from the one before it; nothing if there was none.
+/// The sockets from the previous governor; empty if there was none.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     places: Vec<(SocketRole, OwnedFd)>,
@@ -77,7 +78,7 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    /// Asks the governor that listens at that file; nothing if none does.
+    /// Asks the governor that listens at that file; empty if none does.
     pub(crate) fn ask(file: &Path) -> io::Result<Inherited> {
         let Some(predecessor) = connect(file)? else { return Ok(Inherited::default()) };
         packet::wait_at_most(&predecessor, Some(PATIENCE))?;
@@ -97,24 +98,24 @@ impl Inherited {
         }
     }
 
-    /// Whether there is a governor that serves until this one does.
+    /// Whether a previous governor serves until this one does.
     pub(crate) fn has_predecessor(&self) -> bool {
         self.predecessor.is_some()
     }
 
-    /// The socket at that address, if it has come.
+    /// The socket at that address, if it was handed over.
     pub(crate) fn tcp(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
         self.take(|place| matches!(place, SocketRole::Clients(Address::Tcp(address)) if is_at(wanted, *address)))
             .map(TcpListener::from)
     }
 
-    /// The socket of that file, if it has come.
+    /// The socket of that file, if it was handed over.
     pub(crate) fn socket(&mut self, wanted: &Path) -> Option<UnixListener> {
         self.take(|place| matches!(place, SocketRole::Clients(Address::Socket(path)) if path == wanted))
             .map(UnixListener::from)
     }
 
-    /// The socket of the page, if it has come.
+    /// The socket of the page, if it was handed over.
     pub(crate) fn page(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
         self.take(|place| matches!(place, SocketRole::Page(address) if is_at(wanted, *address))).map(TcpListener::from)
     }
@@ -124,15 +125,15 @@ impl Inherited {
         Some(self.places.swap_remove(at).1)
     }
 
-    /// Tells the governor before that this one serves, and waits until it has let go of its addresses. Those that are not wanted any more
-    /// are closed, and their files removed. All governors from before that may have sessions.
+    /// Notifies the previous governor that this one serves, and waits until it has released its addresses. Sockets that
+    /// are no longer wanted are closed, and their files removed. Returns all earlier governors that may have sessions.
     pub(crate) fn confirm(self) -> Vec<Predecessor> {
         let Some(predecessor) = self.predecessor else { return Vec::new() };
         let answer = send(&predecessor, "serving", &[]).and_then(|()| receive(&predecessor));
         let mut governors = Vec::new();
         for (place, descriptor) in self.places {
             match place {
-                // No process listens there any more, whether it can be removed or not.
+                // No process listens there any more, whether or not it can be removed.
                 SocketRole::Clients(Address::Socket(path)) => drop(std::fs::remove_file(path)),
                 SocketRole::Governor => governors.push(Predecessor(descriptor)),
                 SocketRole::Clients(Address::Tcp(_)) | SocketRole::Page(_) => {}
@@ -147,22 +148,23 @@ impl Inherited {
     }
 }
 
-/// Port 0 is whichever there is.
+/// Port 0 matches any port.
 fn is_at(wanted: SocketAddr, there: SocketAddr) -> bool {
     wanted == there || wanted.port() == 0 && wanted.ip() == there.ip()
 }
 
-/// A governor from before this one, which serves sessions that began there.
+/// An earlier governor that still serves sessions.
 #[derive(Debug)]
 pub(crate) struct Predecessor(OwnedFd);
 
 impl Predecessor {
-    /// Passes a cancel on whose key is none of ours, together with the client that waits for its end. Whether that governor lives.
+    /// Forwards a cancel whose key is not ours, together with the client that waits for its end. Returns whether that
+    /// governor is still running.
     pub(crate) fn cancel(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
         let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         match packet::send_at_once(&self.0, &format!("cancel {process} {secret}"), &[client]) {
             Ok(()) => true,
-            // It has many to read.
+            // Its buffer is full, so it is running.
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         }
     }
@@ -176,7 +178,7 @@ fn cancel_of(text: &str) -> Option<(i32, Vec<u8>)> {
     Some((process.parse().ok()?, secret))
 }
 
-/// Another descriptor of a socket, to be given away.
+/// A duplicate of a socket's descriptor, to be handed over.
 pub(crate) fn another(socket: &impl AsFd) -> io::Result<OwnedFd> {
     socket.as_fd().try_clone_to_owned()
 }

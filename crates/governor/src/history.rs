@@ -1,4 +1,4 @@
-//! Counts second by second: rates and percentiles of the last seconds are computed from differences.
+//! Counts of the last seconds: rates and percentiles are computed from differences.
 //!
 //! One thread takes a snapshot each second; the console, the metrics and the live page read.
 
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::statistics::{ClassStatistics, Counts, Statistics};
 
-/// Snapshots that are kept: one for each second of the longest window, and one for its beginning.
+/// The number of snapshots kept: one for each second of the longest window, and one for its beginning.
 const SNAPSHOTS: usize = 61;
-/// Points of charts that are kept, seconds.
+/// The number of chart points kept, one per second.
 pub(crate) const POINTS: usize = 120;
 
 /// The last seconds.
@@ -20,7 +20,7 @@ pub struct History {
     points: VecDeque<Point>,
 }
 
-/// What had been counted at a moment, by class.
+/// The counts of all classes at a moment.
 #[derive(Debug)]
 struct Snapshot {
     at: Instant,
@@ -28,23 +28,23 @@ struct Snapshot {
     watch: WatchCounts,
 }
 
-/// What looks at the server's locks have taken until a moment, or between two.
+/// The cost of looks at the server's locks up to a moment, or between two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchCounts {
     pub looks: u64,
     pub look_time: Duration,
-    /// Processor time of the thread that looks.
+    /// CPU time of the watcher's thread.
     pub cpu: Duration,
 }
 
-/// What had been counted of a class at a moment, or between two.
+/// The counts of a class at a moment, or between two.
 #[derive(Debug, Clone)]
 pub struct ClassCounts {
     /// Transactions that ended.
     pub transactions: u64,
     /// Units that ended.
     pub units: u64,
-    /// Errors that clients were sent.
+    /// Errors sent to clients.
     pub errors: u64,
     /// Transactions that were rolled back for others.
     pub preempted: u64,
@@ -52,23 +52,24 @@ pub struct ClassCounts {
     pub transaction_times: Counts,
     /// Times of units.
     pub unit_times: Counts,
-    /// Waiting for admission, of those that had to.
+    /// Times in the queue, of the transactions that were queued.
     pub queue_times: Counts,
 }
 
-/// One second for charts, by class: transactions a second, and the 95th percentile of their times, seconds; `None` without any.
+/// One second for charts, by class: transactions per second, and the 95th percentile of their times in seconds; `None`
+/// without transactions.
 pub type Point = Vec<(f64, Option<f64>)>;
 
-/// What was counted of a class during the last seconds.
+/// The counts of a class during the last seconds.
 #[derive(Debug, Clone)]
 pub struct Window {
-    /// How long that is really: less than asked for when the governor is younger.
+    /// The actual length: less than requested if the governor has not been running for that long.
     pub length: Duration,
     pub counts: ClassCounts,
 }
 
 impl ClassCounts {
-    /// What has been counted until now.
+    /// The counts up to now.
     pub fn of(class: &ClassStatistics) -> Self {
         let preempted = [&class.preempted_waiting, &class.preempted_running, &class.preempted_idle];
         ClassCounts {
@@ -106,14 +107,14 @@ impl WatchCounts {
 }
 
 impl Window {
-    /// So many a second.
+    /// That count per second.
     pub fn rate(&self, count: u64) -> f64 {
         count as f64 / self.length.as_secs_f64()
     }
 }
 
 impl History {
-    /// Takes a snapshot: to be called about once a second.
+    /// Takes a snapshot; called about once per second.
     pub fn take(&mut self, statistics: &Statistics, now: Instant) {
         let classes: Vec<ClassCounts> = statistics.classes().map(ClassCounts::of).collect();
         if let Some(before) = self.snapshots.back() {
@@ -135,12 +136,12 @@ impl History {
         }
     }
 
-    /// What was counted of the class at that place during the last `length`, up to the last snapshot; `None` before there are
+    /// The counts of the class at that place during the last `length`, up to the last snapshot; `None` before there are
     /// two.
     pub fn window(&self, class: usize, length: Duration) -> Option<Window> {
         let last = self.snapshots.back()?;
         let begun = |snapshot: &&Snapshot| last.at.saturating_duration_since(snapshot.at) >= length;
-        // The youngest that is old enough, or the oldest.
+        // The youngest one that is old enough, or the oldest.
         let mut with_class = self.snapshots.iter().filter(|snapshot| snapshot.classes.len() > class);
         let oldest = with_class.clone().next();
         let first = with_class.rfind(begun).or(oldest)?;
@@ -149,7 +150,8 @@ impl History {
         (!real.is_zero()).then_some(Window { length: real, counts })
     }
 
-    /// What looks have taken during all seconds that are kept, a minute at most, and how long that is; `None` before there are two.
+    /// The cost of looks during all seconds that are kept (up to a minute), and the length of that time; `None` before
+    /// there are two.
     pub fn watch(&self) -> Option<(Duration, WatchCounts)> {
         let (first, last) = (self.snapshots.front()?, self.snapshots.back()?);
         let length = last.at.saturating_duration_since(first.at);
@@ -180,7 +182,7 @@ mod tests {
         assert!(history.window(0, Duration::from_secs(10)).is_none(), "nothing was taken yet");
         for second in 0..100 {
             history.take(&statistics, start + Duration::from_secs(second));
-            // From the 50th second on one transaction a second, of 8 ms.
+            // From second 50 on, one transaction of 8 ms per second.
             if second >= 50 {
                 count(&high.transactions);
                 high.times.transaction.record(Duration::from_millis(8));

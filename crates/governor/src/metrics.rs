@@ -21,14 +21,14 @@ use crate::registry::Phase;
 use crate::settings::{ClassSettings, Settings};
 use crate::statistics::{ClassCounter, ClassStatistics, Counts, Histogram, Statistics};
 
-/// What the text is, for HTTP.
+/// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Bounds of histograms: powers of two of microseconds, from 64 us to 67 s. They lie on bounds of our buckets, so the counts
-/// are exact.
+/// Bounds of histograms: powers of two of microseconds, from 64 us to 67 s. They coincide with bounds of our buckets,
+/// so the counts are exact.
 const BOUND_LOGS: std::ops::RangeInclusive<u32> = 6..=26;
 
-/// What a metric is: name without `plimsoll_` and `_total`, what it means, where it comes from.
+/// A metric: its name without `plimsoll_` and `_total`, its meaning, and its source.
 type Of<From> = (&'static str, &'static str, From);
 
 /// Gauges and histograms of a governor in the connection path only; beside a server they are unknown.
@@ -57,7 +57,7 @@ const CLASS_GAUGES: [Of<fn(&Facts<'_>, ClassIndex) -> f64>; 5] = [
     }),
 ];
 
-/// Gauges of each class that has a target; `None` for what is not known.
+/// Gauges of each class that has a target; `None` if unknown.
 const TARGET_GAUGES: [Of<fn(&TargetView) -> Option<f64>>; 3] = [
     ("target_seconds", "The bound of the class's target.", |view| view.bound.map(|bound| bound.as_secs_f64())),
     ("target_now_seconds", "That percentile of the last 10 seconds.", |view| view.now.map(|now| now.as_secs_f64())),
@@ -66,7 +66,7 @@ const TARGET_GAUGES: [Of<fn(&TargetView) -> Option<f64>>; 3] = [
     }),
 ];
 
-/// What each class is limited to now; `None` for what is not limited.
+/// The current limits of each class; `None` if unlimited.
 const CLASS_LIMITS: [Of<fn(&ClassSettings) -> Option<u32>>; 2] = [
     ("class_mpl", "How many of the class's transactions may run at once now, where that is limited.", |class| {
         class.mpl_in_force()
@@ -135,7 +135,7 @@ const GAUGES: [Of<fn(&Facts<'_>) -> Option<f64>>; 11] = [
     ("process_threads", "Threads of the governor.", |facts| facts.own.threads.map(|threads| threads as f64)),
 ];
 
-/// What is looked up once for a text.
+/// The facts that are looked up once for each text.
 #[derive(Debug)]
 struct Facts<'a> {
     governor: &'a Governor,
@@ -164,7 +164,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether a gauge or histogram of classes is known.
+    /// Whether a gauge or histogram of classes is known in this mode.
     fn tells(&self, name: &str) -> bool {
         !self.settings.is_beside || !IN_PATH_ONLY.contains(&name)
     }
@@ -174,7 +174,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The text.
+/// The text of all metrics.
 pub fn text(governor: &Arc<Governor>) -> String {
     let mut registry = Registry::with_prefix("plimsoll");
     registry.register_collector(Box::new(Metrics(Arc::clone(governor))));
@@ -203,18 +203,18 @@ pub fn names() -> Vec<(String, &'static str)> {
     names
 }
 
-/// What became of transactions that were aborted.
+/// The outcomes of transactions that were aborted.
 const ABORTS: (&str, &str) = (
     "aborts",
     "Transactions that the server failed (deadlock, serialization) or that were rolled back to break a cycle, by outcome.",
 );
 /// Whether each lever works.
 const LEVER: (&str, &str) = ("lever_works", "1 for each lever that works, by its name.");
-/// Processes out of reach.
+/// Server processes whose CPU share cannot be changed.
 const UNTOUCHABLE: (&str, &str) =
     ("untouchable_processes", "Server processes whose share of the cores cannot be changed.");
 
-/// Tells what has been counted, when it is asked for.
+/// Encodes the counts at the time of each request.
 #[derive(Debug)]
 struct Metrics(Arc<Governor>);
 
@@ -320,7 +320,7 @@ fn gauges_by_class<'a>(
     Ok(())
 }
 
-/// Upper bounds in seconds, and how many lie below each and above the one before.
+/// Upper bounds in seconds, each with the number of values between it and the bound before.
 fn buckets(counts: &Counts) -> Vec<(f64, u64)> {
     let mut told = 0;
     let mut bucket = |bound: f64, below: u64| {

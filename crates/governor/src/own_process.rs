@@ -6,26 +6,26 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What it uses. Nothing for what cannot be read.
+/// The resources in use; `None` or zero if the kernel does not report one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OwnProcess {
     /// Memory that is in RAM.
     pub resident_bytes: Option<u64>,
-    /// The most that ever was.
+    /// The peak of `resident_bytes`.
     pub resident_peak_bytes: Option<u64>,
-    /// Addresses in use, most of them without memory.
+    /// Address space in use, most of it without memory.
     pub virtual_bytes: Option<u64>,
-    /// Files and sockets that are open.
+    /// Open files and sockets.
     pub files_open: Option<u64>,
-    /// How many may be.
+    /// The limit of `files_open`.
     pub files_max: Option<u64>,
     pub threads: Option<u64>,
-    /// Time on processors, of all threads, in user and kernel.
+    /// CPU time of all threads, in user and kernel mode.
     pub cpu: Duration,
 }
 
 impl OwnProcess {
-    /// Reads it from /proc.
+    /// Reads the values from /proc.
     pub fn read() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let number = |key: &str| {
@@ -37,7 +37,7 @@ impl OwnProcess {
             resident_bytes: kilobytes("VmRSS"),
             resident_peak_bytes: kilobytes("VmHWM"),
             virtual_bytes: kilobytes("VmSize"),
-            // One of them is the folder that is being read.
+            // One of them is the folder being read.
             files_open: fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1)),
             files_max: getrlimit(Resource::Nofile).current,
             threads: number("Threads"),

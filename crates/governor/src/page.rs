@@ -1,8 +1,8 @@
-//! Metrics, state and live page over HTTP, and the timer that takes a snapshot for all of them every second.
+//! Metrics, state and live page over HTTP, and the timer that takes a snapshot every second.
 //!
-//! Only GET is answered, and no password is required: the page is bound to this machine unless an operator configures otherwise.
-//! A request must name one of this machine's hosts. Otherwise a foreign page in a browser on this machine could read this one, by
-//! a name of its own that leads to 127.0.0.1 (DNS rebinding).
+//! Only GET is answered, and no password is required: the page is bound to this machine unless an operator configures
+//! otherwise. A request must name one of this machine's hosts. Otherwise a foreign page in a browser on this machine
+//! could read this one, through a name of its own that resolves to 127.0.0.1 (DNS rebinding).
 
 mod health;
 mod listener;
@@ -28,25 +28,25 @@ use crate::handover::{Inherited, SocketRole, another};
 use crate::metrics;
 use listener::Bounded;
 
-/// The live page: HTML with its styles and scripts, complete.
+/// The live page: HTML with its styles and scripts.
 const LIVE_PAGE: &str = include_str!("page/live.html");
 
-/// Clients at once; one more takes the place of the one that was answered the longest ago.
+/// The maximum number of connections; a new one replaces the one that was answered the longest ago.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The thread.
+/// The thread that serves the pages.
 #[derive(Debug)]
 pub struct Page {
     address: Option<SocketAddr>,
-    /// The socket again, to be given to a successor, if the settings say how one asks.
+    /// The socket's duplicate to hand over to a successor, if the settings allow a handover.
     place: Option<(SocketRole, OwnedFd)>,
-    /// Ends listening.
+    /// Stops listening.
     retire: Option<oneshot::Sender<()>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The address is not available.
+/// The address cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for HTTP on {address}: {error}; give another [http] address, or \"off\"")]
 pub struct PageError {
@@ -54,12 +54,12 @@ pub struct PageError {
     error: io::Error,
 }
 
-/// Starts to take snapshots and, if the settings say where, to serve.
+/// Starts to take snapshots and, if the settings have an address, to serve.
 pub fn start(governor: &Arc<Governor>) -> Result<Page, PageError> {
     start_with(governor, &mut Inherited::default())
 }
 
-/// The same; what another governor hands over is not opened again.
+/// The same; sockets that another governor hands over are not opened again.
 pub(crate) fn start_with(governor: &Arc<Governor>, inherited: &mut Inherited) -> Result<Page, PageError> {
     let settings = governor.settings();
     let listener = settings.http.as_ref().map(|http| {
@@ -91,30 +91,30 @@ pub(crate) fn start_with(governor: &Arc<Governor>, inherited: &mut Inherited) ->
 }
 
 impl Page {
-    /// Where it is; `None` if it is nowhere.
+    /// Its address; `None` if it is off.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The socket, to be given to a successor; once.
+    /// Takes the socket to hand over to a successor; once.
     pub(crate) fn take_place(&mut self) -> Option<(SocketRole, OwnedFd)> {
         self.place.take()
     }
 
-    /// Listens no more: another governor has the address.
+    /// Stops listening: another governor has the address.
     pub(crate) fn retire(&mut self) {
         if let Some(retire) = self.retire.take() {
-            // If it has ended by itself this reaches no thread.
+            // If it has ended already, no thread receives this.
             let _ = retire.send(());
         }
     }
 }
 
 impl Drop for Page {
-    /// Ends it; requests that are under way are not waited for.
+    /// Ends the thread without waiting for requests in progress.
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // If it has ended by itself this reaches no thread.
+            // If it has ended already, no thread receives this.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
@@ -134,7 +134,7 @@ async fn serve(
         let Some(listener) = listener else { return std::future::pending().await };
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                // It ends with the thread only.
+                // It ends only with the thread.
                 let _ = axum::serve(Bounded::new(listener, CONNECTIONS_MAX), router(governor)).await;
             }
             Err(error) => {
@@ -146,7 +146,7 @@ async fn serve(
     let pages = async move {
         tokio::select! {
             () = pages => {}
-            // The second hand goes on.
+            // The snapshots continue.
             Ok(()) = retired => std::future::pending().await,
         }
     };
@@ -157,7 +157,7 @@ async fn serve(
     }
 }
 
-/// Takes a snapshot each second, and sees to targets.
+/// Takes a snapshot and adjusts targets every second.
 async fn second_hand(governor: Arc<Governor>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -170,7 +170,7 @@ async fn second_hand(governor: Arc<Governor>) {
     }
 }
 
-/// Everything there is to ask for.
+/// All pages.
 pub(crate) fn router(governor: Arc<Governor>) -> Router {
     Router::new()
         .route("/", get(|| async { Html(LIVE_PAGE) }))
@@ -214,7 +214,7 @@ async fn check_host(State(governor): State<Arc<Governor>>, request: Request, nex
     }
 }
 
-/// Whether a page at that host can only be ours: an address cannot be made to lead somewhere else, a name can.
+/// Whether a page at that host can only be ours: an address cannot be redirected elsewhere, a name can.
 fn is_ours(host: &str, hosts: &[String]) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
@@ -224,7 +224,7 @@ fn is_ours(host: &str, hosts: &[String]) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok() || hosts.contains(&name)
 }
 
-/// Nothing from elsewhere is loaded, and no page may frame or keep what is here.
+/// Forbids to load anything from elsewhere, and to frame or store the pages.
 async fn harden(mut response: Response) -> Response {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                   img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -1,5 +1,5 @@
-//! Changing settings while sessions run. No connection is touched: admitted transactions stay, queued ones wait under the new
-//! limits, and later statements meet the new settings.
+//! Changing settings while sessions run. No connection is affected: admitted transactions stay, queued ones wait under
+//! the new limits, and later statements use the new settings.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +12,11 @@ use crate::governor::Governor;
 use crate::settings::{Held, Settings};
 use crate::statistics::count;
 
-/// Why settings were not replaced; what was set before stays in force.
+/// Why settings were not replaced; the earlier ones stay in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// The file cannot be used. A fault a line.
+    /// The file has faults, one per line.
     #[error("{0}")]
     File(#[from] config::ConfigError),
     /// The governor was not started from a file.
@@ -25,24 +25,24 @@ pub enum ReloadError {
     /// The file is for the other mode.
     #[error("`proxy` in [mode] can only be changed by a restart")]
     Mode,
-    /// Classes are missing or in other places.
+    /// Classes are missing or have moved.
     #[error("class `{0}` is gone or in another place; removing or renaming classes needs a restart")]
     Classes(String),
 }
 
-/// Settings that were replaced.
+/// The result of replacing settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// What is different now, a line each: `preemption.policy: track -> pow`.
+    /// The changes, one per line: `preemption.policy: track -> pow`.
     pub changed: Vec<String>,
-    /// What is different in the file and stays as it is until a restart.
+    /// The changes in the file that take effect only after a restart.
     pub after_restart: Vec<String>,
-    /// What is probably not meant so.
+    /// Settings that are probably not intended.
     pub warnings: Vec<String>,
 }
 
 impl Governor {
-    /// Reads the file of the settings again, and puts them in force if they have no faults.
+    /// Reads the settings file again, and applies it if it has no faults.
     pub(crate) fn reload_file(&self) -> Result<Reloaded, ReloadError> {
         let outcome = self.try_reload_file();
         count(if outcome.is_ok() { &self.statistics.reloads } else { &self.statistics.reloads_failed });
@@ -62,7 +62,7 @@ impl Governor {
     fn try_reload_file(&self) -> Result<Reloaded, ReloadError> {
         let file = self.config_file.get().ok_or(ReloadError::NoFile)?;
         let names: Vec<String> = self.settings().classes.iter().map(|class| class.name.clone()).collect();
-        // Who was started by `--beside` stays there, whatever the file says.
+        // A governor started with `--beside` stays there, regardless of the file.
         let is_beside = self.is_beside_asked.get().copied().unwrap_or(false);
         let config = config::read_for(file, &names, is_beside)?;
         let mut reloaded = self.reload(config.settings)?;
@@ -70,7 +70,7 @@ impl Governor {
         Ok(reloaded)
     }
 
-    /// Puts other settings in force, all at once.
+    /// Applies other settings, all at once.
     pub fn reload(&self, settings: Settings) -> Result<Reloaded, ReloadError> {
         self.replace(|_| settings)
     }
@@ -84,7 +84,7 @@ impl Governor {
         })
     }
 
-    /// Holds up, or lets in again, the transactions of those classes; a reload does not change that.
+    /// Pauses or resumes the transactions of those classes; a reload keeps this.
     pub fn pause(&self, classes: &[ClassIndex], pause: bool) {
         let mut current = self.settings.write();
         let mut settings = Settings::clone(&current);
@@ -94,7 +94,7 @@ impl Governor {
         self.put_in_force(&mut current, settings);
     }
 
-    /// Leaves each class what targets leave it, by [`ClassIndex`]; a reload does not change that.
+    /// Limits classes to the bounds that targets leave them, by [`ClassIndex`]; a reload keeps this.
     pub(crate) fn hold(&self, held: &[Held]) {
         let mut current = self.settings.write();
         if current.classes.iter().zip(held).all(|(class, held)| class.held == *held) {
@@ -106,7 +106,7 @@ impl Governor {
     }
 
     fn replace(&self, make: impl FnOnce(&Settings) -> Settings) -> Result<Reloaded, ReloadError> {
-        // Held throughout, so that of two reloads one comes after the other.
+        // Held throughout, so that concurrent reloads follow one after the other.
         let mut current = self.settings.write();
         let mut settings = make(&current);
         if settings.is_beside != current.is_beside {
@@ -135,7 +135,7 @@ impl Governor {
     }
 
     fn put_in_force(&self, current: &mut Arc<Settings>, settings: Settings) {
-        // A thread that sees the new settings finds its class everywhere.
+        // A thread that sees the new settings must find statistics for all of their classes.
         self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
         let limits = settings.classes.iter().map(|class| ClassLimits {
             mpl: if class.is_paused { Some(0) } else { class.mpl_in_force() },
@@ -149,7 +149,7 @@ impl Governor {
     }
 }
 
-/// What differs between two descriptions of settings, in the order of the second.
+/// The differences between two descriptions of settings, in the order of the second.
 fn differences(before: &[(String, String)], now: &[(String, String)]) -> Vec<String> {
     let value =
         |of: &[(String, String)], key: &str| of.iter().find(|(other, _)| other == key).map(|(_, value)| value.clone());

@@ -23,7 +23,7 @@ use crate::{page, relay, watch};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GovernError {
-    /// The settings cannot be used.
+    /// The settings have faults.
     #[error("{0}")]
     Config(#[from] config::ConfigError),
     /// A resource of the system is not available.
@@ -31,11 +31,11 @@ pub enum GovernError {
     System(String),
 }
 
-/// What the main thread hears.
+/// An event that the main thread waits for.
 enum Heard {
     Signal(i32),
     Command(MainCommand),
-    /// Another governor serves now.
+    /// Another governor is active now.
     HandedOver,
     /// Every worker has ended.
     Ended,
@@ -44,20 +44,21 @@ enum Heard {
 /// How a governor ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to, or another governor has taken over, and every session had ended.
+    /// It was asked to end, or another governor took over, and every session has ended.
     Drained,
-    /// It was asked to at once.
+    /// It was asked to end at once.
     Stopped,
 }
 
-/// Runs a governor until it is asked to end, beside its server if that is asked for, whatever `[mode]` in the file says. SIGHUP reads the
-/// settings again; SIGTERM and SIGINT wait until each session is between transactions, a second SIGINT and SIGQUIT end at once.
+/// Runs a governor until it is asked to end. With `is_beside`, it works beside its server, regardless of `[mode]` in
+/// the file. SIGHUP reads the settings again; SIGTERM and SIGINT wait until each session is between transactions; a
+/// second SIGINT and SIGQUIT end at once.
 pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     let system = |what: &str, error: &dyn std::fmt::Display| GovernError::System(format!("{what}: {error}"));
     let config = config::read_for(config_file, &[], is_beside)?;
     log::start(config.settings.log);
     let (sender, heard) = mpsc::channel();
-    // Before anything else, so that a signal that comes now is not the end of a process that has left things behind.
+    // Before anything else, so that a signal during start-up cannot end the process without clean-up.
     let signals =
         Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(|error| system("signals cannot be heard", &error))?;
     let governor = Arc::new(Governor::new(config.settings, Instant::now()));
@@ -95,7 +96,7 @@ pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     Ok(end)
 }
 
-/// What the governor that serves now hands over, if there is one.
+/// The sockets that the active governor hands over, if one exists.
 fn inherit(governor: &Governor) -> Result<Inherited, GovernError> {
     let settings = governor.settings();
     let Some(file) = &settings.listen.handover else { return Ok(Inherited::default()) };
@@ -104,7 +105,7 @@ fn inherit(governor: &Governor) -> Result<Inherited, GovernError> {
     Inherited::ask(file).map_err(wrong)
 }
 
-/// This one serves: the one before lets go, and from now on a successor may ask this one.
+/// This governor serves: the previous one lets go, and a successor may ask this one from now on.
 fn take_over(
     governor: &Arc<Governor>,
     inherited: Inherited,
@@ -124,7 +125,7 @@ fn take_over(
     let sender = sender.clone();
     let retire = move || {
         owns_files.store(false, Ordering::Relaxed);
-        // If no thread listens any more, it is over anyway.
+        // If no thread receives this, the main thread has ended.
         let _ = sender.send(Heard::HandedOver);
     };
     if let Err(error) = giving::start(&file, Arc::clone(governor), places, retire) {
@@ -132,7 +133,7 @@ fn take_over(
     }
 }
 
-/// Waits for whatever comes, until every worker has ended.
+/// Handles events until every worker has ended.
 fn attend(
     governor: &Arc<Governor>,
     heard: &mpsc::Receiver<Heard>,
@@ -140,11 +141,11 @@ fn attend(
     running: relay::Running,
     page: &mut Page,
 ) -> End {
-    // Joining takes a thread, since this one listens meanwhile.
+    // Joining takes a thread, because this one has to receive events.
     let ended = sender.clone();
     let joiner = thread::spawn(move || {
         running.join();
-        // If no thread listens any more, it is over anyway.
+        // If no thread receives this, the main thread has ended.
         let _ = ended.send(Heard::Ended);
     });
     let mut end = End::Drained;
@@ -170,12 +171,12 @@ fn attend(
             Heard::Ended => break,
         }
     }
-    // It has said that it is over.
+    // It has sent its last message.
     let _ = joiner.join();
     end
 }
 
-/// What changed, or why nothing did, is in the log.
+/// Reads the settings again. The log has the changes, or the reason why there are none.
 fn reload(governor: &Arc<Governor>) {
     notify::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", notify::monotonic_micros()));
     let _ = governor.reload_file();
@@ -202,7 +203,7 @@ fn stop(governor: &Arc<Governor>, why: &str) -> End {
     End::Stopped
 }
 
-/// A sender of commands whose messages the main thread hears among others.
+/// A sender of commands that arrive among the main thread's events.
 fn commands(heard: &Sender<Heard>) -> Sender<MainCommand> {
     let (sender, commands) = mpsc::channel();
     let heard = heard.clone();

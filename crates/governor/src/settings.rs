@@ -1,4 +1,4 @@
-//! The operator's configuration, checked and complete. `config` reads the file that it comes from.
+//! The operator's configuration, checked and complete. `config` reads it from the file.
 
 mod described;
 mod targets;
@@ -19,59 +19,60 @@ pub(crate) use described::needs_restart;
 pub use targets::Held;
 pub(crate) use targets::target_faults;
 
-/// Everything that can be set. A reload replaces it as a whole.
+/// All settings. A reload replaces them as a whole.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whether the governor works beside its server: no client comes through it, and it governs the sessions that it sees there.
+    /// Whether the governor works beside its server: no client connects through it, and it governs the sessions that it
+    /// sees there.
     pub is_beside: bool,
-    /// Where clients come in; beside a server, where the console is.
+    /// The addresses that clients connect to; beside a server, those of the console.
     pub listen: Listen,
-    /// The server behind; user, password and database of the URL are not used: clients bring their own.
+    /// The server; user, password and database of the URL are not used: clients bring their own.
     pub server: ServerUrl,
-    /// How clients are passed on to it.
+    /// How clients are forwarded to it.
     pub passing_on: PassingOn,
-    /// As whom the governor itself asks the server; `None` where nothing is to be asked, and so nothing preempted.
+    /// The role and server for the governor's own queries; `None` if it makes none, and so preempts nothing.
     pub control: Option<ServerUrl>,
     /// The classes; a [`ClassIndex`] is a place in this list.
     pub classes: Vec<ClassSettings>,
-    /// Who belongs to which class.
+    /// The rules that assign sessions to classes.
     pub rules: ClassRules,
-    /// How many transactions of all classes together may be inside at once; `None` for any number.
+    /// How many transactions of all classes together may be inside at once; `None` if unlimited.
     pub total_mpl: Option<u32>,
     /// Whether an mpl is chosen for a class of the lowest priority that has none.
     pub auto_mpl: bool,
-    /// Who is rolled back for whom.
+    /// Which transactions are rolled back for which.
     pub preemption: Preemption,
-    /// The cores' shares.
+    /// CPU shares.
     pub cpu: Cpu,
-    /// Who may read how much of the server's disk.
+    /// Limits on disk reads.
     pub disk: DiskLimits,
     /// The console.
     pub admin: Admin,
-    /// Metrics and the live page; `None` for none.
+    /// Metrics and the live page; `None` if they are off.
     pub http: Option<Http>,
-    /// Users (exact names) who are let through ungoverned, whatever else is set.
+    /// Users (exact names) whose sessions are never governed.
     pub break_glass: Vec<String>,
-    /// What is written to standard error.
+    /// The log on standard error.
     pub log: Log,
 }
 
 /// Metrics and the live page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http {
-    /// Where they are.
+    /// Their address.
     pub address: SocketAddr,
-    /// Names under which they may be asked for, beside the address and `localhost`.
+    /// Additional host names for requests, besides the address and `localhost`.
     pub hosts: Vec<String>,
 }
 
-/// How clients are passed on to the server.
+/// How clients are forwarded to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassingOn {
-    /// Whether a client is let in whom the server has asked for no proof although the client came by a less trusted way than
-    /// the governor's own connection.
+    /// Whether to admit a client that the server has not authenticated even if the client connected by a less trusted
+    /// way than the governor's own connection.
     pub trust_clients: bool,
-    /// Whether a session's class is announced to the server as it begins, so that `SHOW plimsoll.class` has an answer.
+    /// Whether a session's class is announced to the server at its start, so that `SHOW plimsoll.class` has an answer.
     pub announce_class: bool,
     /// Whether each connection to the server begins with a PROXY protocol header that names its client.
     pub proxy_protocol: bool,
@@ -83,44 +84,44 @@ impl Default for PassingOn {
     }
 }
 
-/// What is written to standard error.
+/// The log on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
     /// Whether each line is a JSON object.
     pub is_json: bool,
-    /// What is not written because it matters less.
+    /// The least important level that is logged.
     pub level: tracing::Level,
 }
 
-/// Where clients come in, and how many.
+/// The addresses that clients connect to, and their limits.
 #[derive(Debug, Clone)]
 pub struct Listen {
     /// TCP addresses.
     pub addresses: Vec<SocketAddr>,
     /// Folders of Unix sockets, named `.s.PGSQL.PORT` with the port of the first address, or 6432.
     pub socket_folders: Vec<PathBuf>,
-    /// How many clients at most; one more is refused with 53300.
+    /// The maximum number of clients; one more is refused with 53300.
     pub clients_max: u32,
-    /// How many clients of one TCP address may be logging in at once; those who are let in already do not count.
+    /// The maximum number of clients of one TCP address that are logging in; clients that have logged in do not count.
     pub logins_max_per_address: u32,
-    /// How long a client may take from its first byte until it is let in.
+    /// How long a client may take from its first byte until it has logged in.
     pub login_timeout: Duration,
-    /// The socket file at which the next governor asks for the addresses; `None` if it cannot.
+    /// The socket file at which the next governor asks for the addresses; `None` without handover.
     pub handover: Option<PathBuf>,
-    /// Proxies in front whose connections begin with a PROXY protocol header that names the client.
+    /// Proxies whose connections begin with a PROXY protocol header that names the client.
     pub proxy_protocol_from: Vec<IpAddr>,
-    /// Threads that relay; at least 1.
+    /// The number of relay threads; at least 1.
     pub workers: usize,
     /// Encryption towards clients; `None` if it is not offered.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// The certificate that clients are shown. Where the server shows the same, clients may bind their logins to it.
+    /// The certificate shown to clients. If the server shows the same one, clients may bind their logins to it.
     pub certificate: Option<CertificateDer<'static>>,
     /// Whether clients over TCP that do not ask for encryption are refused.
     pub tls_required: bool,
 }
 
 impl Listen {
-    /// What becomes of clients that ask for encryption, and of others: `off`, `offered` or `required`.
+    /// How encryption is offered to clients: `off`, `offered` or `required`.
     pub(crate) fn tls_mode(&self) -> &'static str {
         match (&self.tls, self.tls_required) {
             (None, _) => "off",
@@ -130,56 +131,57 @@ impl Listen {
     }
 }
 
-/// A class and everything set for it.
+/// A class with all its settings.
 #[derive(Debug, Clone)]
 pub struct ClassSettings {
     /// Its name, unique.
     pub name: String,
-    /// Priority, how many may be inside, how many may wait and how long.
+    /// The priority, and the limits of running and queued transactions and of queue time.
     pub limits: ClassLimits,
-    /// Patterns of users who may choose it though the rules give them a lower one.
+    /// Patterns of users that may choose the class although rules assign them a lower one.
     pub settable_by: Vec<glob::Pattern>,
-    /// How long a transaction may wait for its client before its session is ended (25P03); `None` forever.
+    /// How long a transaction may wait for its client before its session is ended (25P03); `None` if unlimited.
     pub idle_in_transaction_timeout: Option<Duration>,
-    /// What its server processes get of the cores.
+    /// The CPU share of its server processes.
     pub cpu: CpuShare,
-    /// How much of the cores its server processes keep at least, percent, if they get idle time only; `None` for nothing.
+    /// The CPU time that its server processes keep at least, in percent, if they get only idle time; `None` for no
+    /// minimum.
     pub cpu_floor_percent: Option<u8>,
     /// Whether its server processes may read less while important work waits for the disk.
     pub disk: DiskUse,
     /// Which part of the last-level cache its server processes may fill.
     pub cache: CacheUse,
-    /// Folders of control groups in which its server processes are to be, one for each hierarchy.
+    /// Folders of the control groups for its server processes, one for each hierarchy.
     pub control_groups: Arc<[PathBuf]>,
     /// Whether its transactions may be rolled back for others, if the policy decides so.
     pub preemptible: bool,
-    /// Whether rolled back transactions are replayed if that can be done unnoticed.
+    /// Whether rolled-back transactions are replayed if their clients cannot notice.
     pub replay: bool,
-    /// Whether its clients run a transaction again that failed with 40001. If they do not, only transactions are rolled back
-    /// that can be replayed as far as is known then. Beside a server: whether they do so after 57014, so that statements of
-    /// theirs may be cancelled.
+    /// Whether its clients retry transactions that fail with 40001. If not, only transactions that can probably be
+    /// replayed are rolled back. Beside a server: whether they retry after 57014, so that their statements may be
+    /// cancelled.
     pub retries: bool,
-    /// How often a transaction is run again that the server has aborted (40P01, 40001), or that was rolled back to break a
-    /// cycle of waiters, if that can be done unnoticed; 0 for never.
+    /// How often a transaction is replayed that the server has aborted (40P01, 40001), or that was rolled back to break
+    /// a cycle of waiters, if its client cannot notice; 0 for never.
     pub retry_aborted: u32,
-    /// How many parallel workers a node of its statements' plans may have at most; `None` for as many as the server allows.
+    /// How many parallel workers a node of its statements' plans may have; `None` for the server's own limit.
     pub workers_max: Option<u32>,
-    /// Whether an operator holds its transactions up for now.
+    /// Whether an operator has paused its transactions.
     pub is_paused: bool,
-    /// What its response times are promised to be; classes below are limited for that.
+    /// The promised response time; classes below are limited to meet it.
     pub target: Option<Target>,
-    /// How many of its transactions the target of a class above leaves it at least; `None` for one.
+    /// How many of its transactions the target of a class above must allow; `None` for one.
     pub mpl_min: Option<u32>,
-    /// What such a target leaves it for now.
+    /// The bounds that such a target leaves it now.
     pub held: Held,
 }
 
-/// What a server process gets of the cores.
+/// The CPU share of a server process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuShare {
-    /// As the server has it.
+    /// As the server has set it.
     Untouched,
-    /// As the server has it, and a core at once when it wakes: the shortest slice.
+    /// As the server has set it, but with a core at once when it wakes: the shortest slice.
     Prompt,
     /// A nice value, -20 to 19.
     Nice(i32),
@@ -188,7 +190,7 @@ pub enum CpuShare {
 }
 
 impl CpuShare {
-    /// Whether a process gets less than one that is left as the server has it.
+    /// Whether a process gets a smaller share than an untouched one.
     pub(crate) fn is_less(self) -> bool {
         match self {
             CpuShare::Untouched | CpuShare::Prompt => false,
@@ -198,26 +200,26 @@ impl CpuShare {
     }
 }
 
-/// What a class does while important work waits for the server's disk.
+/// The behaviour of a class while important work waits for the server's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskUse {
-    /// It reads as it likes. If it waits for the disk, it is important work that waits.
+    /// It is never limited. If it waits for the disk, that counts as important work waiting.
     Untouched,
-    /// It may be made to read less.
+    /// Its reads may be limited.
     Yields,
 }
 
 impl DiskUse {
-    /// Each, and what it is called in the settings.
+    /// Every variant with its name in the settings.
     pub const NAMES: [(&str, DiskUse); 2] = [("untouched", DiskUse::Untouched), ("yields", DiskUse::Yields)];
 }
 
-/// Who is rolled back for whom.
+/// Which transactions are rolled back for which.
 #[derive(Debug, Clone)]
 pub struct Preemption {
     /// The policy: `track`, `never`, `pow`, `pabort`, `after(50ms)`.
     pub policy: PreemptionPolicy,
-    /// For how long a high-priority statement must have been in flight before the server is asked what it waits for.
+    /// How long a high-priority statement must have been in flight before the server is asked which lock it waits for.
     pub threshold: Duration,
     /// The shortest time between two looks.
     pub look_interval: Duration,
@@ -225,40 +227,40 @@ pub struct Preemption {
     pub weigh: bool,
     /// Whether a transaction that waits for its client counts as one that waits.
     pub idle_counts_as_waiting: bool,
-    /// After how many rollbacks a transaction is promoted.
+    /// The number of rollbacks after which a transaction is promoted.
     pub bound: StarvationBound,
     /// How many bytes of a transaction's requests are kept for a replay.
     pub replay_bytes_max: usize,
-    /// Functions that may be run twice though nothing that the server knows of them proves it.
+    /// Functions that may run twice although the server's catalogs do not prove it.
     pub replay_functions: Vec<String>,
 }
 
-/// The cores' shares.
+/// CPU shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
-    /// Whether server processes are given their class's share at all.
+    /// Whether server processes get their class's share.
     pub shares: bool,
-    /// Whether a low-priority holder that a high-priority transaction waits for gets that one's share.
+    /// Whether a low-priority holder gets the share of a high-priority transaction that waits for it.
     pub inheritance: bool,
     /// Whether idle cores stay awake while important transactions are at work.
     pub awake: bool,
 }
 
-/// Limits of what is read from the server's disk.
+/// Limits on reads from the server's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskLimits {
-    /// Whether classes that yield are limited at all.
+    /// Whether classes that yield are limited.
     pub limits: bool,
-    /// The share of what the disk gives that they keep at least, percent.
+    /// The share of the disk's throughput that they keep at least, in percent.
     pub floor_percent: u8,
 }
 
 /// The console, reached with psql.
 #[derive(Debug, Clone)]
 pub struct Admin {
-    /// The name of the database that is the console: `plimsoll`.
+    /// The database name of the console: `plimsoll`.
     pub database: String,
-    /// Who may use it.
+    /// The users that may log in.
     pub users: Vec<AdminUser>,
 }
 
@@ -269,7 +271,7 @@ pub struct AdminUser {
     pub name: String,
     /// `SCRAM-SHA-256$iterations:salt$stored-key:server-key`, as PostgreSQL keeps it.
     pub verifier: String,
-    /// Whether it may change anything; otherwise it may look.
+    /// Whether it may make changes; otherwise it may only look.
     pub may_change: bool,
 }
 
@@ -284,13 +286,13 @@ impl Settings {
         (0..).map(ClassIndex).zip(&self.classes)
     }
 
-    /// The names of some classes, with commas between; empty if there are none.
+    /// The names of some classes, separated by commas; empty if there are none.
     pub(crate) fn names_of(&self, is_one: impl Fn(&ClassSettings) -> bool) -> String {
         let names = self.classes.iter().filter(|class| is_one(class)).map(|class| class.name.as_str());
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// What processes that work for a class get of the cores; untouched while shares are off.
+    /// The CPU share of processes that serve a class; untouched while shares are off.
     pub fn share_of(&self, class: ClassIndex) -> CpuShare {
         if self.cpu.shares { self.class(class).cpu_in_force() } else { CpuShare::Untouched }
     }
@@ -300,19 +302,19 @@ impl Settings {
         self.classes.iter().any(|class| class.workers_max.is_some())
     }
 
-    /// Whether a class may be made to read less of the disk. One whose processes an operator's own control groups hold may not:
-    /// a process can be in one group only.
+    /// Whether a class's disk reads may be limited. This is not possible if its processes are in an operator's own
+    /// control groups: a process can be in one group only.
     pub(crate) fn yields_disk(&self, class: ClassIndex) -> bool {
         let class = self.class(class);
         self.disk.limits && class.disk == DiskUse::Yields && class.control_groups.is_empty()
     }
 
-    /// The names of the classes that may be made to read less of the disk.
+    /// The names of the classes whose disk reads may be limited.
     pub(crate) fn disk_yielders(&self) -> Vec<&str> {
         self.indexed().filter(|(place, _)| self.yields_disk(*place)).map(|(_, class)| class.name.as_str()).collect()
     }
 
-    /// The classes that are confined to a part of the cache, and which; by the name of the class.
+    /// The names of the classes that are confined to a part of the cache, with that part.
     pub(crate) fn cache_confined(&self) -> Vec<(String, CacheUse)> {
         let classes = self.classes.iter().filter(|class| class.cache.is_confined());
         classes.map(|class| (class.name.clone(), class.cache)).collect()
@@ -321,14 +323,14 @@ impl Settings {
     /// Whether transactions of a class may have to wait to be admitted.
     pub fn is_limited(&self, class: ClassIndex) -> bool {
         let is_limited = |class: &ClassSettings| class.limits.mpl.is_some() || class.is_paused;
-        // Those that a target may limit ask always, so that it is known how many are inside when it does.
+        // Classes that a target may limit always ask, so that their number inside is known once it does.
         self.total_mpl.is_some()
             || is_limited(self.class(class))
             || self.is_below_target(class)
             || self.is_searched(class)
     }
 
-    /// The levers that work or not by what is set alone.
+    /// The levers whose state depends on settings alone.
     pub(crate) fn own_levers(&self) -> Vec<Lever> {
         if self.is_beside {
             let why = "the governor works beside the server, so that no transaction passes through it";
@@ -367,7 +369,7 @@ impl Settings {
         levers
     }
 
-    /// Whether what the server aborts is run again.
+    /// Whether transactions that the server aborts are replayed.
     fn retry_lever(&self) -> Lever {
         let retried = self.names_of(|class| class.replay && class.retry_aborted > 0);
         let tracks = self.preemption.policy.only_tracks();
@@ -385,7 +387,7 @@ impl Settings {
     }
 }
 
-/// Why the parts of the cache that classes are to have make no sense together; `None` if they do. Masks are the operator's to choose.
+/// Why the classes' parts of the cache contradict each other; `None` if they do not. Masks are the operator's choice.
 pub(crate) fn cache_fault(classes: &[ClassSettings]) -> Option<String> {
     let parts = classes.iter().map(|class| match class.cache {
         CacheUse::Class(class) if class != CacheClass::Sensitive => Some(class),
@@ -398,8 +400,9 @@ pub(crate) fn cache_fault(classes: &[ClassSettings]) -> Option<String> {
     ))
 }
 
-/// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1, preemptible
-/// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking. What the server aborts is not run again.
+/// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1,
+/// preemptible (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking. Transactions that the
+/// server aborts are not replayed.
 #[cfg(test)]
 pub(crate) fn for_tests() -> Settings {
     use crate::config::{Surroundings, parse};

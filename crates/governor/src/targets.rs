@@ -1,13 +1,13 @@
 //! Targets: once per second the policy's controller receives the counts, and its moves are put in force.
 //!
-//! [`plimsoll_policy::TargetController`] decides; its documentation has the rules. A target is about the response times of
-//! transactions as in [`Times::transaction`](crate::statistics::Times::transaction): from a transaction's first byte until the
-//! server is idle again, with queueing, replays, and the time that the client takes within it.
+//! [`plimsoll_policy::TargetController`] decides; its documentation has the rules. A target concerns the response times
+//! of transactions as in [`Times::transaction`](crate::statistics::Times::transaction): from a transaction's first byte
+//! until the server is idle again, including queueing, replays, and the client's time within it.
 //!
-//! Levers are the `mpl` of classes below, the limit of their reads from the disk if they yield it, their `workers_max` if that is
-//! set, and the nice value of their processes; the disk and nice values only if they can be changed. The operator's settings are
-//! upper bounds: moves are kept beside the settings ([`Held`]), not in them, so `SHOW CONFIG`, `SET` and reloads are about the
-//! operator's settings, and a reload leaves moves as they are. When the governor ends, so do its moves.
+//! Levers are the `mpl` of classes below, the limit of their disk reads if they yield, their `workers_max` if set, and
+//! the nice value of their processes; the disk and nice values only if these can be changed. The operator's settings
+//! are upper bounds: moves are kept beside the settings ([`Held`]), not in them. `SHOW CONFIG`, `SET` and reloads
+//! therefore concern the operator's settings, and a reload keeps the moves. When the governor ends, so do its moves.
 //!
 //! If neither an `mpl` nor a target is set, an `mpl` is searched ([`MplSearch`]) in the same turns.
 
@@ -29,15 +29,15 @@ use crate::statistics::{Counts, count};
 use crate::watch::levers::SHARES;
 use search::Search;
 
-/// Moves that are kept for people.
+/// The number of moves kept for operators.
 const MOVES_KEPT: usize = 50;
 
-/// Every target and how it is kept.
+/// Every target and how well it is met.
 #[derive(Debug, Default)]
 pub struct Targets {
     controller: TargetController,
     search: Search,
-    /// What had been counted at the last turn, by class; none without targets and where no `mpl` is searched.
+    /// The counts at the last turn, by class; empty without targets and without a search for an `mpl`.
     before: Vec<Counts>,
     /// The phases that were logged last, by class.
     logged: Vec<(ClassIndex, TargetPhase)>,
@@ -45,7 +45,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Sees what happened since the last turn, and moves levers. To be called about once a second.
+    /// Evaluates the time since the last turn, and moves levers. Called about once per second.
     pub(crate) fn turn(&mut self, governor: &Governor, now: Instant) {
         let settings = governor.settings();
         let promises = promises(&settings);
@@ -56,7 +56,7 @@ impl Targets {
         let reading = governor.health.lock().disk_reading;
         let shares_work = governor.lever(SHARES).is_some_and(|lever| lever.is_on);
         if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work, reading)) {
-            // Settings that contradict themselves are refused, so this is ours.
+            // Contradictory settings are refused, so this is a bug.
             tracing::error!("targets are not kept: {contradiction}");
             return;
         }
@@ -87,12 +87,12 @@ impl Targets {
         }
     }
 
-    /// How each target is, highest priority first.
+    /// The state of each target, highest priority first.
     pub fn views(&self) -> Vec<TargetView> {
         self.controller.views()
     }
 
-    /// The levers that may be moved, and how much the class has of each now.
+    /// The levers that may be moved, and the class's present amount of each.
     pub fn levers(&self) -> impl Iterator<Item = (LeverBounds, Option<u64>)> {
         self.controller.levers()
     }
@@ -107,7 +107,7 @@ impl Targets {
         self.moves.iter()
     }
 
-    /// What the controller leaves each class.
+    /// The bounds that the controller leaves each class.
     fn held(&self, settings: &Settings) -> Vec<Held> {
         let of_class = |class: ClassIndex| {
             let position = |kind| self.controller.position(class, kind);
@@ -123,12 +123,12 @@ impl Targets {
         settings.indexed().map(|(class, _)| of_class(class)).collect()
     }
 
-    /// What was seen of each class since the last turn.
+    /// The facts about each class since the last turn.
     fn seen(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> (Vec<ClassSeen>, Vec<EndedWork>) {
         let counts: Vec<Counts> = governor.statistics.classes().map(|class| class.times.transaction.counts()).collect();
         let of_class = |(class, _)| {
             let ClassIndex(place) = class;
-            // A class that has just come, or a first turn, has nothing before.
+            // A new class, or a first turn, has no earlier counts.
             let ended = match (counts.get(usize::from(place)), self.before.get(usize::from(place))) {
                 (Some(counts), Some(before)) => counts.since(before).lengths().collect(),
                 _ => Default::default(),
@@ -138,19 +138,19 @@ impl Targets {
         let mut seen: Vec<ClassSeen> = settings.indexed().map(of_class).collect();
         for card in governor.registry.all() {
             let state = card.state();
-            // For the time that a client thinks nothing can be done.
+            // The governor cannot influence the time that a client thinks.
             let is_open = matches!(state.phase, Phase::Active | Phase::Queued | Phase::Preempted);
             if let Some(class) = seen.get_mut(usize::from(state.class.0)).filter(|_| is_open) {
                 class.open.add(now.saturating_duration_since(state.transaction_since), 1);
             }
         }
-        // As above: what was not counted before is not known.
+        // As above: without earlier counts the difference is unknown.
         let ended = counts.iter().zip(&self.before).map(|(counts, before)| search::ended(counts, before)).collect();
         self.before = counts;
         (seen, ended)
     }
 
-    /// Logs targets that cannot be held, and those that are held again.
+    /// Logs targets that cannot be met, and those that are met again.
     fn log_phases(&mut self, settings: &Settings) {
         let views = self.controller.views();
         for view in &views {
@@ -178,7 +178,7 @@ fn promises(settings: &Settings) -> Vec<Promise> {
     promises.collect()
 }
 
-/// What can be moved, and how far.
+/// The levers that can be moved, and how far.
 fn levers(settings: &Settings, shares_work: bool, reading: Option<DiskReading>) -> Vec<LeverBounds> {
     let mut levers = Vec::new();
     let disk = settings.disk_lever().zip(reading);
@@ -201,13 +201,13 @@ fn levers(settings: &Settings, shares_work: bool, reading: Option<DiskReading>) 
 
 /// How much of each lever a class uses.
 fn uses(governor: &Governor, class: ClassIndex) -> Vec<(LeverKind, u64)> {
-    // Relaxed: a count that is a moment old does no harm.
+    // Relaxed: a slightly outdated count does no harm.
     let own = governor.statistics.class(class);
     let inside = own.inside.load(Relaxed);
     let if_inside = |amount| if inside > 0 { amount } else { 0 };
-    // A class with a transaction inside has the whole share.
+    // A class with a transaction inside uses its whole share.
     let mut uses = vec![(LeverKind::Mpl, inside), (LeverKind::CpuShare, if_inside(u64::MAX))];
-    // And may have as many workers as the server allows without a limit.
+    // It may also use as many workers as the server allows by default.
     uses.push((LeverKind::Workers, if_inside(own.server_workers.load(Relaxed))));
     if let Some(reading) = governor.health.lock().disk_reading {
         uses.push((LeverKind::DiskBandwidth, reading.read_bytes_per_s));
@@ -228,7 +228,7 @@ fn log_move(settings: &Settings, moved: &Move) {
     );
 }
 
-/// A length of time since the controller's clock began.
+/// The time since the target's present state began.
 pub(crate) fn since(governor: &Governor, view: &TargetView, now: Instant) -> Duration {
     governor.clock(now).saturating_sub(view.since)
 }

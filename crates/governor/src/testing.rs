@@ -1,4 +1,5 @@
-//! What tests of several modules begin with: a file of settings, a certificate, a server, a session, a preemption, and what the live page shows of such.
+//! Fixtures for the tests of several modules: a settings file, a certificate, a server, a session, a preemption, and
+//! their form on the live page.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +16,7 @@ use crate::page::state::{Preempted, Queued};
 use crate::registry::{BackendKey, Phase, SessionCard, SessionId};
 use crate::settings::{Settings, for_tests};
 
-/// A file of settings, and the folder that it is in.
+/// A settings file and its folder.
 pub(crate) fn settings_file(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plimsoll.toml");
@@ -43,7 +44,7 @@ pub(crate) fn server(settings: &[(&str, &str)]) -> PrivateServer {
     PrivateServer::start(all).unwrap_or_else(|error| panic!("this test needs a PostgreSQL server: {error}"))
 }
 
-/// How a server is reached by its superuser.
+/// The URL of a server for its superuser.
 pub(crate) fn url(server: &PrivateServer) -> ServerUrl {
     ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
 }
@@ -55,7 +56,7 @@ pub(crate) fn governor(change: impl FnOnce(&mut Settings)) -> Arc<Governor> {
     Arc::new(Governor::new(settings, Instant::now()))
 }
 
-/// A session with that server process, which works for its first unit.
+/// A session with that server process, in its first unit.
 pub(crate) fn session(governor: &Governor, process: i32, class: ClassIndex, now: Instant) -> Arc<SessionCard> {
     let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
     let card = Arc::new(SessionCard::new(governor.registry.next_id(), 0, "here".to_owned(), login, class, now));
@@ -83,7 +84,7 @@ pub(crate) fn preemption() -> PreemptionEvent {
     }
 }
 
-/// A preemption as the live page has it.
+/// A preemption in the form of the live page.
 pub(crate) fn preempted() -> Preempted {
     Preempted {
         at: "2026-01-02T03:04:04.123Z".to_owned(),
@@ -101,7 +102,7 @@ pub(crate) fn preempted() -> Preempted {
     }
 }
 
-/// A transaction in the queue as the live page has it.
+/// A queued transaction in the form of the live page.
 pub(crate) fn queued() -> Queued {
     Queued {
         session: 12,

@@ -7,9 +7,9 @@ use crate::statistics::two_digits;
 
 /// Rows of the queue and of preemptions that are shown.
 const ROWS: usize = 8;
-/// As wide as a terminal is at least.
+/// The minimum width of a terminal.
 const WIDTH: usize = 80;
-/// How wide the column of class names is. A longer name gets a line of its own.
+/// The width of the column of class names. A longer name gets a line of its own.
 const NAME: usize = 16;
 
 /// The table; no line is longer than 80 characters.
@@ -27,12 +27,12 @@ pub fn table(state: &State) -> String {
     table.0
 }
 
-/// Lines as they are added.
+/// Collects lines.
 #[derive(Default)]
 struct Table(String);
 
 impl Table {
-    /// Names are chosen by clients, and a terminal obeys control characters.
+    /// Clients choose names, and a terminal obeys control characters.
     fn line(&mut self, line: &str) {
         let shown = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
         let cut: String = line.chars().map(shown).take(WIDTH).collect();
@@ -72,7 +72,7 @@ impl Table {
     }
 
     fn classes(&mut self, state: &State) {
-        // A young governor has seen less than the window; what it shows is over what it has seen.
+        // A new governor has observed less than the window: its rates are over the time observed.
         let seen = state.classes.iter().filter_map(|class| class.last_10_s.as_ref()).map(|window| window.seconds);
         let seen = seen.fold(0.0, f64::max);
         let window = if state.is_beside {
@@ -90,7 +90,7 @@ impl Table {
         }
     }
 
-    /// A name and the columns behind it, of which none is cut.
+    /// A name and the columns after it; none of these is truncated.
     fn row(&mut self, name: &str, columns: &str) {
         if name.chars().count() < NAME {
             return self.line(&format!("{name:<NAME$}{columns}"));
@@ -136,7 +136,7 @@ impl Table {
         }
     }
 
-    /// What rollbacks have cost and saved, if there were any.
+    /// The cost and savings of rollbacks, if there were any.
     fn rollbacks(&mut self, state: &State) {
         for class in &state.classes {
             let totals = &class.totals;
@@ -164,7 +164,7 @@ impl Table {
         }
     }
 
-    /// One sentence each, on as many lines as it needs: nothing of it is cut.
+    /// One sentence each, on as many lines as it needs: nothing is truncated.
     fn preemptions(&mut self, state: &State) {
         if state.preemptions.is_empty() {
             return;
@@ -188,7 +188,8 @@ impl Table {
     }
 }
 
-/// Words after a beginning, on as many lines of a terminal as they need; those that follow are indented as far as the beginning is long.
+/// The words after the beginning, wrapped to the terminal's width; further lines are indented to the beginning's
+/// length.
 pub(crate) fn wrapped(beginning: &str, words: &str) -> Vec<String> {
     let indent = " ".repeat(beginning.chars().count().min(WIDTH - 20));
     let mut lines = vec![beginning.to_owned()];
@@ -234,7 +235,7 @@ fn count(count: u64) -> String {
     format!("{number:.digits$}{unit}")
 }
 
-/// A length of time with two digits, which is what percentiles are known to; at most seven characters.
+/// A duration with two digits, the precision of percentiles; at most seven characters.
 fn length(seconds: Option<f64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     let (number, unit) = match two_digits(seconds) {
@@ -264,7 +265,7 @@ mod tests {
     use crate::statistics::count;
     use crate::testing;
 
-    /// A governor that is `seen` old and has answered 100 transactions of class high in 3 ms each.
+    /// A governor that has run for `seen` and has answered 100 transactions of class high in 3 ms each.
     fn busy(seen: Duration) -> State {
         let start = Instant::now();
         let governor = Governor::new(for_tests(), start);
@@ -299,8 +300,8 @@ mod tests {
         assert!(table == expect.trim_start_matches('\n'), "{table}\nis not\n{expect}");
     }
 
-    /// An operator on a terminal of 80 columns saw that a report was rolled back, and the end of the line, which said why it
-    /// could not be replayed, was cut off.
+    /// On a terminal of 80 columns, an operator saw that a report was rolled back, but the end of the line, with the
+    /// reason why it could not be replayed, was cut off.
     #[test]
     fn the_outcome_of_a_rollback_is_never_cut() {
         let mut state = busy(Duration::from_secs(10));
@@ -335,8 +336,8 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
           replayed (prepared-statement)
 ";
 
-    /// An operator looked two seconds after the start: 100 transactions had run, and the column of the last 10 s, which had
-    /// not passed yet, is to say 50 per second, not 10.
+    /// An operator looked two seconds after the start: 100 transactions had run, and the column of the last 10 s, which
+    /// had not passed yet, must show 50 per second, not 10.
     #[test]
     fn a_young_governor_divides_by_the_seconds_that_it_has_seen() {
         let table = table(&busy(Duration::from_secs(2)));
@@ -351,7 +352,8 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
         assert!(table.contains("\nno second yet       tx/s "), "{table}");
     }
 
-    /// Under `track` an operator asks two things: what would be rolled back, and how many of these clients would get 40001.
+    /// Under `track` an operator needs two numbers: the transactions to be rolled back, and the clients that would get
+    /// 40001.
     #[test]
     fn track_shows_what_it_would_do() {
         let mut state = busy(Duration::from_secs(10));
@@ -389,7 +391,8 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
         );
     }
 
-    /// The buckets of the histogram are 6 % wide: the p95 of 2.00 s beside one of 999 ms claimed what nobody had measured.
+    /// The buckets of the histogram are 6 % wide: a p95 of 2.00 s beside one of 999 ms claimed more precision than was
+    /// measured.
     #[test]
     fn lengths_have_two_digits_and_fit() {
         for (seconds, expect) in [

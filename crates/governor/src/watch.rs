@@ -1,18 +1,18 @@
-//! Which transactions wait for which: looking, deciding, and carrying out decisions. See `watch/README.md`.
+//! Which transactions wait for which others: looking, deciding, and carrying out decisions. See `watch/README.md`.
 //!
-//! One thread with one connection to the server. It sleeps until a session rings: a unit of a class above the lowest has been in
-//! flight for longer than the threshold. While any such unit is late and a less important session has a transaction open, it
-//! looks (`look`), makes a graph of the look and of the sessions' cards (`graph`), asks [`plimsoll_policy::decide`], acts
-//! (`act`), and waits a little; longer and longer while nothing changes.
+//! One thread with one connection to the server. It sleeps until a session rings: a unit of a class above the lowest
+//! has been in flight for longer than the threshold. While any such unit is late and a less important session has a
+//! transaction open, the thread looks (`look`), builds a graph from the look and the sessions' cards (`graph`), asks
+//! [`plimsoll_policy::decide`] and acts (`act`). It then pauses, for longer and longer while nothing changes.
 //!
-//! Cycles of waiters are broken whatever their members (`cycle`). For that, the thread checks now and then whether several units
-//! have been in flight for a while.
+//! Cycles of waiters are broken, whichever classes their members have (`cycle`). For that, the thread checks now and
+//! then whether several units have been in flight for a while.
 //!
 //! It also checks now and then whether a transaction waits for admission while admitted ones wait for a lock that its session
 //! holds (`outside`).
 //!
-//! Beside a server no session rings: the thread itself looks which sessions exist, and which important ones wait for a lock
-//! (`beside`).
+//! Beside a server no session rings: the thread itself checks which sessions exist, and which important ones wait for a
+//! lock (`beside`).
 //!
 //! The same thread gives server processes their shares of the cores (`agent`).
 
@@ -50,10 +50,10 @@ use outside::Outside;
 use pace::{Budget, Pace, Seen};
 use round::Round;
 
-/// How long the thread sleeps at most: then it sees whether the connection is still there.
+/// The longest sleep of the thread. After it, the thread checks whether the connection still works.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// The thread that watches. Dropping it ends it, and puts back what it has changed of processes.
+/// The thread that watches. Dropping it ends the thread and restores the processes that the thread has changed.
 #[derive(Debug)]
 pub struct Watcher {
     governor: Arc<Governor>,
@@ -61,34 +61,35 @@ pub struct Watcher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to watch. Connects to the server in its own time; the governor's health shows what works.
+/// Starts to watch. The thread connects to the server in the background; the governor's health shows what works.
 pub fn start(governor: Arc<Governor>) -> Watcher {
     let stop = Arc::new(AtomicBool::new(false));
     let watch = Watch::new(governor.clone(), stop.clone());
     let thread = std::thread::Builder::new().name("watcher".to_owned()).spawn(move || watch.run());
-    // Without the thread nothing is preempted, and traffic flows; the levers' state reports it.
+    // Without the thread nothing is preempted, but traffic flows; the levers' state reports it.
     let thread = thread.map_err(|error| levers::all_off(&governor, &format!("no thread can be started: {error}"))).ok();
     Watcher { governor, stop, thread }
 }
 
 impl Watcher {
-    /// Ends it, and waits until it has ended.
+    /// Ends the thread and waits until it has ended.
     pub fn stop(self) {}
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // Release: pairs with the thread's load, though nothing else is handed over with it.
+        // Release: pairs with the thread's load, though it publishes no other data.
         self.stop.store(true, Ordering::Release);
         self.governor.bell.ring();
         if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has reported it; its connection and its agent have been dropped.
+            // If the thread has panicked, the panic has been reported, and its connection and its agent have been
+            // dropped.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Watch {
     governor: Arc<Governor>,
     stop: Arc<AtomicBool>,
@@ -96,10 +97,10 @@ struct Watch {
     agent: Agent,
     round: Round,
     outside: Outside,
-    /// The sessions that others have opened, for a governor beside its server.
+    /// The sessions that applications have opened themselves, for a governor beside its server.
     beside: Beside,
     cycles: Cycles,
-    /// How much time looks for those who are late may take.
+    /// How much time looks for late units may take.
     budget: Budget,
 }
 
@@ -129,7 +130,7 @@ impl Watch {
             let due =
                 [self.agent.due(now), outside_due, self.beside.due(now), cycles_due, self.governor.awake.due(now)];
             let sleep = due.into_iter().flatten().fold(SLEEP_MAX, Duration::min);
-            // Who has rung while there was no connection does not ring again.
+            // Sessions that rang while there was no connection do not ring again.
             if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) == Heard::Late {
                 self.watch();
             } else {
@@ -138,10 +139,10 @@ impl Watch {
         }
     }
 
-    /// What this thread has used of the processors so far, for people.
+    /// Stores the CPU time that this thread has used so far, for operators.
     fn count_cpu(&self) {
         let used = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
-        // Relaxed: a counter for people.
+        // Relaxed: a counter for operators.
         self.governor.statistics.watch_cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
     }
 
@@ -149,8 +150,8 @@ impl Watch {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Connects where that is due, sees whether the connection is sound, gives processes their shares, and admits those whom
-    /// others inside wait for. Whether the connection has come or gone.
+    /// Connects if that is due, checks the connection, gives processes their shares, and admits transactions that
+    /// admitted ones wait for. Returns whether the connection was opened or lost.
     fn tend(&mut self, now: Instant) -> bool {
         let settings = self.governor.settings();
         let is_new = self.control.tend(&settings, now);
@@ -165,7 +166,7 @@ impl Watch {
         is_new
     }
 
-    /// Checks now and then whether a session waits for admission for which admitted ones wait.
+    /// Checks now and then whether a session that waits for admission blocks admitted ones.
     fn admit_holders(&mut self, settings: &Settings, now: Instant) {
         let Some(inside) = self.outside.begin(&self.governor, settings, now) else { return };
         let Some(up) = self.control.connection() else { return };
@@ -174,7 +175,7 @@ impl Watch {
         }
     }
 
-    /// Looks for cycles of waiters if that is due, while no important unit is late.
+    /// Looks for cycles of waiters if that is due and no important unit is late.
     fn break_cycles(&mut self) {
         let (settings, now) = (self.governor.settings(), Instant::now());
         let suspects = self.cycles.suspects(&self.governor, &settings, now);
@@ -225,7 +226,7 @@ impl Watch {
                 self.cycles.looked(now.elapsed(), self.round.has_pending_cycle, &settings, Instant::now());
             }
             let cycles_due = self.cycles.due(&self.governor, &settings, Instant::now());
-            // Another late unit is a reason to look again soon.
+            // If another unit is late, the next look is due soon.
             let interval = settings.preemption.look_interval;
             let want = self.budget.want(Instant::now());
             let pause = cycles_due.map_or(Duration::MAX, |due| due.max(interval)).min(pace.pause(interval).max(want));
@@ -239,8 +240,8 @@ impl Watch {
         self.round.forget();
     }
 
-    /// Does not look for that long, or until another unit is late, and whether that was so. Meanwhile processes get their shares: these do not
-    /// wait for a look.
+    /// Does not look for that long, or until another unit is late; returns whether one is. Processes still get their
+    /// shares, which do not depend on looks.
     fn rest(&mut self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most.min(SLEEP_MAX);
         loop {

@@ -1,4 +1,5 @@
-//! What operators install: the dashboard and the alert rules ask for metrics that there are, and the Debian package has every file that it names.
+//! Files that operators install: the dashboard and the alert rules refer to existing metrics, and the Debian package
+//! has every file that it names.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -25,7 +26,7 @@ enum Piece {
     Sign(char),
 }
 
-/// Cuts an expression of PromQL into pieces, or says why it is none.
+/// Splits an expression of PromQL into pieces, or returns why it is invalid.
 fn pieces(expression: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut rest = expression;
@@ -63,7 +64,7 @@ fn pieces(expression: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// The metrics that an expression asks for, if it is well formed as far as can be seen without Prometheus.
+/// The metrics that an expression refers to, if it is well formed as far as can be checked without Prometheus.
 fn metrics_of(expression: &str) -> Result<Vec<String>, String> {
     let pieces = pieces(expression)?;
     let (mut open, mut asked) = (Vec::new(), Vec::new());
@@ -102,7 +103,7 @@ fn metrics_of(expression: &str) -> Result<Vec<String>, String> {
     if !open.is_empty() { Err("a bracket is not closed".to_owned()) } else { Ok(asked) }
 }
 
-/// Everything that `/metrics` tells, by the names that Prometheus stores.
+/// Every metric of `/metrics`, by the names that Prometheus stores.
 fn known() -> BTreeSet<String> {
     let names = metrics::names().into_iter().map(|(name, _)| name);
     names.flat_map(|name| ["", "_bucket", "_sum", "_count"].map(|end| format!("{name}{end}"))).collect()
@@ -165,7 +166,7 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
             assert!(known().contains(name), "{query}");
         }
     }
-    // What an operator must see is there.
+    // The metrics that an operator must see are present.
     for name in [
         "plimsoll_transaction_seconds_bucket",
         "plimsoll_lever_works",
@@ -202,7 +203,7 @@ fn alert_rules_ask_for_metrics_that_there_are() {
     }
 }
 
-/// A package whose build fails on the day of a release helps nobody.
+/// The package must build before the day of a release.
 #[test]
 fn the_debian_package_has_what_it_names() {
     let manifest: toml::Table = toml::from_str(&fs::read_to_string(MANIFEST).unwrap()).unwrap();
@@ -241,8 +242,8 @@ fn the_debian_package_has_what_it_names() {
     );
 }
 
-/// The image compiles with the version that the workspace asks for, and its user is known by a number, without which Kubernetes refuses to
-/// start it as somebody else than root.
+/// The image compiles with the version that the workspace requires. Its user is a number, because Kubernetes otherwise
+/// refuses to start it as a user other than root.
 #[test]
 fn the_container_file_has_the_compiler_and_a_user_by_number() {
     let file = fs::read_to_string("../../packaging/Containerfile").unwrap();
@@ -253,7 +254,7 @@ fn the_container_file_has_the_compiler_and_a_user_by_number() {
     assert!(lines.contains(&format!("FROM docker.io/library/rust:{version}-bookworm AS build").as_str()), "{version}");
     let user: u32 = value("USER ").parse().unwrap();
     assert!(lines.iter().any(|line| line.contains(&format!("useradd --system --uid {user} "))), "{user} has no name");
-    // What is run is what was built, and its settings are where the guide has them.
+    // The binary that runs is the one that was built, and its settings are where the guide has them.
     assert_eq!(value("COPY --from=build /source/target/release/plimsoll "), "/usr/bin/plimsoll");
     assert_eq!(value("ENTRYPOINT "), r#"["/usr/bin/plimsoll", "govern"]"#);
     assert_eq!(value("CMD "), r#"["--config", "/etc/plimsoll/plimsoll.toml"]"#);

@@ -43,7 +43,7 @@ pub const fn boolean(name: &'static str) -> Column {
 /// A value of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Nothing is known, or nothing applies.
+    /// Unknown, or not applicable.
     Null,
     Text(String),
     Int(i64),
@@ -52,17 +52,17 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// A length of time in seconds, to the microsecond.
+    /// A duration in seconds, to the microsecond.
     pub fn seconds(length: Duration) -> Self {
         Cell::Float(length.as_micros() as f64 / 1e6)
     }
 
-    /// A length of time in whole microseconds.
+    /// A duration in whole microseconds.
     pub fn micros(length: Duration) -> Self {
         Cell::Int(i64::try_from(length.as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// As text, what psql shows.
+    /// The value as psql shows it.
     fn shown(&self) -> Option<String> {
         match self {
             Cell::Null => None,
@@ -143,7 +143,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
     }
 }
 
-/// What a statement is answered with.
+/// The answer to a statement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// Rows, each with a cell for each column.
@@ -158,12 +158,12 @@ impl Answer {
     }
 }
 
-/// Why a statement was not carried out.
+/// Why a statement was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The SQLSTATE.
     pub code: &'static str,
-    /// What is wrong.
+    /// What went wrong.
     pub message: String,
     /// What to do.
     pub hint: Option<String>,
@@ -180,7 +180,7 @@ impl Refusal {
     }
 }
 
-/// Says which columns an answer has. `formats` as in Bind: none for text, one for all columns, or one each.
+/// Describes the columns of an answer. `formats` as in Bind: none for text, one for all columns, or one each.
 pub fn describe(columns: &[Column], formats: &[bool], answers: &mut Answers) {
     answers.message(b'T', |body| {
         body.extend((columns.len() as i16).to_be_bytes());
@@ -192,7 +192,7 @@ pub fn describe(columns: &[Column], formats: &[bool], answers: &mut Answers) {
                 CellType::Float => (701, 8),
                 CellType::Bool => (16, 1),
             };
-            // Of no table and no column of one.
+            // The expression refers to no table or column.
             body.extend([0; 6]);
             body.extend(oid.to_be_bytes());
             body.extend(size.to_be_bytes());

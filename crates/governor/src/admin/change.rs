@@ -1,4 +1,4 @@
-//! The commands that change something, one file each. Only users that may change things get here.
+//! The commands that change something, one file each. Only users with that right reach these.
 
 pub(crate) mod kill;
 pub(crate) mod pause;
@@ -8,7 +8,7 @@ pub(crate) mod shutdown;
 
 use super::answer::Refusal;
 
-/// Something that only a governor in the connection path can do.
+/// Refuses a command that only a governor in the connection path supports.
 fn not_beside(what: &str) -> Refusal {
     Refusal::new(
         "55000",

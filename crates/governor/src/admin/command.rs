@@ -14,30 +14,30 @@ use crate::governor::Governor;
 /// A command of the console.
 #[derive(Debug)]
 pub struct Command {
-    /// The words that it begins with, in capitals.
+    /// The words that it begins with, in upper case.
     pub words: &'static str,
-    /// What may follow, for people.
+    /// The arguments, as operators see them.
     pub arguments: &'static str,
-    /// What it does.
+    /// A description of the command.
     pub about: &'static str,
-    /// The columns of its answer; none if it answers with nothing but notices.
+    /// The columns of its answer; empty if it answers only with notices.
     pub columns: &'static [Column],
-    /// Whether it changes anything, which not every user may.
+    /// Whether it changes anything; read-only users may not run it.
     pub changes: bool,
-    /// Carries it out.
+    /// Runs it.
     pub run: fn(&Call<'_>) -> Result<Answer, Refusal>,
 }
 
-/// What a command is given.
+/// The parameters of a command.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// What it is about.
+    /// The governor that it shows or changes.
     pub governor: &'a Arc<Governor>,
-    /// Who asks.
+    /// The user that runs the command.
     pub user: &'a str,
-    /// The moment.
+    /// The time at which it was received.
     pub now: Instant,
-    /// What followed its words.
+    /// The words after the command's own.
     pub arguments: &'a [String],
 }
 
@@ -109,18 +109,18 @@ const fn change(
 }
 
 impl Command {
-    /// The first word: `SHOW` for what is looked at.
+    /// The first word: `SHOW` for a command that changes nothing.
     pub fn verb(&self) -> &'static str {
         if self.changes { self.words } else { "SHOW" }
     }
 
-    /// How it is typed: `SHOW POOLS`, `KILL session`.
+    /// The command as it is typed: `SHOW POOLS`, `KILL session`.
     pub fn syntax(&self) -> String {
         let words = if self.changes { self.words.to_owned() } else { format!("SHOW {}", self.words) };
         format!("{words} {}", self.arguments).trim_end().to_owned()
     }
 
-    /// The command that these words begin with, and how many of them are its own.
+    /// The command that these words begin with, and how many of them belong to it.
     pub fn find(words: &[String]) -> Option<(&'static Command, usize)> {
         let is_show = words.first()?.eq_ignore_ascii_case("show");
         let own = if is_show { 2 } else { 1 };

@@ -1,11 +1,11 @@
-//! Statements that drivers and tools send by themselves: they take the console for a PostgreSQL server, and give up if it does
-//! not know its own version.
+//! Statements that drivers and tools send by themselves. They take the console for a PostgreSQL server, and give up if
+//! it does not know its own version.
 
 use super::answer::{Answer, Cell, Column, boolean, int, text};
 
-/// Parameters that a client receives at login, and that it may ask for with SHOW.
+/// Parameters that a client receives at login, and can query with SHOW.
 pub const PARAMETERS: [(&str, &str); 11] = [
-    // A version that drivers can read, of a server that talks as this console does.
+    // A version that drivers can parse, of a server with the same protocol features as this console.
     ("server_version", concat!("15.0 (Plimsoll ", env!("CARGO_PKG_VERSION"), ")")),
     ("server_encoding", "UTF8"),
     ("client_encoding", "UTF8"),
@@ -19,7 +19,7 @@ pub const PARAMETERS: [(&str, &str); 11] = [
     ("is_superuser", "off"),
 ];
 
-/// What a client may SET without effect: settings of sessions that drivers set when they connect.
+/// Names that a client may SET without effect: session settings that drivers set when they connect.
 const IGNORED: [&str; 22] = [
     "application_name",
     "bytea_output",
@@ -45,20 +45,20 @@ const IGNORED: [&str; 22] = [
     "transaction",
 ];
 
-/// An answer that is the same whatever the governor does.
+/// An answer that does not depend on the governor's state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fixed {
-    /// Its columns; none if there is no row to come.
+    /// Its columns; empty if no row follows.
     pub columns: Vec<Column>,
     /// Its rows.
     pub answer: Answer,
-    /// How the statement is said to have ended: `SELECT 1`.
+    /// The command tag: `SELECT 1`.
     pub tag: String,
-    /// The state of the transaction afterwards, if it changes that.
+    /// The transaction status afterwards, if it changes that.
     pub status: Option<u8>,
 }
 
-/// The answer to such a statement; `None` if it is none.
+/// The answer to such a statement; `None` for any other.
 pub fn understand(words: &[String]) -> Option<Fixed> {
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();

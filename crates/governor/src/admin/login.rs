@@ -1,4 +1,4 @@
-//! Logins of console users: SCRAM-SHA-256 and nothing else.
+//! Logins of console users, by SCRAM-SHA-256 only.
 
 use super::scram::{Exchange, MECHANISM, Verifier};
 use super::wire::{Answers, Fields, Message};
@@ -10,28 +10,28 @@ const SASL: i32 = 10;
 const SASL_CONTINUE: i32 = 11;
 const SASL_FINAL: i32 = 12;
 
-/// A client that is being let in.
+/// A client that is logging in.
 #[derive(Debug)]
 pub struct Login {
     is_challenged: bool,
     exchange: Exchange,
 }
 
-/// What came of a client's message.
+/// The result of a client's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// It was answered; another one is to come.
+    /// It was answered; another message must follow.
     Goes,
-    /// The client is let in.
+    /// The client is logged in.
     In,
-    /// It is not. The reason is for our log; a client receives nothing that helps it to guess.
+    /// The login failed. The reason is for our log; a client receives nothing that helps it to guess.
     Refused(String),
-    /// It does not speak the protocol.
+    /// The client violates the protocol.
     Nonsense(&'static str),
 }
 
 impl Login {
-    /// Asks the client for a proof. Who there is not is asked, too.
+    /// Asks the client for a proof; an unknown user is asked, too.
     pub fn begin(user: &str, admin: &Admin, answers: &mut Answers) -> Self {
         let verifier = |of: &crate::settings::AdminUser| Verifier::parse(&of.verifier).ok();
         let known = admin.users.iter().find(|known| known.name == user).and_then(verifier);

@@ -9,7 +9,7 @@ use super::command::{COMMANDS, Call, Command};
 use super::compatible::{self, Fixed};
 use super::words::statements;
 
-/// Statements and portals of one client, each kind; a client that needs more does not read what it prepares.
+/// The maximum number of statements and of portals per client; only a client that ignores its answers needs more.
 const KEPT_MAX: usize = 1000;
 
 /// A statement that was understood.
@@ -17,20 +17,20 @@ const KEPT_MAX: usize = 1000;
 pub enum Statement {
     /// Nothing but spaces and comments.
     Empty,
-    /// A command of the console and what follows its words.
+    /// A command of the console with the words after its own.
     Command(&'static Command, Vec<String>),
-    /// What drivers send.
+    /// A statement that drivers send.
     Fixed(Box<Fixed>),
 }
 
 impl Statement {
-    /// Understands every statement of a text.
+    /// Parses every statement of a text.
     pub fn all(text: &str) -> Result<Vec<Statement>, Refusal> {
         let statements = statements(text).map_err(|why| Refusal::new("42601", format!("syntax error: {why}")))?;
         statements.iter().map(|words| Statement::of(words)).collect()
     }
 
-    /// Understands a text of one statement at most.
+    /// Parses a text of at most one statement.
     pub fn one(text: &str) -> Result<Statement, Refusal> {
         let mut all = Statement::all(text)?;
         match all.len() {
@@ -50,14 +50,14 @@ impl Statement {
         let is_show = words[0].eq_ignore_ascii_case("show");
         let unknown = if is_show { words.get(1).map_or("", String::as_str) } else { &words[0] };
         let known = COMMANDS.iter().filter(|command| command.changes != is_show).map(|command| command.words);
-        // Only the first words: the rest may be long, and may be secret.
+        // Shows only the first words: the rest may be long, and may be secret.
         let typed = if is_show { format!("SHOW {unknown}") } else { unknown.to_owned() };
         let typed: String = typed.chars().take(60).collect();
         let message = format!("this console has no command \"{typed}\"{}", did_you_mean(unknown, known));
         Err(Refusal::new("42601", message).hint("SHOW HELP lists them."))
     }
 
-    /// The columns of its answer; none if it has no rows.
+    /// The columns of its answer; empty if it has no rows.
     pub fn columns(&self) -> &[Column] {
         match self {
             Statement::Empty => &[],
@@ -66,7 +66,7 @@ impl Statement {
         }
     }
 
-    /// Whether rows may come, if only without columns.
+    /// Whether rows may follow, even without columns.
     pub(crate) fn has_rows(&self) -> bool {
         match self {
             Statement::Fixed(fixed) => fixed.tag.starts_with("SELECT"),
@@ -74,8 +74,8 @@ impl Statement {
         }
     }
 
-    /// Carries it out, if that user may. Beside the answer, how it is said to have ended and the state of the transaction
-    /// afterwards, if that has changed.
+    /// Runs it if the user may. Returns the answer, the command tag, and the transaction status afterwards if that has
+    /// changed.
     pub fn run(&self, call: &Call<'_>, may_change: bool) -> Result<(Answer, String, Option<u8>), Refusal> {
         match self {
             Statement::Empty => Ok((Answer::default(), String::new(), None)),
@@ -101,25 +101,25 @@ impl Statement {
     }
 }
 
-/// What a client has prepared.
+/// The prepared statements and portals of a client.
 #[derive(Debug, Default)]
 pub struct Prepared {
     statements: BTreeMap<String, Statement>,
     portals: BTreeMap<String, Portal>,
 }
 
-/// A statement with the formats that its answer is wanted in.
+/// A statement with the formats that the client wants.
 #[derive(Debug, Clone)]
 pub struct Portal {
     pub statement: Statement,
-    /// Whether each column is wanted in binary.
+    /// Whether each column is wanted in binary format.
     pub formats: Vec<bool>,
-    /// Its answer, once it was carried out, as far as it was not yet fetched.
+    /// The rows that were not fetched yet, once the statement was run.
     pub rest: Option<(Answer, String)>,
 }
 
 impl Prepared {
-    /// Keeps a statement under a name; the unnamed one is replaced.
+    /// Stores a statement under a name; the unnamed one is replaced.
     pub(crate) fn keep_statement(&mut self, name: &str, statement: Statement) -> Result<(), Refusal> {
         if !name.is_empty() && self.statements.contains_key(name) {
             return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
@@ -132,7 +132,7 @@ impl Prepared {
         self.statements.get(name).ok_or_else(missing)
     }
 
-    /// Keeps a portal under a name; one that has it is replaced.
+    /// Stores a portal under a name; a portal of the same name is replaced.
     pub(crate) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), Refusal> {
         keep(&mut self.portals, name, portal)
     }
@@ -142,7 +142,7 @@ impl Prepared {
         self.portals.get_mut(name).ok_or_else(missing)
     }
 
-    /// Forgets a statement (`S`) or portal; it need not be there.
+    /// Forgets a statement (`S`) or portal, if it exists.
     pub fn forget(&mut self, kind: u8, name: &str) {
         if kind == b'S' {
             self.statements.remove(name);

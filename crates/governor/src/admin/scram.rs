@@ -1,7 +1,7 @@
 //! The server's half of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
 //!
-//! A client that names an unknown user goes through the same exchange with a verifier that no password fits, whose salt is always
-//! the same for the same name. A client can therefore not find out which users exist.
+//! For an unknown user, the exchange uses a verifier that no password fits, with a salt that is always the same for the
+//! same name. A client therefore cannot find out which users exist.
 
 use std::fmt;
 
@@ -15,18 +15,18 @@ use subtle::ConstantTimeEq;
 /// The name of the mechanism.
 pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
 
-/// What PostgreSQL uses where nothing else is set.
+/// PostgreSQL's default.
 const ITERATIONS: u32 = 4096;
-/// More would be a mistake: clients refuse it.
+/// Clients refuse higher numbers.
 const ITERATIONS_MAX: u32 = 100_000;
-/// Bytes of a salt, of PostgreSQL's own, too.
+/// Length of a salt in bytes, as in PostgreSQL.
 const SALT_BYTES: usize = 16;
-/// Bytes of our part of the nonce.
+/// Length of our part of the nonce in bytes.
 const NONCE_BYTES: usize = 18;
-/// A client's nonce is no longer than this, however long it may make it.
+/// The longest nonce that a client may send, in bytes; the protocol sets no limit.
 const CLIENT_NONCE_MAX: usize = 256;
 
-/// What is kept instead of a password: `SCRAM-SHA-256$iterations:salt$stored-key:server-key`, as PostgreSQL does.
+/// Stored instead of a password: `SCRAM-SHA-256$iterations:salt$stored-key:server-key`, as in PostgreSQL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
     iterations: u32,
@@ -43,7 +43,7 @@ impl fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// Reads one. The error says what is wrong with it, without showing it.
+    /// Parses a verifier. The error describes the fault without showing the verifier.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix("SCRAM-SHA-256$").ok_or("it does not begin with SCRAM-SHA-256$")?;
         let parts =
@@ -62,15 +62,15 @@ impl Verifier {
         })
     }
 
-    /// Whether it is of that password. It takes as long as a login.
+    /// Whether the verifier fits that password. Takes as long as a login.
     pub fn fits(&self, password: &str) -> bool {
         let salted = pbkdf2(password.as_bytes(), &self.salt, self.iterations);
         let client_key = keyed(&salted, &[b"Client Key"]);
         self.stored_key == <[u8; 32]>::from(Sha256::digest(client_key))
     }
 
-    /// A verifier that no password fits, for an unknown user. It looks like that of a real user, whose secret key
-    /// makes its salt; so it is also the same after a restart.
+    /// A verifier that no password fits, for an unknown user. It resembles the verifier of a real user, whose secret
+    /// key determines its salt. The salt is therefore also the same after a restart.
     pub(crate) fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
         let secret = like.map_or([0; 32], |like| like.server_key);
         let made = |of: &[u8]| keyed(&secret, &[of, user.as_bytes()]);
@@ -81,7 +81,7 @@ impl Verifier {
     }
 }
 
-/// A password with salt, hashed as often as that (RFC 5802, `Hi`).
+/// The salted hash of a password after that many iterations (RFC 5802, `Hi`).
 fn pbkdf2(password: &[u8], salt: &[u8], iterations: u32) -> [u8; 32] {
     let mut last = keyed(password, &[salt, &1u32.to_be_bytes()]);
     let mut sum = last;
@@ -92,12 +92,12 @@ fn pbkdf2(password: &[u8], salt: &[u8], iterations: u32) -> [u8; 32] {
     sum
 }
 
-/// What is kept of a password, with a salt of its own.
+/// The verifier of a password, with a new salt.
 pub fn hash_password(password: &str) -> String {
     postgres_protocol::password::scram_sha_256(password.as_bytes())
 }
 
-/// A login that is under way.
+/// A login in progress.
 #[derive(Debug)]
 pub struct Exchange {
     verifier: Verifier,
@@ -111,13 +111,14 @@ enum State {
     Over,
 }
 
-/// The client said something that is no SCRAM, or not now. The detail is for our log; clients receive only that their password is wrong.
+/// The client's message is not valid SCRAM, or comes at the wrong time. The detail is for our log: clients only receive
+/// that their password is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScramError(&'static str);
 
 impl Exchange {
-    /// Begins a login of whom that verifier belongs to.
+    /// Begins a login against that verifier.
     pub fn new(verifier: Verifier) -> Self {
         Exchange { verifier, state: State::Begun }
     }

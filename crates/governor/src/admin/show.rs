@@ -1,4 +1,4 @@
-//! The `SHOW` commands, one file each: their columns and how their rows are made.
+//! The `SHOW` commands, one file each: the columns and the code that fills the rows.
 
 pub(crate) mod aborts;
 pub(crate) mod classes;

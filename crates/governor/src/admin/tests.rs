@@ -1,4 +1,4 @@
-//! Clients of the console, from the start-up on, without sockets.
+//! Clients of the console, from start-up on, without sockets.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ fn governor() -> Arc<Governor> {
     testing::governor(|settings| settings.admin.users = vec![user("admin", true), user("viewer", false)])
 }
 
-/// A client and what it was sent, message by message.
+/// A client and the messages that it has received.
 struct Client {
     console: Console,
     received: Vec<(u8, Vec<u8>)>,
@@ -31,7 +31,7 @@ impl Client {
         client
     }
 
-    /// One that is let in.
+    /// A client that has logged in.
     fn let_in(governor: &Arc<Governor>, user: &str) -> Self {
         let mut client = Client::new(governor, user);
         client.log_in(user);
@@ -70,7 +70,7 @@ impl Client {
         assert_eq!(self.send_bytes(&bytes), bytes.len());
     }
 
-    /// Sends a text as a simple query; the tags of the answers.
+    /// Sends a text as a simple query; returns the command tags of the answers.
     fn query(&mut self, text: &str) -> String {
         self.received.clear();
         self.send(b'Q', format!("{text}\0").as_bytes());
@@ -156,7 +156,8 @@ fn nothing_is_done_before_the_login() {
     }
 }
 
-/// Lengths that a client claims before it is let in: CVE-2026-6664 was an overflow, CVE-2026-6665 a nonce too long for its place.
+/// Lengths that a client claims before login: CVE-2026-6664 was an overflow, CVE-2026-6665 a nonce too long for its
+/// buffer.
 #[test]
 fn lengths_are_bounded_before_the_login() {
     let governor = governor();
@@ -177,7 +178,7 @@ fn lengths_are_bounded_before_the_login() {
     assert!(client.console.has_ended());
 }
 
-/// CVE-2026-6667: a command that ends clients was carried out for users who may only look.
+/// CVE-2026-6667: read-only users could run a command that ends clients.
 #[test]
 fn users_that_may_look_only_change_nothing() {
     let governor = governor();
@@ -192,7 +193,7 @@ fn users_that_may_look_only_change_nothing() {
         };
         client.query(&statement);
         assert_eq!(client.code().as_deref(), command.changes.then_some("42501"), "{statement}");
-        // Nor by the other protocol.
+        // Nor by the extended protocol.
         client.received.clear();
         client.send(b'P', format!("\0{statement}\0\0\0").as_bytes());
         client.send(b'B', b"\0\0\0\0\0\0\0\0");
@@ -214,7 +215,7 @@ fn every_look_has_as_many_cells_as_columns() {
     }
 }
 
-/// Reports failed with 40001 again and again, and the console said "rolled back", but not why they were not replayed.
+/// Reports failed with 40001 again and again. The console said "rolled back", but not why they were not replayed.
 #[test]
 fn the_console_says_what_became_of_each_victim_and_why() {
     let governor = governor();
@@ -307,7 +308,7 @@ fn statements_can_be_prepared_and_fetched_in_parts() {
     client.send(b'S', b"");
     assert_eq!(client.tags(), format!("1tT2TDDs{}C33Z", "D".repeat(COMMANDS.len() - 2)));
     client.received.clear();
-    // What follows a mistake is passed over up to the Sync.
+    // After an error, everything up to the Sync is skipped.
     client.send(b'B', b"\0missing\0\0\0\0\0\0\0");
     client.send(b'E', b"\0\0\0\0\0");
     assert_eq!(client.tags(), "E");
@@ -343,7 +344,7 @@ fn a_right_that_was_taken_away_is_gone_at_once() {
 }
 
 proptest! {
-    /// Whatever comes in whatever pieces, it is answered or ends the client, and no piece makes a difference.
+    /// Any bytes in any pieces get an answer or end the session, and the division into pieces makes no difference.
     #[test]
     fn pieces_make_no_difference(parts in prop::collection::vec(any_message(), 1..6), cut in 1usize..20) {
         let governor = governor();
@@ -361,7 +362,7 @@ proptest! {
         prop_assert_eq!(whole.console.has_ended(), pieces.console.has_ended());
     }
 
-    /// Nothing that anybody sends before the login makes it panic, or lets it in.
+    /// No bytes sent before the login cause a panic or let the client in.
     #[test]
     fn garbage_is_not_let_in(bytes in prop::collection::vec(any::<u8>(), 0..300), after in any::<bool>()) {
         let governor = governor();
@@ -374,7 +375,7 @@ proptest! {
     }
 }
 
-/// A message that is right, or nearly.
+/// A message that is valid, or nearly.
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let texts = prop::sample::select(vec!["SHOW POOLS", "SELECT 1", "", "BEGIN", "nonsense", "SHOW HELP; SHOW LISTS"]);
     let tags = prop::sample::select(b"QPBDECSHFXdcfz".to_vec());

@@ -1,19 +1,19 @@
-//! Messages of PostgreSQL's protocol, read as a server reads them and written as a server writes them.
+//! Messages of PostgreSQL's protocol, read and written as a server does.
 
-/// Before a client is let in its messages are no longer than this: the longest, a SCRAM proof, has some hundred bytes.
+/// Limit for a message before login, in bytes: the longest, a SCRAM proof, has a few hundred.
 pub(crate) const MESSAGE_BYTES_BEFORE_LOGIN: usize = 2048;
-/// Afterwards, no longer than this; a statement for the console has some hundred bytes, too.
+/// Limit for a message after login, in bytes; a statement for the console has a few hundred, too.
 pub(crate) const MESSAGE_BYTES: usize = 32 << 10;
 
-/// A message of the client: its tag and what follows the length.
+/// A message of the client: its tag, and its contents after the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     pub tag: u8,
     pub body: &'a [u8],
 }
 
-/// The first of some bytes as a message, and how long it is; `None` while it is incomplete. An error if its length cannot be
-/// one, or is above `most`.
+/// The first message in some bytes, and its length; `None` while it is incomplete. An error if its length is invalid or
+/// above `most`.
 pub(crate) fn first_message(bytes: &[u8], most: usize) -> Result<Option<(Message<'_>, usize)>, String> {
     let [tag, length @ ..] = bytes else { return Ok(None) };
     let Some(length) = length.first_chunk::<4>() else { return Ok(None) };
@@ -25,7 +25,7 @@ pub(crate) fn first_message(bytes: &[u8], most: usize) -> Result<Option<(Message
     Ok(bytes.get(5..length + 1).map(|body| (Message { tag: *tag, body }, length + 1)))
 }
 
-/// A message's contents, field by field. `None` where there are fewer.
+/// A message's contents, field by field. A field is `None` after the end.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a>(pub &'a [u8]);
 
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         self.bytes(1).map(|bytes| bytes[0])
     }
 
-    /// A number of two bytes that is not negative.
+    /// A non-negative number of two bytes.
     pub fn count(&mut self) -> Option<usize> {
         let bytes = self.bytes(2)?;
         usize::try_from(i16::from_be_bytes([bytes[0], bytes[1]])).ok()
@@ -60,17 +60,17 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Messages to the client, as they are put together.
+/// Messages to the client that have not been sent yet.
 #[derive(Debug, Default)]
 pub struct Answers(Vec<u8>);
 
 impl Answers {
-    /// What has been put together, which is then forgotten.
+    /// Takes all messages.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }
 
-    /// A message with what `fill` puts into it.
+    /// Appends a message; `fill` writes its contents.
     pub fn message(&mut self, tag: u8, fill: impl FnOnce(&mut Vec<u8>)) {
         self.0.push(tag);
         let at = self.0.len();
@@ -80,12 +80,12 @@ impl Answers {
         self.0[at..at + 4].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// A message without contents.
+    /// Appends a message without contents.
     pub fn bare(&mut self, tag: u8) {
         self.message(tag, |_| {});
     }
 
-    /// An authentication request or answer of that kind.
+    /// Appends an authentication request or answer of that kind.
     pub fn authentication(&mut self, kind: i32, data: &[u8]) {
         self.message(b'R', |body| {
             body.extend(kind.to_be_bytes());
@@ -97,17 +97,17 @@ impl Answers {
         self.message(b'S', |body| texts(body, &[name, value]));
     }
 
-    /// The end of an answer: `I` without a transaction, `T` within, `E` within one that has failed.
+    /// Appends ReadyForQuery: `I` outside a transaction, `T` within one, `E` within one that has failed.
     pub fn ready(&mut self, status: u8) {
         self.message(b'Z', |body| body.push(status));
     }
 
-    /// The end of a statement's answer.
+    /// Appends CommandComplete, the end of a statement's answer.
     pub fn complete(&mut self, tag: &str) {
         self.message(b'C', |body| texts(body, &[tag]));
     }
 
-    /// An error (`ERROR`, `FATAL`) or, with tag `N`, a notice.
+    /// Appends an error (`ERROR`, `FATAL`) or, with tag `N`, a notice.
     pub fn report(&mut self, tag: u8, severity: &str, code: &str, message: &str, hint: Option<&str>) {
         self.message(tag, |body| {
             for (field, text) in [(b'S', severity), (b'V', severity), (b'C', code), (b'M', message)] {
@@ -123,7 +123,7 @@ impl Answers {
     }
 }
 
-/// Texts that end with a zero byte each, and so have none within.
+/// Appends texts, each terminated by a zero byte; zero bytes within are dropped.
 pub fn texts(body: &mut Vec<u8>, texts: &[&str]) {
     for text in texts {
         body.extend(text.bytes().filter(|byte| *byte != 0));

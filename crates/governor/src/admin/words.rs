@@ -1,7 +1,7 @@
 //! Statements for the console as words.
 
-/// The statements of a text, each as its words: what is in quotes is one word without them, `=`, `,`, `(` and `)` are words
-/// of their own. An error if a quote or comment does not end.
+/// The statements of a text, each as its words. Quoted text is one word, without the quotes; `=`, `,`, `(` and `)` are
+/// words of their own. An error if a quote or comment does not end.
 pub fn statements(text: &str) -> Result<Vec<Vec<String>>, String> {
     let mut all = Vec::new();
     let mut words = Vec::new();
@@ -40,7 +40,7 @@ pub fn statements(text: &str) -> Result<Vec<Vec<String>>, String> {
     Ok(all)
 }
 
-/// What stands up to the closing quote, which is doubled where it is meant, and what comes after it.
+/// The text up to the closing quote (doubled quotes are part of the text), and the rest after it.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The console's users. A password is kept as a verifier only, however it was given.
+//! The console's users. A password is stored only as a verifier, in whatever form it was given.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::typed::{TypedAdmin, TypedAdminUser};
 use crate::admin::scram::{Verifier, hash_password};
 use crate::settings::{Admin, AdminUser};
 
-/// The name of the console's database by default.
+/// The default name of the console's database.
 const DATABASE: &str = "plimsoll";
 
 pub(super) fn resolve(typed: &TypedAdmin, read: &mut Reader<'_>) -> Admin {
@@ -70,7 +70,7 @@ fn read_secret(path: &Path, warnings: &mut Vec<String>) -> Result<String, String
     std::fs::read_to_string(path).map_err(unreadable)
 }
 
-/// A verifier as it is, and one made of a password.
+/// Returns a verifier unchanged, and makes one from a password.
 fn verifier_of(text: &str) -> Result<String, String> {
     let text = text.trim_end_matches(['\r', '\n']);
     match text {

@@ -20,42 +20,42 @@ pub use connect::Probe;
 pub(crate) use connect::newer_version;
 use connect::{Found, Tried};
 
-/// A file that can be used, and what it means.
+/// The settings of a valid file, in words.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The file.
     pub file: String,
-    /// The server that clients are passed on to; beside a server, that server.
+    /// The server that clients are forwarded to; beside a server, that server.
     pub server: String,
     /// Whether the governor works beside the server.
     pub is_beside: bool,
-    /// As whom the governor asks it; null if it does not.
+    /// The role with which the governor queries it; null if it does not.
     pub control: Option<String>,
-    /// Where clients come in; beside a server, where the console is.
+    /// The addresses that clients connect to; beside a server, those of the console.
     pub listen: Vec<String>,
     /// `off`, `offered` or `required`.
     pub tls: &'static str,
-    /// Where metrics and live page are; null for nowhere.
+    /// The address of metrics and live page; null if they are off.
     pub http: Option<String>,
-    /// The console's database and users: those that may change, then those that may look.
+    /// The console's database and users: those that may make changes, then the read-only ones.
     pub console: Console,
     /// The classes.
     pub classes: Vec<Class>,
-    /// The rules, in order: what they match and the class.
+    /// The rules, in order: their conditions and the class.
     pub rules: Vec<(String, String)>,
-    /// Pairs of rules that one session can match both: what the first decides for it.
+    /// Pairs of rules that the same session can match, and the class that the first one assigns to it.
     pub overlaps: Vec<String>,
     /// The class of sessions that no rule matches.
     pub default_class: String,
-    /// Users who are let through ungoverned.
+    /// Users whose sessions are not governed.
     pub break_glass: Vec<String>,
-    /// What the governor does, in words.
+    /// The governor's levers, in words.
     pub levers: Vec<(&'static str, String)>,
-    /// Everything that is set, by key.
+    /// All settings, by key.
     pub settings: BTreeMap<String, String>,
-    /// What is probably not meant so.
+    /// Settings that are probably not intended.
     pub warnings: Vec<String>,
-    /// What was found at the server; null unless that was asked for.
+    /// The result of the checks at the server; null if they were not requested.
     pub connection: Option<Vec<Probe>>,
 }
 
@@ -64,9 +64,9 @@ pub struct Report {
 pub struct Console {
     /// Its database.
     pub database: String,
-    /// Users that may change.
+    /// Users that may make changes.
     pub may_change: Vec<String>,
-    /// Users that may look.
+    /// Users that may only look.
     pub may_look: Vec<String>,
 }
 
@@ -86,17 +86,17 @@ pub struct Class {
     pub cpu: String,
 }
 
-/// A file that cannot be used, and what was found at the servers that it names.
+/// A file with faults, and the result of the checks at the servers that it names.
 #[derive(Debug, Clone, thiserror::Error)]
 pub struct CheckError {
     /// The faults.
     pub config: ConfigError,
-    /// What was found at the server; `None` if that was not asked for, or the file does not name one.
+    /// The result of the checks at the server; `None` if they were not requested, or the file does not name one.
     pub connection: Option<Vec<Probe>>,
 }
 
 impl fmt::Display for CheckError {
-    /// A fault a line, then what was found.
+    /// One fault per line, then the result of the checks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.config)?;
         for probe in self.connection.iter().flatten() {
@@ -106,8 +106,8 @@ impl fmt::Display for CheckError {
     }
 }
 
-/// Reads a file and says what it means, for a governor beside its server if that is asked for, whatever `[mode]` in the file says. With
-/// `connect` it asks the server, too, even if parts of the file are wrong.
+/// Reads a file and describes its settings. With `is_beside`, it is read for a governor beside its server, regardless
+/// of `[mode]`. With `connect`, the server is checked as well, even if parts of the file are invalid.
 pub fn check(file: &Path, connect: bool, is_beside: bool) -> Result<Report, CheckError> {
     match read_partly(file, &[], is_beside) {
         Ok(Config { settings, mut warnings }) => {
@@ -143,7 +143,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
     }
 }
 
-/// Whether processes of the server are to be given shares or moved to control groups.
+/// Whether server processes are to get CPU shares or to be moved to control groups.
 fn has_shares(settings: &Settings) -> bool {
     let has_groups = settings.classes.iter().any(|class| !class.control_groups.is_empty());
     let has_shares = settings.classes.iter().any(|class| class.cpu != CpuShare::Untouched);
@@ -174,7 +174,7 @@ fn levers_here(settings: &Settings) -> Vec<String> {
 }
 
 impl Report {
-    /// Whether all that was tried at the server went well.
+    /// Whether all checks at the server passed.
     pub fn is_good(&self) -> bool {
         self.connection.iter().flatten().all(|probe| probe.is_good)
     }
@@ -310,7 +310,7 @@ fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
     levers
 }
 
-/// Pairs of rules for different classes that one session can match both, as far as the patterns show.
+/// Pairs of rules for different classes that the same session can match, as far as the patterns show.
 fn overlaps(settings: &Settings) -> Vec<String> {
     let rules = settings.rules.rules();
     let of_sessions = |place: &usize| rules[*place].tag.is_none() && rules[*place].fingerprint.is_none();
@@ -320,7 +320,7 @@ fn overlaps(settings: &Settings) -> Vec<String> {
     };
     let mut overlaps = Vec::new();
     for second in (0..rules.len()).filter(of_sessions) {
-        // A rule that never matches is a warning of its own.
+        // There is a separate warning for a rule that never matches.
         if settings.rules.shadowed_by(second).is_some() {
             continue;
         }
@@ -393,7 +393,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A key and a value of which no line is longer than a terminal is wide.
+/// Writes a key and its value, wrapped to the width of a terminal.
 fn write_line(out: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fmt::Result {
     wrapped(&format!("{key:<15}"), value).iter().try_for_each(|line| writeln!(out, "{line}"))
 }

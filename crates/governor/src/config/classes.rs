@@ -15,14 +15,14 @@ use crate::settings::{ClassSettings, CpuShare, DiskUse, Held, cache_fault, targe
 use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
 
-/// What the nice value of classes with priority low is by default.
+/// The default nice value of classes with priority low.
 const NICE_OF_LOW: i32 = 10;
 
-/// How often a transaction is run again that the server has aborted, by default. Each attempt makes it less likely to
-/// lose the next cycle, so few need more than two or three.
+/// How often a transaction that the server has aborted is replayed, by default. Each attempt is less likely to lose the
+/// next cycle, so more than two or three are rarely needed.
 const RETRY_ABORTED: u32 = 20;
 
-/// Classes and rules. Those classes that there are already keep their places.
+/// The classes and rules of a file. Existing classes keep their places.
 pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(Vec<ClassSettings>, ClassRules)> {
     let mut classes: Vec<ClassSettings> = if typed.classes.is_empty() {
         vec![usual("high", Priority::HIGH), usual("low", Priority::LOW)]
@@ -60,7 +60,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     Some((classes, ClassRules::new(terms, rules, default?)))
 }
 
-/// Where a class gets less of the cores than others, classes without a `cpu` key have a core at once.
+/// If any class gets a smaller CPU share, classes without a `cpu` key get a core at once.
 fn make_prompt(typed: &TypedSettings, classes: &mut [ClassSettings]) {
     if !classes.iter().any(|class| class.cpu.is_less()) {
         return;
@@ -73,7 +73,7 @@ fn make_prompt(typed: &TypedSettings, classes: &mut [ClassSettings]) {
     }
 }
 
-/// A class with a priority and nothing else.
+/// A class with a priority and defaults.
 fn usual(name: &str, priority: Priority) -> ClassSettings {
     let is_low = priority == Priority::LOW;
     ClassSettings {
@@ -98,7 +98,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
     }
 }
 
-/// A class, with defaults in the place of what is wrong, so that rules which name it are not wrong as well.
+/// A class, with defaults in place of invalid values, so that rules that name it are not reported as well.
 fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     let place = typed.span();
     let typed = typed.value();
@@ -163,7 +163,7 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     class
 }
 
-/// A floor of the cores, for a class that gets idle ones in a group of ours.
+/// A CPU floor, for a class that gets idle cores in one of our groups.
 fn cpu_floor(floor: &At<i64>, class: &ClassSettings, has_own_groups: bool, read: &mut Reader<'_>) -> Option<u8> {
     let name = &class.name;
     if class.cpu != CpuShare::Idle {
@@ -176,7 +176,7 @@ fn cpu_floor(floor: &At<i64>, class: &ClassSettings, has_own_groups: bool, read:
     read.number(floor, 1..=90)
 }
 
-/// Targets that nothing can be done for, and bounds that contradict each other.
+/// Reports targets that the governor cannot influence, and bounds that contradict each other.
 fn check_targets(typed: &TypedSettings, classes: &[ClassSettings], read: &mut Reader<'_>) {
     let total = typed.admission.mpl.as_ref().and_then(|mpl| u32::try_from(*mpl.value()).ok());
     for fault in target_faults(classes, total) {
@@ -191,7 +191,7 @@ fn check_targets(typed: &TypedSettings, classes: &[ClassSettings], read: &mut Re
     }
 }
 
-/// Parts of the cache without the means to confine a process, or that leave ways which no class may fill.
+/// Reports parts of the cache without the means to confine a process, or that leave ways which no class may fill.
 fn check_cache(typed: &TypedSettings, classes: &[ClassSettings], read: &mut Reader<'_>) {
     let is_confined = |part: &&At<String>| CacheUse::parse(part.value()).is_ok_and(CacheUse::is_confined);
     let Some(first) = typed.classes.iter().filter_map(|class| class.value().cache.as_ref()).find(is_confined) else {
@@ -207,7 +207,7 @@ fn check_cache(typed: &TypedSettings, classes: &[ClassSettings], read: &mut Read
     }
 }
 
-/// The folder of a control group. Whether it is there, the agent finds out: it may come later.
+/// The folder of a control group. The agent checks whether it exists: it may be created later.
 fn control_group(folder: &At<String>, read: &mut Reader<'_>) -> Option<PathBuf> {
     let path = Path::new(folder.value());
     if !path.is_absolute() {

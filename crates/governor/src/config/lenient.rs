@@ -1,4 +1,4 @@
-//! Reads as much of a file as can be understood: one value of a wrong type hides no other fault.
+//! Reads as much of a file as can be parsed: a value of a wrong type does not hide other faults.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use super::typed::TypedSettings;
 /// A file with more values of a wrong type is not a settings file.
 const FAULTS_MAX: usize = 50;
 
-/// What the file says without the values that cannot be read, and the faults of these. `None` if nothing can be read.
+/// The file without the values that cannot be read, and the faults of these. `None` if nothing can be read.
 ///
-/// A value that cannot be read is overwritten by spaces, so that the places of all others stay as they are.
+/// A value that cannot be read is overwritten with spaces, so that the places of all others stay the same.
 pub(super) fn read(text: &str) -> (Option<TypedSettings>, Vec<Problem>) {
     let mut text = text.to_owned();
     let mut problems = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> (Option<TypedSettings>, Vec<Problem>) {
     (None, problems)
 }
 
-/// The text without the value at that place, which may be a whole table; `None` if it cannot be taken out by itself.
+/// The text without the value at that place, which may be a whole table; `None` if it cannot be removed separately.
 fn without(text: &str, place: &Range<usize>) -> Option<String> {
     let root = DeTable::parse(text).ok()?;
     let range = assignment(root.get_ref(), place).or_else(|| table(text, place))?;
@@ -41,7 +41,7 @@ fn without(text: &str, place: &Range<usize>) -> Option<String> {
     (rest != text && DeTable::parse(&rest).is_ok()).then_some(rest)
 }
 
-/// The key and the value, which is not a table, that hold the place.
+/// The assignment that contains the place, if its value is not a table.
 fn assignment(table: &DeTable<'_>, place: &Range<usize>) -> Option<Range<usize>> {
     table.iter().find_map(|(key, value)| {
         let mut tables = tables(value.get_ref()).peekable();
@@ -53,13 +53,13 @@ fn assignment(table: &DeTable<'_>, place: &Range<usize>) -> Option<Range<usize>>
     })
 }
 
-/// The table that a value is, or those that it lists.
+/// The tables of a value: itself, or the items of a list.
 pub(super) fn tables<'t, 'i>(value: &'t DeValue<'i>) -> impl Iterator<Item = &'t DeTable<'i>> {
     let items = value.as_array().into_iter().flatten();
     value.as_table().into_iter().chain(items.filter_map(|item| item.get_ref().as_table()))
 }
 
-/// The table whose head is on the line of the place, up to the next head.
+/// The table whose header is on the line of the place, up to the next header.
 pub(super) fn table(text: &str, place: &Range<usize>) -> Option<Range<usize>> {
     let is_head = |line: &str| line.trim_start().starts_with('[');
     let start = text.get(..place.start)?.rfind('\n').map_or(0, |end| end + 1);

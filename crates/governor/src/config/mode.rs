@@ -5,10 +5,10 @@ use toml::de::DeTable;
 
 use super::lenient::tables;
 
-/// A key: its table (empty for the top), its name, and what it would need or what to do instead.
+/// A key: its table (empty for the top), its name, and the reason with an alternative.
 type Key = (&'static str, &'static str, &'static str);
 
-/// Keys that mean nothing beside a server, where no client comes through the governor.
+/// Keys without effect beside a server, where clients do not connect through the governor.
 const IN_PATH_ONLY: [Key; 17] = [
     ("", "listen", "clients connect to the server itself; the console's own address is `address` in [admin]"),
     ("", "trust_clients", "clients log in at the server itself"),
@@ -33,13 +33,13 @@ const IN_PATH_ONLY: [Key; 17] = [
     ("preemption", "replay_functions", "nothing is replayed"),
 ];
 
-/// Keys that mean nothing in the connection path.
+/// Keys without effect in the connection path.
 const BESIDE_ONLY: [Key; 2] = [
     ("admin", "address", "the console uses the addresses of clients: [listen]"),
     ("admin", "socket_folder", "the console uses the addresses of clients: [listen]"),
 ];
 
-/// Why a key of `SHOW CONFIG`, such as `class.low.mpl`, means nothing beside a server; `None` if it does.
+/// Why a key of `SHOW CONFIG`, such as `class.low.mpl`, has no effect beside a server; `None` if it has one.
 pub(crate) fn means_nothing_beside(key: &str) -> Option<&'static str> {
     let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
     let section = if section.starts_with("class.") { "class" } else { section };
@@ -47,7 +47,7 @@ pub(crate) fn means_nothing_beside(key: &str) -> Option<&'static str> {
     IN_PATH_ONLY.iter().find(is_it).map(|(_, _, why)| *why)
 }
 
-/// Every key of a file that contradicts its mode. Nothing for a text that is not TOML, whose fault is reported elsewhere.
+/// Every key of a file that contradicts its mode. Empty for a text that is not TOML: that fault is reported elsewhere.
 pub(super) fn contradictions(text: &str, is_beside: bool) -> Vec<Problem> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
     let mut problems = of_table("", root.get_ref(), is_beside);

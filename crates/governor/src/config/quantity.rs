@@ -1,13 +1,13 @@
-//! Lengths of time and sizes in settings files: `2ms`, `120s`, `5min`, `1MiB`.
+//! Durations and sizes in settings files: `2ms`, `120s`, `5min`, `1MiB`.
 
 use std::time::Duration;
 
 use plimsoll_notation::quantity::{TIME_UNITS, scaled, written};
 
-/// Longer is a slip of the pen.
+/// A longer duration is a mistake.
 const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// Units and how many bytes each has, those that sizes are written in first, the largest first.
+/// Units and their bytes. Sizes are written in the first four, largest first.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -18,7 +18,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("GB", 1_000_000_000),
 ];
 
-/// More is a slip of the pen, too.
+/// A larger size is a mistake.
 const SIZE_MAX: u64 = 1 << 53;
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -34,7 +34,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("`{text}` is not a size; write a number and B, KiB, MiB or GiB, as in \"1MiB\""))
 }
 
-/// Writes a length of time in the largest unit that needs no fraction.
+/// Writes a duration in the largest unit that needs no fraction.
 pub(crate) fn write_duration(length: Duration) -> String {
     written(length.as_micros() as u64, &TIME_UNITS, "s")
 }

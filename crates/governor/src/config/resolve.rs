@@ -1,4 +1,4 @@
-//! From what was typed to [`Settings`]: every value checked, every default filled in.
+//! Converts the typed file to [`Settings`]: checks every value and fills in every default.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -14,21 +14,21 @@ use super::typed::{TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption
 use super::{Surroundings, admin, classes, quantity, tls};
 use crate::settings::{Cpu, DiskLimits, Http, Listen, Log, PassingOn, Preemption, Settings};
 
-/// The port of clients by default.
+/// The default port for clients.
 const PORT: u16 = 6432;
-/// The port of metrics and the live page by default.
+/// The default port of metrics and the live page.
 const HTTP_PORT: u16 = 6433;
 
-/// Who looks more often than that does nothing else.
+/// At shorter intervals, looks would take all the time.
 pub(crate) const LOOK_LEAST: Duration = Duration::from_micros(100);
 
-/// What a file means.
+/// The settings of a file.
 pub(super) struct Resolved {
-    /// The settings, and what is worth a warning though it can be done; or what is wrong.
+    /// The settings with their warnings, or the problems.
     pub(super) settings: Result<(Settings, Vec<String>), Vec<Problem>>,
-    /// The server, if that key is right, whatever else is wrong.
+    /// The server, if that key is valid, even if others are not.
     pub(super) server: Option<ServerUrl>,
-    /// As whom the governor asks it; likewise.
+    /// The control connection; likewise.
     pub(super) control: Option<ServerUrl>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
         proxy_protocol: typed.proxy_protocol,
     };
     let break_glass = typed.break_glass.iter().map(|user| user.value().clone()).collect();
-    // What could not be resolved has been noted as a problem; then there are no settings.
+    // Each value that could not be resolved was noted as a problem; then there are no settings.
     let all = || {
         let (classes, rules) = classes?;
         Some(Settings {
@@ -77,7 +77,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
             listen: listen?,
             server: server?,
             passing_on,
-            // One that was given and could not be read is a problem.
+            // A value that was given but could not be read is a problem.
             control: control.flatten(),
             classes,
             rules,
@@ -100,7 +100,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     Resolved { settings, server: servers.0, control: servers.1 }
 }
 
-/// What reading needs, and what it finds.
+/// The context of reading, and the problems found.
 pub(super) struct Reader<'a> {
     pub(super) surroundings: &'a Surroundings<'a>,
     /// Whether the governor works beside its server.
@@ -117,12 +117,12 @@ impl Reader<'_> {
         self.problems.note_at(typed.span(), number.and_then(|number| T::try_from(number).ok()).ok_or_else(wrong))
     }
 
-    /// A whole number within bounds, or what holds by default.
+    /// A whole number within bounds, or the default.
     fn number_or<T: TryFrom<i64>>(&mut self, typed: Option<&At<i64>>, bounds: RangeInclusive<i64>, default: T) -> T {
         typed.and_then(|typed| self.number(typed, bounds)).unwrap_or(default)
     }
 
-    /// A length of time of at least that.
+    /// A duration of at least `least`.
     pub(super) fn length(&mut self, typed: &At<String>, least: Duration) -> Option<Duration> {
         let length = self.problems.note_at(typed.span(), quantity::duration(typed.value()))?;
         if length < least {
@@ -133,7 +133,7 @@ impl Reader<'_> {
         Some(length)
     }
 
-    /// A length of time, or what holds by default.
+    /// A duration, or the default.
     pub(super) fn length_or(&mut self, typed: Option<&At<String>>, least: Duration, default: Duration) -> Duration {
         typed.and_then(|typed| self.length(typed, least)).unwrap_or(default)
     }
@@ -145,7 +145,7 @@ impl Reader<'_> {
         self.problems.note_at(typed.span(), glob::Pattern::new(typed.value()).map_err(wrong))
     }
 
-    /// One of some words.
+    /// One of the given words.
     pub(super) fn word<T: Copy>(&mut self, typed: &At<String>, what: &str, words: &[(&str, T)]) -> Option<T> {
         let word = typed.value().as_str();
         if let Some((_, value)) = words.iter().find(|(name, _)| *name == word) {
@@ -157,7 +157,7 @@ impl Reader<'_> {
         None
     }
 
-    /// A file, by its path as seen from the folder of the settings.
+    /// A file's path, relative to the folder of the settings.
     pub(super) fn path(&self, typed: &At<String>) -> PathBuf {
         self.surroundings.folder.join(typed.value())
     }
@@ -222,7 +222,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The address of the console beside a server; no client connects there.
+    /// The address of the console beside a server; clients do not connect there.
     fn console(&mut self, typed: &TypedAdmin) -> Option<Listen> {
         const OPERATORS_MAX: u32 = 100;
         let usual = || if typed.socket_folder.is_none() { vec![(Ipv4Addr::LOCALHOST, PORT).into()] } else { vec![] };
@@ -267,7 +267,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Nothing for what could not be read, nothing within something for `off`.
+    /// `None` for an unreadable value, `Some(None)` for `off`.
     fn http(&mut self, typed: &TypedHttp) -> Option<Option<Http>> {
         let hosts = typed.hosts.iter().map(|host| host.value().to_ascii_lowercase()).collect();
         let address = match &typed.address {
@@ -302,7 +302,7 @@ pub(crate) fn preemption_policy(name: &str) -> Result<PreemptionPolicy, String> 
     PreemptionPolicy::parse(name).ok_or_else(wrong)
 }
 
-/// The place of a list: its first item's.
+/// The place of a list: that of its first item.
 pub(super) fn place_of<T>(items: &[At<T>]) -> Range<usize> {
     items.first().map_or(0..0, At::span)
 }

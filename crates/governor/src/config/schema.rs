@@ -1,4 +1,4 @@
-//! The grammar of settings files as a JSON schema, which editors complete and check by.
+//! The grammar of settings files as a JSON schema, for completion and checks in editors.
 
 use plimsoll_notation::schema::{resolved, without_null};
 use serde_json::Value;
@@ -10,8 +10,8 @@ pub fn schema() -> Value {
     without_null(schemars::schema_for!(TypedSettings).to_value())
 }
 
-/// Every key with its description, in the order of the file, a table after what stands at the top: `listen.tls.key`,
-/// `[class] name`.
+/// Every key with its description, in the order of the file, top-level keys before tables: `listen.tls.key`, `[class]
+/// name`.
 pub fn keys() -> Vec<(String, String)> {
     let root = schema();
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! Files that are read and files that are refused.
+//! Files that are accepted and files that are refused.
 
 mod caches;
 mod floors;
@@ -27,7 +27,7 @@ fn good(text: &str) -> Config {
     read_text(text).unwrap_or_else(|error| panic!("{error}\nin\n{text}"))
 }
 
-/// The faults, a line each.
+/// The faults, one per line.
 fn faults(text: &str) -> String {
     match read_text(text) {
         Ok(_) => panic!("nothing is wrong with\n{text}"),
@@ -35,7 +35,7 @@ fn faults(text: &str) -> String {
     }
 }
 
-/// Checks that each line of what is told begins as expected.
+/// Checks how each line of the text begins.
 fn each_begins(told: &str, expect: &[&str]) {
     assert_eq!(told.lines().count(), expect.len(), "{told}");
     for (line, expect) in told.lines().zip(expect) {
@@ -43,7 +43,7 @@ fn each_begins(told: &str, expect: &[&str]) {
     }
 }
 
-/// A file with classes `high` and `low` that have these lines, too, and with these at its top.
+/// A file with classes `high` and `low` with these additional lines, and with these lines at its top.
 fn file(top: &str, high: &str, low: &str) -> String {
     format!(
         "server = \"postgres://db\"\n{top}\
@@ -70,7 +70,7 @@ fn the_least_is_enough() {
     assert_eq!(settings.rules.default_class().0, 1, "a session that no rule matches gets the lowest");
 }
 
-/// Whoever says nothing gets a core at once beside a class that gets less, and is left alone otherwise.
+/// A class without a `cpu` key gets a core at once beside a class with a smaller share, and is otherwise left alone.
 #[test]
 fn important_classes_are_prompt_beside_one_that_gets_less() {
     let cpu = |classes: &str| -> Vec<String> {
@@ -108,14 +108,14 @@ fn the_examples_are_right_and_the_complete_one_has_every_key() {
     let text = std::fs::read_to_string(folder.join("plimsoll.toml")).expect("the example");
     for (key, _) in schema::keys() {
         let last = key.rsplit('.').next().unwrap_or(&key);
-        // One way of several to give a console's password, and to name a text.
+        // Alternative ways of giving a console password, and of naming a statement.
         let is_other_way = ["password", "password_file", "password_variable", "fingerprint"].contains(&last);
         let has = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{last} ="));
         assert!(is_other_way || text.lines().any(has), "the example has no `{key}`");
     }
 }
 
-/// One sample asked for two edits and needed three, the other rolled transactions back on its first day.
+/// One sample claimed two edits and needed three; the other rolled transactions back on its first day.
 #[test]
 fn the_samples_say_the_same_and_count_the_lines_to_edit() {
     let folder = Path::new("../../docs/examples");
@@ -126,7 +126,7 @@ fn the_samples_say_the_same_and_count_the_lines_to_edit() {
         assert!(text.contains(&format!("# Edit the {marks} lines below \"EDIT\"")), "{marks} lines are marked");
         assert!(text.contains("policy = \"track\""));
     }
-    // The paragraphs of the smaller sample are those of the complete one.
+    // The paragraphs of the smaller sample also occur in the complete one.
     let keys = |text: &str| -> Vec<String> {
         let is_setting = |line: &&str| !line.is_empty() && !line.starts_with('#');
         text.lines().filter(is_setting).map(str::to_owned).collect()
@@ -173,8 +173,8 @@ mpl = "many"
     each_begins(&told, &expect);
 }
 
-/// An operator's file had `mpl = "many"`, and seven other faults. The check told of the first only, and told of the next when
-/// that was mended, and so on.
+/// An operator's file had `mpl = "many"`, and seven other faults. The check reported only the first, then the next once
+/// that was corrected, and so on.
 #[test]
 fn a_value_of_a_wrong_type_hides_no_other_fault() {
     let text = r#"server = "postgres://db"
@@ -219,7 +219,7 @@ login_timeout = "soon"
     each_begins(&told, &expect);
 }
 
-/// The connection was not tried as long as anything was wrong with the file, so that a second round was needed.
+/// The connection was not tried while the file had any fault, so a second round was needed.
 #[test]
 fn the_server_is_tried_although_the_file_has_faults() {
     let text = "server = \"postgres://a@127.0.0.1:1?sslmode=disable\"\n[admission]\nmpl = \"many\"\n";
@@ -232,7 +232,8 @@ fn the_server_is_tried_although_the_file_has_faults() {
     assert!(check::check(&file, false, false).expect_err("the file is wrong").connection.is_none());
 }
 
-/// `SHOW CONFIG` had `postgres://root@db:5432/root`, of which user and database were nobody's: clients bring their own.
+/// `SHOW CONFIG` showed `postgres://root@db:5432/root`, although that user and database are not used: clients bring
+/// their own.
 #[test]
 fn the_server_is_described_without_what_is_not_used() {
     let described = |server: &str| {
@@ -332,8 +333,8 @@ fn an_application_name_may_raise_those_who_may_choose_the_class() {
     assert!(!settled("user = \"shop*\"", "\"till*\""));
 }
 
-/// With libpq's defaults nobody could log in: clients bind their login to the certificate of the connection to the governor, and
-/// the server compares it with its own.
+/// With libpq's defaults no client could log in: clients bind their login to the certificate of the connection to the
+/// governor, and the server compares it with its own.
 #[test]
 fn tls_on_both_sides_is_a_warning() {
     let (folder, file) = settings_file("");

@@ -14,7 +14,7 @@ use rustls::{Error, RootCertStore, ServerConfig};
 use super::resolve::Reader;
 use super::typed::TypedTls;
 
-/// Reads certificate and key; the certificate is the governor's own, without those that vouch for it.
+/// Reads certificate and key; returns the governor's own certificate without its issuers'.
 pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<ServerConfig>, CertificateDer<'static>)> {
     let file = read.path(&typed.certificate);
     let certificates = CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -56,7 +56,7 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<Se
     Some((Arc::new(config), own?))
 }
 
-/// Who makes sure that one of the authorities in that file has signed a client's certificate.
+/// The verifier that an authority in that file has signed a client's certificate.
 fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("cannot take authorities from {}: {error}", file.display());
     let mut roots = RootCertStore::empty();
@@ -66,7 +66,7 @@ fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
     }
     let provider = Arc::new(ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    // Also where there is no certificate in it.
+    // This also fails if the file contains no certificate.
     verifier.build().map(|verifier| verifier as _).map_err(|error| wrong(&error))
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::testing::openssl;
 
-    /// What is wrong with a certificate and a key.
+    /// The message for a certificate and a key that cannot be used.
     fn told(folder: &Path, certificate: &str, key: &str) -> String {
         let (certificate, key) = (folder.join(certificate), folder.join(key));
         let chain = CertificateDer::pem_file_iter(&certificate).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
@@ -104,8 +104,8 @@ mod tests {
         unusable(&builder.with_single_cert(chain, private).unwrap_err(), &certificate, &key)
     }
 
-    /// `openssl x509 -req` makes certificates of version 1. That one cannot be used was told as "certificate and key do not go
-    /// together", and the operator made new keys all day.
+    /// `openssl x509 -req` makes certificates of version 1. That these cannot be used was reported as "certificate and
+    /// key do not go together", and the operator made new keys all day.
     #[test]
     fn each_fault_of_a_certificate_is_told_as_what_it_is() {
         let folder = tempfile::tempdir().unwrap();

@@ -202,7 +202,7 @@ pub enum TypedPreemptible {
     RetryByApplication,
 }
 
-/// What [`TypedPreemptible::RetryByApplication`] is called.
+/// The name of [`TypedPreemptible::RetryByApplication`] in files.
 pub(crate) const RETRY_BY_APPLICATION: &str = "retry-by-application";
 
 impl<'de> Deserialize<'de> for TypedPreemptible {

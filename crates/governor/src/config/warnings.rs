@@ -11,15 +11,15 @@ use crate::settings::{ClassSettings, Settings};
 /// The password of the console's users in docs/examples/plimsoll.toml.
 const SAMPLE_PASSWORD: &str = "change-me";
 
-/// What becomes of clients that bind their login to a certificate, where there is TLS on both sides.
+/// The consequence of TLS on both sides for clients that bind their login to a certificate.
 pub(super) const BINDING: &str = "there is TLS on both sides: clients that bind their login to the certificate, as libpq does by \
      default (channel_binding=prefer), cannot log in by SCRAM unless [listen.tls] has the server's own certificate; give it \
      that, or have clients write channel_binding=disable";
 
-/// Bytes of a name that a server keeps; it cuts what is longer.
+/// The bytes of a name that a server keeps; it truncates longer ones.
 const NAME_BYTES_MAX: usize = 63;
 
-/// What an operator should know before clients come, a sentence each.
+/// What an operator should know before clients connect, one sentence each.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     about_classes(settings, &mut warnings);
@@ -95,7 +95,7 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
     }
 }
 
-/// Whether the users of a rule, or, for a rule without users, some users may choose a class.
+/// Whether some user of a rule, or any user for a rule without users, may choose a class.
 fn is_settable_by(class: &ClassSettings, users: Option<&glob::Pattern>) -> bool {
     let Some(users) = users else { return !class.settable_by.is_empty() };
     class.settable_by.iter().any(|those| those == users || those.as_str() == "*")

@@ -14,22 +14,22 @@ pub struct Bell {
 /// Why a thread was woken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heard {
-    /// It was not: the time was over.
+    /// It was not woken: the time was over.
     #[default]
     Nothing,
-    /// Server processes are to get other shares of the cores.
+    /// Server processes are to get other CPU shares.
     Shares,
-    /// An important unit is late, or everything may be different.
+    /// An important unit is late, or anything may have changed.
     Late,
 }
 
 impl Bell {
-    /// Rings because a unit is late; cheap if it has been rung already.
+    /// Rings because a unit is late; cheap if the bell was already rung.
     pub fn ring(&self) {
         self.wake(Heard::Late);
     }
 
-    /// Wakes the thread for that reason, unless it has been for a better one already.
+    /// Wakes the thread for that reason, unless it was already woken for a more important one.
     pub(super) fn wake(&self, why: Heard) {
         let mut heard = self.heard.lock();
         if *heard < why {
@@ -38,7 +38,7 @@ impl Bell {
         }
     }
 
-    /// Waits until it is woken or that long, and says why it was.
+    /// Waits until the thread is woken or the time is over, and returns the reason.
     pub fn wait(&self, at_most: Duration) -> Heard {
         let mut heard = self.heard.lock();
         if *heard == Heard::Nothing {

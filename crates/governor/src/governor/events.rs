@@ -1,7 +1,6 @@
-//! Preemptions for people to look at: what was decided, why, and what became of it.
+//! Preemptions, recorded for operators: the decision, the reason, and the outcome.
 //!
-//! An event is noted before anything is done, so that the victim's session can settle it however fast it is. The first
-//! outcome stands.
+//! An event is noted before any action, so that the victim's session can always settle it. The first outcome stands.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +11,7 @@ use plimsoll_policy::NoReplay;
 use super::lines::LineLimit;
 use crate::registry::{SessionId, Stake};
 
-/// The lever of cycles of waiters that are broken.
+/// The lever that breaks cycles of waiters.
 pub(crate) const CYCLE: &str = "cycle";
 
 /// How many preemptions are kept.
@@ -22,13 +21,13 @@ const EVENTS_KEPT: usize = 200;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(pub u64);
 
-/// What became of a preemption.
+/// The outcome of a preemption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The victim's session has not said yet.
+    /// The victim's session has not reported it yet.
     Pending,
-    /// The policy is `track`: nothing was done. Whether the victim could have been replayed, as far as was known then.
+    /// The policy is `track`: nothing was done. Whether a replay would have been possible, as far as was known then.
     Tracked(Result<(), NoReplay>),
     /// The policy is `track`, or the victim's class does not opt in to cancels beside a server: nothing was done.
     TrackedBeside,
@@ -36,19 +35,19 @@ pub enum Outcome {
     Cancelled,
     /// Nothing was done, because the victim must not be rolled back while it waits for its client.
     Spared(NoReplay),
-    /// The victim had moved on.
+    /// The victim's unit had already ended.
     TooLate,
-    /// It was run again, and its client did not notice.
+    /// It was replayed, and its client did not notice.
     Replayed,
-    /// The answer to that statement, counted from 1, differed in the replay; the client got 40001.
+    /// The answer to the statement with that number, from 1, differed in the replay; the client got 40001.
     Differed(usize),
-    /// It was being run again when it was rolled back once more; what became of that is said there.
+    /// It was rolled back again while it was replayed; the later event has the outcome.
     Superseded,
-    /// It could not be run again, and why; the client got 40001.
+    /// It could not be replayed, for this reason; the client got 40001.
     NotReplayed(NoReplay),
-    /// Its client ended it, so that there was nothing to run again.
+    /// Its client ended it, so there was nothing to replay.
     EndedByClient,
-    /// Its client cancelled or went away meanwhile.
+    /// Its client cancelled or disconnected in the meantime.
     Abandoned,
 }
 
@@ -79,20 +78,20 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// One preemption, for people.
+/// A preemption, for operators.
 #[derive(Debug, Clone)]
 pub struct PreemptionEvent {
     /// Set by [`Governor::note`](super::Governor::note).
     pub id: EventId,
-    /// When.
+    /// When it was decided.
     pub at: SystemTime,
-    /// Who was rolled back: session and server process.
+    /// The session that was rolled back, and its server process.
     pub victim: (SessionId, i32),
-    /// Its class.
+    /// The victim's class.
     pub victim_class: String,
-    /// For whom.
+    /// The session that waited for the victim, and its server process.
     pub waiter: (SessionId, i32),
-    /// Its class.
+    /// The waiter's class.
     pub waiter_class: String,
     /// The policy that decided it: `pow`, `after(50ms)`, …
     pub lever: String,
@@ -100,16 +99,16 @@ pub struct PreemptionEvent {
     pub waited: Duration,
     /// What the victim was doing: `waited for a lock`, `waited for its client`, `ran`.
     pub victim_was: &'static str,
-    /// What was done: `cancelled`, `rolled back`, `tracked`, `left alone`, `too late`.
+    /// The action: `cancelled`, `rolled back`, `tracked`, `left alone`, `too late`.
     pub done: &'static str,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What it costs and saves, as expected; `None` of what was not weighed.
+    /// The expected cost and saving; `None` if they were not weighed.
     pub stake: Option<Stake>,
 }
 
 impl PreemptionEvent {
-    /// What became of it, with the SQLSTATE that its client got.
+    /// The outcome, with the SQLSTATE that the client got.
     pub fn told(&self) -> String {
         let told = self.outcome.to_string();
         // A broken cycle is a deadlock for its victim.
@@ -120,7 +119,7 @@ impl PreemptionEvent {
     }
 }
 
-/// The last preemptions, oldest first, and how much was logged of them.
+/// The last preemptions, oldest first, and the counts of lines for them.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     kept: VecDeque<PreemptionEvent>,
@@ -130,19 +129,19 @@ pub(super) struct Events {
     failures_unlogged: u64,
 }
 
-/// A line of the log. It is written when the events are not locked any more: the log may be slow.
+/// A line of the log. It is written after the lock on the events is released, because the log may be slow.
 #[derive(Debug, Clone)]
 pub(super) enum Line {
     /// A transaction is about to be rolled back.
     Rollback(PreemptionEvent),
-    /// What became of it.
+    /// The outcome is known.
     Settled(PreemptionEvent),
     /// Rollbacks and outcomes of an earlier second that were not logged, and how many of the outcomes are 40001.
     Unlogged { rollbacks: u64, outcomes: u64, failures: u64 },
 }
 
 impl Events {
-    /// Keeps an event under a number of its own. `second` is the present one, by any clock that does not go back.
+    /// Keeps an event under a new number. `second` is the present one, by any clock that does not go backwards.
     pub(super) fn note(&mut self, event: PreemptionEvent, second: u64) -> (EventId, Vec<Line>) {
         let id = EventId(self.kept.back().map_or(0, |last| last.id.0) + 1);
         if self.kept.len() == EVENTS_KEPT {
@@ -157,7 +156,7 @@ impl Events {
         (id, lines)
     }
 
-    /// Says what became of an event. Nothing if that is known already, or the event is no longer kept.
+    /// Sets the outcome of an event. Has no effect if there is one already, or if the event is no longer kept.
     pub(super) fn settle(&mut self, id: EventId, outcome: Outcome, second: u64) -> Vec<Line> {
         let place = self.kept.binary_search_by_key(&id, |event| event.id).ok();
         let event = place.map(|place| &mut self.kept[place]).filter(|event| event.outcome == Outcome::Pending);
@@ -176,7 +175,7 @@ impl Events {
         lines
     }
 
-    /// The line that sums up what was not logged in an earlier second, if there is anything.
+    /// The line that sums up unlogged events of an earlier second, if there were any.
     pub(super) fn unlogged(&mut self, second: u64) -> Vec<Line> {
         if self.rollbacks.second >= second && self.outcomes.second >= second {
             return Vec::new();
@@ -243,7 +242,7 @@ mod tests {
                 && events.settle(EventId(7), Outcome::TooLate, 0).is_empty()
         );
         assert_eq!(events.list()[0].outcome, Outcome::Differed(3));
-        // What was tracked was not rolled back: nothing is logged of it, and nothing becomes of it.
+        // A tracked victim was not rolled back: nothing is logged, and its outcome does not change.
         let (id, lines) = events.note(PreemptionEvent { outcome: Outcome::Tracked(Ok(())), ..preemption() }, 0);
         assert!(lines.is_empty() && events.settle(id, Outcome::Replayed, 0).is_empty());
     }
@@ -268,7 +267,7 @@ mod tests {
         assert_eq!((events.list()[0].done, events.list()[0].outcome), ("too late", Outcome::TooLate));
     }
 
-    /// Hundreds of rollbacks a second filled the disk with lines that nobody could read.
+    /// Hundreds of rollbacks per second filled the disk with a log that was too long to read.
     #[test]
     fn a_flood_is_summed_up_once_a_second() {
         let mut events = Events::default();

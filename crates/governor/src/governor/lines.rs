@@ -1,23 +1,24 @@
-//! Lines of the log that clients can cause as often as they like: some of each kind are written in a second, the rest is counted.
+//! Lines of the log that clients can cause at will: a limited number of each kind is written per second, the rest is
+//! counted.
 //!
-//! Only the kinds of [`Repeated`] are bounded. Errors of the governor, commands on the console and changes of state (reloads, the control
-//! connection, draining) are no such kind, and so every one of them is written.
+//! Only the kinds of [`Repeated`] are limited. Errors of the governor, commands on the console and changes of state
+//! (reloads, the control connection, draining) are not among them, and so are always written.
 
 use parking_lot::Mutex;
 
-/// How many lines of each kind are written in a second.
+/// The number of lines of each kind that are written per second.
 pub(super) const LINES_PER_SECOND: u32 = 10;
 
 /// A kind of line that clients can cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeated {
-    /// A client was not let in, or its session was ended.
+    /// A client was refused, or its session was ended.
     ClientRefused,
-    /// A client or the server does not speak the protocol.
+    /// A client or the server violates the protocol.
     SessionEnded,
     /// The server could not be reached for a client.
     ServerUnreachable,
-    /// A cancel names a session that there is not.
+    /// A cancel names a session that does not exist.
     UnknownCancelKey,
     /// A cancel did not reach the server.
     CancelNotDelivered,
@@ -30,7 +31,7 @@ pub(crate) enum Repeated {
 }
 
 impl Repeated {
-    /// Each, and how its line begins.
+    /// Every kind, and how its line begins.
     const ALL: [(Repeated, &str); 8] = [
         (Repeated::ClientRefused, "client refused"),
         (Repeated::SessionEnded, "session ended"),
@@ -43,14 +44,14 @@ impl Repeated {
     ];
 }
 
-/// How much was written of each kind.
+/// The number of lines written of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     limits: Mutex<[LineLimit; Repeated::ALL.len()]>,
 }
 
 impl Lines {
-    /// Whether one more line of that kind is written in that second.
+    /// Whether another line of that kind may be written in that second.
     pub(super) fn takes(&self, kind: Repeated, second: u64) -> bool {
         let (takes, left_out) = {
             let limit = &mut self.limits.lock()[kind as usize];
@@ -61,7 +62,7 @@ impl Lines {
         takes
     }
 
-    /// Tells how many lines of an earlier second were left out.
+    /// Logs how many lines of an earlier second were left out.
     pub(super) fn tell_left_out(&self, second: u64) {
         for (kind, left_out) in self.left_out(second) {
             tell(kind, left_out);
@@ -81,24 +82,24 @@ fn tell(kind: Repeated, left_out: u64) {
     }
 }
 
-/// Bounds how many lines are written in a second.
+/// Limits how many lines are written per second.
 #[derive(Debug, Default)]
 pub(super) struct LineLimit {
-    /// The second that is counted in.
+    /// The current second.
     pub(super) second: u64,
-    /// How many lines were to be written in it.
+    /// The number of lines requested in it.
     lines: u32,
 }
 
 impl LineLimit {
-    /// Whether one more line is written in that second.
+    /// Whether another line may be written in that second.
     pub(super) fn takes(&mut self, second: u64) -> bool {
         self.begin(second);
         self.lines = self.lines.saturating_add(1);
         self.lines <= LINES_PER_SECOND
     }
 
-    /// Begins that second, unless it has begun; how many lines were not written in the one before.
+    /// Begins that second, unless it has begun; returns how many lines of the one before were left out.
     pub(super) fn begin(&mut self, second: u64) -> u64 {
         if self.second >= second {
             return 0;
@@ -113,7 +114,7 @@ impl LineLimit {
 mod tests {
     use super::*;
 
-    /// A pooler with a wrong password tried again thousands of times in a second, and the disk of the log filled up.
+    /// A pooler with a wrong password retried thousands of times per second, and the log filled the disk.
     #[test]
     fn a_flood_of_one_kind_is_counted_and_hides_no_other() {
         let lines = Lines::default();

@@ -19,9 +19,9 @@ impl Outbox for Nowhere {
     fn to_client(&mut self, _: &[u8]) {}
 }
 
-/// A class lets one in, and one is. The client of another leaves in the moment in which its transaction has waited for too long:
-/// it is no longer queued, but its session has not been told. The session took that for "was admitted" and gave back a
-/// place that it never had, so that two got in afterwards.
+/// A class admits one transaction, and one is inside. The client of another disconnects just as its queue time expires:
+/// it is no longer queued, but its session has not been notified. The session took that for an admission and gave back
+/// a place that it never had, so that two were admitted afterwards.
 #[test]
 fn a_client_that_leaves_as_its_queue_time_expires_gives_back_no_place() {
     let began = Instant::now();

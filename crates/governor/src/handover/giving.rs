@@ -1,4 +1,4 @@
-//! The side of the governor that serves: it listens for a successor, and gives it the sockets.
+//! The side of the active governor: it listens for a successor, and hands over the sockets.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -18,7 +18,7 @@ use crate::governor::Governor;
 /// How long a successor may take to start.
 const START_MAX: Duration = Duration::from_secs(600);
 
-/// Listens for a successor at that file, in a thread of its own. `retire` is called once one serves.
+/// Listens for a successor at that file, in its own thread. `retire` is called once one serves.
 pub(crate) fn start(
     file: &Path,
     governor: Arc<Governor>,
@@ -31,7 +31,7 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// A file that is left from a governor that has gone is taken over; one at which a process listens is not.
+/// Takes over a file left behind by a governor that has ended, but not one at which a process listens.
 fn open(file: &Path) -> io::Result<OwnedFd> {
     let is_socket = fs::symlink_metadata(file).is_ok_and(|there| there.file_type().is_socket());
     if is_socket && connect(file)?.is_none() {
@@ -52,20 +52,22 @@ fn give(listener: OwnedFd, governor: &Governor, places: Vec<(SocketRole, OwnedFd
                 Ok(()) => break other,
                 Err(error) => tracing::warn!("the governor that should take over does not: {error}; this one stays"),
             },
-            // Out of files, or one that has gone already.
+            // Out of descriptors, or the peer has already disconnected.
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     };
-    // Nothing of these may be left open here: were the successor to end, its clients would wait in a queue that no process serves.
+    // None of these may stay open here: if the successor ended, its clients would wait in a queue that no process
+    // serves.
     drop((listener, places));
-    // What it does not hear it finds out. It is said before retiring, for without a session that ends this process.
+    // If the message is lost, the successor finds out by itself. It is sent before retiring, because without sessions
+    // that ends this process.
     let _ = send(&successor, "retired", &[]);
     retire();
     let _ = wait_at_most(&successor, None);
     pass_cancels_on(&successor, governor);
 }
 
-/// Gives a governor the sockets; done when it serves.
+/// Hands the sockets to a governor; returns once it serves.
 fn offer(other: &OwnedFd, places: &[(SocketRole, OwnedFd)], governor: &Governor) -> io::Result<()> {
     if !is_trusted(other)? {
         return Err(io::Error::other("it is of another user"));
@@ -91,7 +93,7 @@ fn offer(other: &OwnedFd, places: &[(SocketRole, OwnedFd)], governor: &Governor)
     }
 }
 
-/// Cancels of clients whose sessions are here reach the successor, which has the address.
+/// Receives cancels for sessions here from the successor, which has the address.
 fn pass_cancels_on(successor: &OwnedFd, governor: &Governor) {
     while let Ok(Packet { text, descriptors }) = receive(successor) {
         let (Some((process, secret)), Some(client)) = (cancel_of(&text), descriptors.into_iter().next()) else {

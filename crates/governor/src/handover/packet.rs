@@ -1,4 +1,4 @@
-//! Packets with descriptors, over a Unix socket that keeps their bounds.
+//! Packets with descriptors, over a Unix socket that keeps their boundaries.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,25 +14,25 @@ use rustix::net::{
 };
 use rustix::process::geteuid;
 
-/// No text is longer: it names some addresses.
+/// The longest text, in bytes; it lists a few addresses.
 const TEXT_MAX: usize = 32 * 1024;
 
-/// More sockets than any governor listens at.
+/// More sockets than any governor has listeners.
 pub(super) const DESCRIPTORS_MAX: usize = 200;
 
-/// A text and the descriptors that came with it.
+/// A text and the descriptors sent with it.
 #[derive(Debug)]
 pub(super) struct Packet {
     pub text: String,
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// A socket that keeps the bounds of packets.
+/// A socket that keeps the boundaries of packets.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// The process that listens at that file; `None` if none does.
+/// A connection to the process that listens at that file; `None` if none does.
 pub(super) fn connect(file: &Path) -> io::Result<Option<OwnedFd>> {
     let own = socket()?;
     match rustix::net::connect(&own, &SocketAddrUnix::new(file)?) {
@@ -49,7 +49,7 @@ pub(super) fn is_trusted(socket: &OwnedFd) -> io::Result<bool> {
     Ok(other == geteuid() || other.is_root())
 }
 
-/// Bounds how long receiving may take.
+/// Limits how long a receive may take.
 pub(super) fn wait_at_most(socket: &OwnedFd, length: Option<Duration>) -> io::Result<()> {
     Ok(set_socket_timeout(socket, Timeout::Recv, length)?)
 }
@@ -58,7 +58,7 @@ pub(super) fn send(socket: &OwnedFd, text: &str, descriptors: &[BorrowedFd<'_>])
     send_with(socket, text, descriptors, SendFlags::NOSIGNAL)
 }
 
-/// The same, or an error where that would have to wait.
+/// The same, or an error if it would block.
 pub(super) fn send_at_once(socket: &OwnedFd, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     send_with(socket, text, descriptors, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
 }

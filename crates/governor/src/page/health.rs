@@ -1,4 +1,4 @@
-//! Whether clients should connect here. Whether the process answers at all is a different question, which `/livez` answers.
+//! Whether clients should connect here. `/livez` answers the different question whether the process answers at all.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,11 +10,11 @@ use tokio::time::timeout;
 
 use crate::governor::Governor;
 
-/// How long a failure counts before it is seen whether the server answers again: one that is starting accepts connections
-/// and refuses what they ask.
+/// How long a failure counts before the server is tried again: a server that is starting accepts connections and
+/// refuses logins.
 const FAILURE_MIN: Duration = Duration::from_secs(5);
 
-/// Why clients should not come here, in one line; `None` if they should.
+/// Why clients should not connect here, in one line; `None` if they should.
 pub(super) fn why_not_ready(governor: &Governor) -> Option<String> {
     let settings = governor.settings();
     if governor.is_draining.load(Ordering::Relaxed) {
@@ -23,7 +23,7 @@ pub(super) fn why_not_ready(governor: &Governor) -> Option<String> {
     if let Some(why) = governor.reach.failure() {
         return Some(one_line(&format!("the server {} cannot be reached: {why}", settings.server.address())));
     }
-    // Without `control` traffic flows all the same.
+    // Without `control`, traffic flows all the same.
     settings.control.as_ref()?;
     let health = governor.health.lock();
     match (health.control_up, &health.control_error) {
@@ -33,12 +33,12 @@ pub(super) fn why_not_ready(governor: &Governor) -> Option<String> {
     }
 }
 
-/// Servers write errors of many lines.
+/// A message on one line; those of servers have several.
 fn one_line(text: &str) -> String {
     text.split(|letter: char| letter.is_control()).collect::<Vec<_>>().join(" ")
 }
 
-/// If no client comes because this reports that none should, the return of the server would go unnoticed.
+/// Tries the server again. While this page keeps clients away, they would not notice its return.
 pub(super) fn look_again(governor: &Arc<Governor>) {
     if !governor.reach.is_due(FAILURE_MIN) {
         return;

@@ -1,7 +1,7 @@
-//! Connections that are bounded in number and in silence: a client cannot keep others out by connecting and sending nothing.
+//! Connections limited in number and silence: a client cannot keep others out by connecting and sending nothing.
 //!
-//! A new connection is always accepted. If there are too many, the one that was answered the longest ago, or has not been
-//! answered for the longest, is closed. A health check that connects and asks at once is answered long before.
+//! A new connection is always accepted. If there are too many, the one whose last answer (or whose start, without an
+//! answer) was the longest ago is closed. A health check that connects and asks at once is answered long before.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,13 +18,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a client may take for its first request, however it sends it.
+/// How long a client may take for its first request, in however many pieces.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// A client that asks nothing more for that long after an answer is gone.
+/// After an answer, a client that sends no further request for that long is disconnected.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
 
-/// A listener that takes so many connections at once.
+/// A listener that limits its concurrent connections.
 #[derive(Debug)]
 pub struct Bounded {
     listener: TcpListener,
@@ -55,7 +55,7 @@ impl Bounded {
             && let Some(oldest) = open.connections.iter().min_by_key(|(_, known)| known.answered_at).map(|(id, _)| *id)
             && let Some(known) = open.connections.remove(&oldest)
         {
-            // It may be going by itself.
+            // It may already be closing.
             let _ = known.gives_way.send(());
         }
         let id = open.next;
@@ -75,7 +75,7 @@ impl Listener for Bounded {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => return (self.hold(stream), address),
-                // Out of files, or a client that has gone already: neither ends the page.
+                // Out of descriptors, or the client has already disconnected: neither ends the page.
                 Err(_) => sleep(Duration::from_millis(100)).await,
             }
         }
@@ -86,7 +86,7 @@ impl Listener for Bounded {
     }
 }
 
-/// A connection with its place.
+/// A connection and its place among them.
 #[derive(Debug)]
 pub struct Held {
     stream: TcpStream,
@@ -97,7 +97,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// An error once it has been silent for too long, or gives way to another.
+    /// Returns an error once the connection has been silent for too long, or must make room for another.
     fn poll_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let is_over =
             self.silence.as_mut().poll(context).is_ready() || Pin::new(&mut self.must_go).poll(context).is_ready();
@@ -127,7 +127,7 @@ impl AsyncWrite for Held {
         self.poll_end(context)?;
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         if written.is_ready() {
-            // Something is answered, so a whole request has come.
+            // An answer means that a whole request has arrived.
             let now = Instant::now();
             self.silence.as_mut().reset(now + SILENCE_MAX);
             if let Some(known) = self.open.lock().connections.get_mut(&self.id) {

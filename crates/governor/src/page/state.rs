@@ -23,9 +23,9 @@ use crate::statistics::ClassStatistics;
 pub use counts::{Times, Totals, WindowState};
 pub use targets::{TargetLever, TargetMove, TargetState, TargetsState};
 
-/// Preemptions that are shown, latest first.
+/// The maximum number of preemptions shown, latest first.
 const PREEMPTIONS_MAX: usize = 20;
-/// Waiting transactions that are shown, next first.
+/// The maximum number of queued transactions shown, next first.
 const QUEUE_MAX: usize = 50;
 /// The short window.
 const SHORT: Duration = Duration::from_secs(10);
@@ -190,7 +190,7 @@ pub struct Lever {
 }
 
 impl State {
-    /// How the governor is now.
+    /// The governor's present state.
     pub fn of(governor: &Governor, now: Instant) -> Self {
         let settings = governor.settings();
         let health = governor.health.lock().clone();
@@ -238,7 +238,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
     let tracks = settings.preemption.policy.only_tracks();
     let events = if tracks { governor.events() } else { Vec::new() };
     let history = governor.history.lock();
-    // Transactions that do not pass through are not timed.
+    // Transactions that do not pass through the governor are not timed.
     let window = |place: usize, length: Duration| {
         let window = (!settings.is_beside).then(|| history.window(place, length)).flatten()?;
         Some(WindowState::of(&window))

@@ -1,4 +1,4 @@
-//! The pages as clients get them, over sockets.
+//! The pages as clients receive them, over sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn governor() -> Arc<Governor> {
     testing::governor(|settings| settings.http = Some(Http { address, hosts: vec!["db1.example".to_owned()] }))
 }
 
-/// Status line and the rest.
+/// The status line, and the rest of the answer.
 fn ask(page: &Page, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(page.address().expect("it serves")).expect("it listens");
     stream.write_all(request.as_bytes()).expect("it reads");
@@ -49,8 +49,8 @@ fn everything_is_served() {
     assert!(get("/elsewhere").0.contains("404"));
 }
 
-/// A load balancer asked `/healthz` and got 200 while every login failed: the server was down. An orchestrator that asks the
-/// same place would have restarted the governor for it, which helps nobody.
+/// A load balancer polled `/healthz` and got 200 while every login failed, because the server was down. An orchestrator
+/// polling the same endpoint would have restarted the governor for that, to no avail.
 #[test]
 fn health_says_whether_clients_should_come_and_why_not() {
     let governor = governor();
@@ -78,7 +78,7 @@ fn health_says_whether_clients_should_come_and_why_not() {
     check("503", "draining");
 }
 
-/// Where nobody comes because `/healthz` says so, nobody would notice that the server is back.
+/// If `/healthz` keeps clients away, no client notices that the server is back.
 #[test]
 fn a_server_that_is_back_is_noticed_without_clients() {
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -96,7 +96,7 @@ fn a_server_that_is_back_is_noticed_without_clients() {
     }
 }
 
-/// Somebody opened 64 connections to the page and said nothing, or not all of a request. `/healthz` had no answer for a
+/// A client opened 64 connections to the page and sent nothing, or incomplete requests. `/healthz` did not answer for a
 /// minute and a half, and the load balancer took the governor out.
 #[test]
 fn silent_connections_keep_no_health_check_out() {
@@ -115,7 +115,7 @@ fn silent_connections_keep_no_health_check_out() {
     let started = Instant::now();
     assert!(get_as(&page, "/healthz", "localhost").0.contains("200"));
     assert!(started.elapsed() < Duration::from_secs(60), "it waited for a silent client to go");
-    // Those that gave way were closed, and the last ones go within seconds.
+    // Replaced connections were closed, and the others close within seconds.
     for mut stream in silent {
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         assert!(matches!(stream.read(&mut [0; 64]), Ok(0)) || is_reset(&mut stream), "it was not closed");
@@ -160,7 +160,7 @@ fn an_address_that_is_taken_is_told() {
     assert!(error.to_string().contains("give another [http] address, or \"off\""), "{error}");
 }
 
-/// A state with something everywhere, which the test of the live page in `web/test` shows. Written anew with
+/// A state with a value in every field, which the test of the live page in `web/test` shows. Rewritten with
 /// `PLIMSOLL_BLESS=1`.
 #[test]
 fn the_state_that_the_live_page_is_tested_with_is_one() {
@@ -175,7 +175,8 @@ fn the_schema_of_states_in_the_documentation_is_up_to_date() {
     plimsoll_testing::check_made("../../docs/governor-state.schema.json", &text);
 }
 
-/// Under `track` an operator decides by two numbers: who would be rolled back, and who would receive 40001.
+/// Under `track` an operator decides by two numbers: the transactions to be rolled back, and the clients to receive
+/// 40001.
 #[test]
 fn under_track_each_class_counts_its_victims_and_the_40001s_to_expect() {
     let mut settings = for_tests();
@@ -220,7 +221,7 @@ fn sample() -> state::State {
     state
 }
 
-/// A target that cannot be held, with the last move for it.
+/// A target that cannot be met, with the last move for it.
 fn targets() -> state::TargetsState {
     let mut targets = state::TargetsState::default();
     targets.promises.push(state::TargetState {
@@ -264,8 +265,8 @@ fn luminance(colour: &str) -> f64 {
     0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
 }
 
-/// An operator who does not see red and green could not tell which lever works. Signs and words say it, and every text stands out
-/// from what is behind it, in the light scheme and the dark one.
+/// An operator who cannot distinguish red and green could not see which lever works. Signs and words now show it, and
+/// every text contrasts with its background, in the light scheme and the dark one.
 #[test]
 fn the_page_can_be_read_without_colours() {
     assert!(

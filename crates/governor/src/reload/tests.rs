@@ -1,4 +1,4 @@
-//! Settings that change under sessions.
+//! Settings that change while sessions run.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -89,7 +89,7 @@ fn a_file_that_is_wrong_changes_nothing_and_is_counted() {
     assert_eq!(counted, [1, 2]);
 }
 
-/// A governor that had become one of the other kind would have neither clients nor sessions that it sees.
+/// A governor that changed its mode would have neither clients nor visible sessions.
 #[test]
 fn the_mode_is_changed_by_a_restart_only() {
     let governor = governor();

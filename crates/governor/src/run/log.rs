@@ -1,8 +1,9 @@
-//! The log: lines on standard error, for people or as JSON.
+//! The log: lines on standard error, as text or JSON.
 //!
-//! Names of users, databases and applications and messages of servers are chosen by others. Whatever they contain, an event is
-//! one line, and nothing in it moves a terminal's cursor: [`OneLine`] escapes control characters on output, so no caller has to
-//! remember it. For the same reason the log has no colours: any escape sequence in it would come from others.
+//! Others choose the names of users, databases and applications, and the messages of servers. Whatever these contain,
+//! an event is one line, and nothing in it moves a terminal's cursor: [`OneLine`] escapes control characters on output,
+//! so that no caller has to remember it. For the same reason the log has no colours: any escape sequence in it comes
+//! from others.
 
 use std::fmt::Write as _;
 use std::io::{self, Write, stderr};
@@ -13,9 +14,9 @@ use tracing_subscriber::fmt::{MakeWriter, fmt};
 
 use crate::settings::Log;
 
-/// Starts to write, unless something in this process does already.
+/// Starts the log, unless this process already has one.
 pub(super) fn start(log: Log) {
-    // Where a log exists there was a governor in this process before, which a test may have.
+    // A log exists if this process had a governor before, as a test may.
     let _ = tracing::subscriber::set_global_default(subscriber(log, stderr));
 }
 
@@ -44,7 +45,7 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
 }
 
 impl<W: Write> Write for OneLine<W> {
-    /// Takes a whole event, which is how the formatter hands it over.
+    /// Takes a whole event: the formatter passes it in one piece.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         self.0.write_all(one_line(&String::from_utf8_lossy(event)).as_bytes())?;
         Ok(event.len())
@@ -55,7 +56,7 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// The event with every control character but the final newline as `\n` or `\u001b`, which JSON reads as well.
+/// The event with every control character except the final newline as `\n` or `\u001b`, which JSON reads as well.
 fn one_line(event: &str) -> String {
     let (line, end) = event.strip_suffix('\n').map_or((event, ""), |line| (line, "\n"));
     let mut escaped = String::with_capacity(event.len());
@@ -73,8 +74,8 @@ fn one_line(event: &str) -> String {
     escaped + end
 }
 
-/// Control characters, and those that end a line or change the direction of the text: a reader would see another line, or
-/// other words, than were logged. All of them have four hexadecimal digits at most.
+/// Control characters, and those that end a line or change the direction of text: a reader would see another line, or
+/// other words, than were logged. Each has at most four hexadecimal digits.
 fn is_unsafe(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -85,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// What a log with that format says of an event in which everything is chosen by a client.
+    /// The log's line for an event in which every text is chosen by a client.
     fn logged(is_json: bool, hostile: &str) -> String {
         let written = Arc::new(Mutex::new(Vec::new()));
         let log = Log { is_json, level: tracing::Level::INFO };
@@ -110,7 +111,7 @@ mod tests {
         }
     }
 
-    /// A client logs in as a user whose name has a newline and a line of the log behind it. The log used to have that line,
+    /// A client logs in as a user whose name contains a newline and a log line after it. The log then had that line,
     /// and an operator read that an administrator had switched preemption off.
     #[test]
     fn a_client_cannot_forge_a_line() {
@@ -124,8 +125,8 @@ mod tests {
         assert_eq!(event["user"], forged);
     }
 
-    /// Terminals obey escape sequences wherever they come from, those of C1 included; and text that runs from right to left
-    /// makes one user look like another.
+    /// Terminals obey escape sequences wherever they come from, including those of C1, and text that runs from right to
+    /// left makes one user look like another.
     #[test]
     fn a_client_cannot_steer_a_terminal() {
         let hostile = "a\x1b[2Jb\u{9b}31mc\rd\x07e\u{202e}f\u{2028}g";

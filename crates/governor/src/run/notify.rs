@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Sends it; nothing if systemd has not asked, and a failure is not worth ending for.
+/// Sends a notification if systemd has asked for it; failures are ignored.
 pub(super) fn tell(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET").and_then(|socket| socket.into_string().ok()) {
         tell_at(&socket, state);
@@ -14,7 +14,7 @@ pub(super) fn tell(state: &str) {
 }
 
 fn tell_at(socket: &str, state: &str) {
-    // An `@` stands for the zero byte that a name without a file begins with.
+    // An `@` represents the zero byte at the beginning of a name without a file.
     let address = match socket.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(socket),
@@ -25,7 +25,7 @@ fn tell_at(socket: &str, state: &str) {
     }
 }
 
-/// The clock that systemd compares reloads by, microseconds.
+/// The clock by which systemd compares reloads, in microseconds.
 pub(super) fn monotonic_micros() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000 + now.tv_nsec / 1_000

@@ -1,4 +1,4 @@
-//! Settings in readable form, a key and a value each: for `SHOW CONFIG`, and to report the changes of a reload.
+//! Settings in readable form, as keys and values: for `SHOW CONFIG`, and to report the changes of a reload.
 
 use glob::Pattern;
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
@@ -8,7 +8,7 @@ use crate::config::quantity::{write_duration, write_size};
 use crate::config::typed::RETRY_BY_APPLICATION;
 
 impl Settings {
-    /// Every setting by the key that it has in the file, in the file's order. Verifiers are left out.
+    /// Every setting by its key in the file, in the file's order. Verifiers are left out.
     pub fn described(&self) -> Vec<(String, String)> {
         let mut lines = Lines::default();
         lines.add("server", place_of(&self.server));
@@ -79,7 +79,7 @@ impl Settings {
         lines.add("listen.tls", listen.tls_mode());
     }
 
-    /// Keeps what cannot change while sessions run.
+    /// Keeps the settings that cannot change while sessions run.
     pub(crate) fn keep_until_restart(&mut self, current: &Settings) {
         self.listen.addresses.clone_from(&current.listen.addresses);
         self.listen.socket_folders.clone_from(&current.listen.socket_folders);
@@ -91,7 +91,7 @@ impl Settings {
     }
 }
 
-/// Whether what has that key stays as it is until a restart.
+/// Whether a change of that key takes effect only after a restart.
 pub(crate) fn needs_restart(key: &str) -> bool {
     let keys = [
         "server",
@@ -106,7 +106,7 @@ pub(crate) fn needs_restart(key: &str) -> bool {
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
 }
 
-/// Keys and values as they are added.
+/// Collects keys and values.
 #[derive(Default)]
 struct Lines(Vec<(String, String)>);
 
@@ -146,7 +146,7 @@ fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     add("mpl_min", class.mpl_min.unwrap_or(1).to_string());
 }
 
-/// The URL of a server without user and database, which are the clients' own.
+/// The URL of a server without user and database, which clients choose.
 fn place_of(server: &ServerUrl) -> String {
     match &server.host {
         ServerHost::Tcp(_) => format!("postgres://{}?sslmode={}", server.address(), server.ssl_mode.name()),

@@ -1,19 +1,19 @@
-//! The bounds that targets leave for the classes below, and contradictions between settings of targets.
+//! The bounds that targets set for the classes below, and contradictions between settings of targets.
 
 use plimsoll_policy::{ClassIndex, LeverKind};
 
 use super::{ClassSettings, CpuShare, Settings};
 
-/// What the target of a class above leaves of a class for now, within what is set for it. The default leaves everything.
+/// The bounds that the target of a class above leaves a class now, within its settings. The default leaves everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How many of its transactions may run at once; `None` for as many as are set.
+    /// How many of its transactions may run at once; `None` for the configured number.
     pub mpl: Option<u32>,
-    /// The nice value of its server processes; `None` for the one that is set.
+    /// The nice value of its server processes; `None` for the configured one.
     pub nice: Option<i32>,
-    /// What classes that yield may read of the disk together, bytes per second; `None` for any amount.
+    /// The disk reads of classes that yield, together, in bytes per second; `None` if unlimited.
     pub disk: Option<u64>,
-    /// How many parallel workers a node of its plans may have; `None` for as many as are set.
+    /// How many parallel workers a node of its plans may have; `None` for the configured number.
     pub workers: Option<u32>,
 }
 
@@ -24,17 +24,17 @@ pub(crate) struct TargetFault {
     pub(crate) class: usize,
     /// `target` or `mpl_min`.
     pub(crate) key: &'static str,
-    /// What is wrong, and what to do.
+    /// The fault, and what to do.
     pub(crate) message: String,
 }
 
 impl ClassSettings {
-    /// How many of its transactions may run at once now; `None` for any number.
+    /// How many of its transactions may run at once now; `None` if unlimited.
     pub(crate) fn mpl_in_force(&self) -> Option<u32> {
         [self.limits.mpl, self.held.mpl].into_iter().flatten().min()
     }
 
-    /// What its server processes get of the cores now.
+    /// The present CPU share of its server processes.
     pub(crate) fn cpu_in_force(&self) -> CpuShare {
         match (self.cpu, self.held.nice) {
             (CpuShare::Nice(own), Some(nice)) => CpuShare::Nice(own.max(nice)),
@@ -42,17 +42,17 @@ impl ClassSettings {
         }
     }
 
-    /// How many parallel workers a node of its statements' plans may have now; `None` for as many as the server allows.
+    /// How many parallel workers a node of its statements' plans may have now; `None` for the server's own limit.
     pub(crate) fn workers_in_force(&self) -> Option<u32> {
         [self.workers_max, self.held.workers.filter(|_| self.workers_max.is_some())].into_iter().flatten().min()
     }
 
-    /// How many of its transactions run at once in any case, whatever the target of a class above asks for.
+    /// How many of its transactions may always run at once, even if the target of a class above is missed.
     pub(crate) fn mpl_floor(&self) -> u32 {
         self.mpl_min.unwrap_or(1).min(self.limits.mpl.unwrap_or(u32::MAX))
     }
 
-    /// Its share of the cores as a lever: how far it may be lowered, if it may.
+    /// Its CPU share as a lever: how far it may be lowered, or `None` if it may not.
     pub(crate) fn share_lever(&self) -> Option<u64> {
         match self.cpu {
             CpuShare::Nice(nice) => Some(LeverKind::share_of_nice(nice)).filter(|share| *share > 0),
@@ -81,25 +81,26 @@ impl Settings {
         self.indexed().filter(|(class, _)| self.is_searched(*class))
     }
 
-    /// What targets leave the classes that yield of the disk, bytes per second; `None` for any amount.
+    /// The disk reads that targets leave the classes that yield, in bytes per second; `None` if unlimited.
     pub fn disk_held(&self) -> Option<u64> {
         self.classes.iter().filter_map(|class| class.held.disk).min()
     }
 
-    /// The class whose lever the disk is. One limit is for all that yield, so a target must be above the highest of them.
+    /// The class whose lever the disk is. One limit covers all that yield, so a target must be above the highest of
+    /// them.
     pub(crate) fn disk_lever(&self) -> Option<ClassIndex> {
         let yielding = self.indexed().filter(|(class, _)| self.yields_disk(*class));
         yielding.max_by_key(|(_, class)| class.limits.priority).map(|(class, _)| class)
     }
 
-    /// Whether a class above has a target, so that this one may be limited for it at any time.
+    /// Whether a class above has a target, so that this one may be limited at any time.
     pub(crate) fn is_below_target(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;
         self.classes.iter().any(|other| other.target.is_some() && other.limits.priority > priority)
     }
 }
 
-/// Everything that contradicts targets, or the bounds of what they may move.
+/// All contradictions with targets, or between the bounds of their levers.
 pub(crate) fn target_faults(classes: &[ClassSettings], total_mpl: Option<u32>) -> Vec<TargetFault> {
     let mut faults = Vec::new();
     let mut fault = |class, key, message| faults.push(TargetFault { class, key, message });

@@ -9,7 +9,7 @@ use super::count;
 
 const CAUSES: usize = AbortCause::ALL.len();
 
-/// Why a transaction was rolled back without a request.
+/// Why a transaction was rolled back without a request of its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AbortCause {
     /// The server has chosen it as the victim of a deadlock: 40P01.
@@ -23,7 +23,7 @@ pub enum AbortCause {
 impl AbortCause {
     pub const ALL: [AbortCause; 3] = [AbortCause::Deadlock, AbortCause::Serialization, AbortCause::Cycle];
 
-    /// What an SQLSTATE of the server says; `None` for every other error.
+    /// The cause that an SQLSTATE of the server stands for; `None` for every other error.
     pub(crate) fn of_sqlstate(state: &[u8]) -> Option<AbortCause> {
         match state {
             b"40P01" => Some(AbortCause::Deadlock),
@@ -32,7 +32,7 @@ impl AbortCause {
         }
     }
 
-    /// The word used in metrics; it stays as it is.
+    /// The word used in metrics; it must not change.
     pub fn name(self) -> &'static str {
         match self {
             AbortCause::Deadlock => "deadlock",
@@ -42,25 +42,25 @@ impl AbortCause {
     }
 }
 
-/// What became of an aborted transaction.
+/// The outcome of an aborted transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AbortOutcome {
-    /// It was run again, and its client did not notice.
+    /// It was replayed, and its client did not notice.
     Replayed,
-    /// It was aborted once more while it was run again; what became of that is counted there.
+    /// It was aborted again while it was replayed; the outcome is counted there.
     Again,
     /// An answer differed in the replay: its client got the error.
     Differed,
     /// The server did not confirm that nothing of a failed COMMIT remains: its client got the error.
     Unconfirmed,
-    /// Its client cancelled or left while it was run again.
+    /// Its client cancelled or disconnected while it was replayed.
     Abandoned,
-    /// It was not run again, and why: its client got the error.
+    /// It was not replayed, for this reason: its client got the error.
     NotReplayed(NoReplay),
 }
 
 impl AbortOutcome {
-    /// All of them, in the order in which they are counted.
+    /// All outcomes, in the order in which they are counted.
     pub fn all() -> impl Iterator<Item = AbortOutcome> {
         let others = [
             AbortOutcome::Replayed,
@@ -72,7 +72,7 @@ impl AbortOutcome {
         others.into_iter().chain(NoReplay::all().map(AbortOutcome::NotReplayed))
     }
 
-    /// The word used in metrics; it stays as it is. A reason against a replay has its own.
+    /// The word used in metrics; it must not change. A reason against a replay has its own.
     pub fn name(self) -> &'static str {
         match self {
             AbortOutcome::Replayed => "replayed",
@@ -85,7 +85,7 @@ impl AbortOutcome {
     }
 }
 
-/// Counts of a class.
+/// The counts of a class.
 #[derive(Debug)]
 pub struct Aborts([Vec<AtomicU64>; CAUSES]);
 
@@ -99,10 +99,10 @@ impl Aborts {
         place.and_then(|place| self.0[cause as usize].get(place)).into_iter().for_each(count);
     }
 
-    /// What was counted and is not zero.
+    /// All counts that are not zero.
     pub fn counted(&self) -> impl Iterator<Item = (AbortCause, AbortOutcome, u64)> {
         let of_cause = |cause: AbortCause| {
-            // Relaxed: counters are read for people, and order nothing.
+            // Relaxed: counters are read by operators, and order nothing.
             let counts = self.0[cause as usize].iter().map(|count| count.load(Ordering::Relaxed));
             AbortOutcome::all().zip(counts).map(move |(outcome, count)| (cause, outcome, count))
         };

@@ -1,5 +1,5 @@
-//! What is counted of a class. Each counter is declared once, below: its field, the name of its metric, and what it counts, for metrics, the
-//! live page and readers of the code.
+//! The counters of a class. Each is declared once, below: its field, the name of its metric, and its meaning, for
+//! metrics, the live page and readers of the code.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ pub struct ClassCounter {
     /// The metric's name, without `plimsoll_` and `_total`.
     pub name: &'static str,
     pub about: &'static str,
-    /// Whether it is known in the connection path only, and not beside a server.
+    /// Whether it is known only in the connection path, and not beside a server.
     pub in_path_only: bool,
     pub of: fn(&ClassStatistics) -> &AtomicU64,
 }
@@ -35,7 +35,8 @@ macro_rules! class_counters {
             pub inside: AtomicU64,
             /// Transactions that the server has failed by itself, or that were rolled back to break a cycle.
             pub aborts: Aborts,
-            /// How many parallel workers the server has allowed one of its sessions last, where nothing is limited; `u64::MAX` before it was asked.
+            /// How many parallel workers the server last allowed one of its sessions without our limit; `u64::MAX`
+            /// before it was asked.
             pub server_workers: AtomicU64,
             pub times: Times,
         }
@@ -76,9 +77,9 @@ macro_rules! class_counters {
                 }
             }
 
-            /// What has been counted until now.
+            /// The counts up to now.
             pub fn totals(&self) -> ClassTotals {
-                // Relaxed: counters are read for people, and order nothing.
+                // Relaxed: counters are read by operators, and order nothing.
                 ClassTotals { $($count: self.$count.load(Relaxed),)* }
             }
         }

@@ -1,21 +1,21 @@
-//! A histogram of times that any thread adds to without waiting.
+//! A histogram of times to which any thread adds without waiting.
 //!
-//! Buckets are sixteenths of powers of two of microseconds, so a percentile read from one is wrong by at most 3.2 %, and the
-//! bounds that Prometheus is given ([`Counts::below`]) lie on bounds of buckets: those numbers are exact.
+//! Buckets are sixteenths of powers of two of microseconds, so a percentile is accurate to 3.2 %. The bounds for
+//! Prometheus ([`Counts::below`]) coincide with bounds of buckets, so those numbers are exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Parts that each power of two is cut into.
+/// The number of buckets for each power of two.
 const PARTS: usize = 16;
-/// Its logarithm.
+/// The binary logarithm of `PARTS`.
 const PARTS_LOG: u32 = PARTS.trailing_zeros();
-/// Times from 2^32 microseconds (72 minutes) on are counted as that long.
+/// The logarithm of the longest time in microseconds (72 minutes): longer ones are counted as that long.
 const LOG_MAX: u32 = 32;
-/// One bucket for each microsecond below [`PARTS`], then so many for each power of two.
+/// One bucket for each microsecond below [`PARTS`], then [`PARTS`] for each power of two.
 const BUCKETS: usize = PARTS + (LOG_MAX - PARTS_LOG) as usize * PARTS;
 
-/// Times that were counted.
+/// A histogram.
 pub struct Histogram {
     buckets: Box<[AtomicU64; BUCKETS]>,
     sum_micros: AtomicU64,
@@ -24,12 +24,12 @@ pub struct Histogram {
 impl Histogram {
     pub fn record(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min((1 << LOG_MAX) - 1);
-        // Relaxed: counts are read for people, and order nothing.
+        // Relaxed: counts are read by operators, and order nothing.
         self.buckets[bucket(micros)].fetch_add(1, Ordering::Relaxed);
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// What was counted until now.
+    /// The counts up to now.
     pub fn counts(&self) -> Counts {
         let buckets = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         Counts { buckets, sum_micros: self.sum_micros.load(Ordering::Relaxed) }
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Histogram {
     }
 }
 
-/// What a histogram had counted at some moment, or between two moments.
+/// The counts of a histogram at a moment, or between two moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     buckets: Box<[u64]>,
@@ -71,7 +71,7 @@ impl Counts {
         (count > 0).then(|| Duration::from_secs_f64(self.sum().as_secs_f64() / count as f64))
     }
 
-    /// What has been counted since an earlier moment.
+    /// The counts since an earlier moment.
     pub fn since(&self, earlier: &Counts) -> Counts {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
         Counts {
@@ -80,7 +80,7 @@ impl Counts {
         }
     }
 
-    /// The time that such a share of all times does not exceed, 0.95 for the 95th percentile: the middle of its bucket.
+    /// The time that this share of all times does not exceed, 0.95 for the 95th percentile: the middle of its bucket.
     /// `None` without any.
     pub fn percentile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
@@ -95,13 +95,13 @@ impl Counts {
         None
     }
 
-    /// Every length that was counted, as the middle of its bucket, and how often; ascending.
+    /// Every time that was counted, as the middle of its bucket, with its count; ascending.
     pub fn lengths(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counted = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         counted.map(|(place, count)| (middle(place), *count))
     }
 
-    /// How many were shorter than 2^`log` microseconds; exact.
+    /// How many times were shorter than 2^`log` microseconds; exact.
     pub fn below(&self, log: u32) -> u64 {
         self.buckets[..bucket(1 << log.min(LOG_MAX - 1))].iter().sum()
     }

@@ -1,4 +1,4 @@
-//! The automatic `mpl`: the facts for the policy's search, and the limit that it sets for the class.
+//! The automatic `mpl`: the facts for the policy's search, and the limit that the search sets for the class.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use crate::registry::Phase;
 use crate::settings::Settings;
 use crate::statistics::Counts;
 
-/// A client that thinks within a transaction for longer does not use what the search counts: its place is given to another. Otherwise
-/// a single one that sleeps would keep the class out.
+/// A client that thinks for longer within a transaction does not use what the search counts: another transaction gets
+/// its place. Otherwise a single idle client would keep the class out.
 const THINKS_LONG: Duration = Duration::from_secs(1);
 
-/// The search, and the class that it is about.
+/// The search, and its class.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// The class that may be limited, if there is one.
+    /// The class that may be limited, if one exists.
     pub(super) class: Option<ClassIndex>,
     pub(super) search: MplSearch,
     refused: u64,
@@ -25,7 +25,7 @@ pub(super) struct Search {
     thinking: u32,
 }
 
-/// What the class's sessions do.
+/// The state of the class's sessions.
 #[derive(Debug, Default)]
 struct Sessions {
     running: u32,
@@ -34,12 +34,12 @@ struct Sessions {
 }
 
 impl Search {
-    /// How many of the class may be inside now; `None` for any number.
+    /// How many transactions of the class may be inside now; `None` if unlimited.
     pub(super) fn mpl(&self) -> Option<(ClassIndex, u32)> {
         Some((self.class?, self.search.mpl()?.saturating_add(self.thinking)))
     }
 
-    /// Sees a second: what ended in it, by class.
+    /// Evaluates one second, given the work that ended in it, by class.
     pub(super) fn step(
         &mut self,
         governor: &Governor,
@@ -74,7 +74,7 @@ impl Search {
         Some((class, moved))
     }
 
-    /// The class to search for: the same as before as long as it may be limited, otherwise the busiest that may be.
+    /// The class to search for: the same as before as long as it may be limited, otherwise the busiest candidate.
     fn choose(&mut self, governor: &Governor, settings: &Settings) -> Option<ClassIndex> {
         let may_be = || settings.searched().map(|(class, _)| class);
         let inside = |class: &ClassIndex| governor.statistics.class(*class).inside.load(Relaxed);
@@ -110,7 +110,7 @@ impl Sessions {
     }
 }
 
-/// What ended between two counts.
+/// The work that ended between two counts.
 pub(super) fn ended(counts: &Counts, before: &Counts) -> EndedWork {
     let since = counts.since(before);
     EndedWork { count: since.count(), time: since.sum() }

@@ -15,7 +15,7 @@ use crate::watch::levers;
 const HIGH: ClassIndex = ClassIndex(0);
 const LOW: ClassIndex = ClassIndex(1);
 
-/// `high` is promised 20 ms, `low` may have 8 inside and has them.
+/// `high` is promised 20 ms; `low` may have 8 transactions inside, and has them.
 fn settings() -> Settings {
     let mut settings = for_tests();
     settings.classes[0].target = Some("p95 < 20ms".parse().expect("a target"));
@@ -24,7 +24,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// A governor second by second.
+/// A governor, second by second.
 struct Play {
     governor: Arc<Governor>,
     second: u64,
@@ -78,7 +78,7 @@ fn an_exceeded_target_limits_who_enters_and_gives_it_back() {
     let ask = |ticket| play.governor.admission.lock().ask(Ticket(ticket), LOW, Duration::ZERO);
     assert_eq!(ask(1), Asked::Enter);
     assert!(matches!(ask(2), Asked::Wait { .. }));
-    // What the operator has set is as it was.
+    // The operator's settings are unchanged.
     let described = play.governor.settings().described();
     assert!(described.contains(&("class.low.mpl".to_owned(), "8".to_owned())), "{described:?}");
     assert!(described.contains(&("class.high.target".to_owned(), "p95 < 20ms".to_owned())));
@@ -99,7 +99,7 @@ fn a_reload_keeps_what_was_reached_unless_the_target_is_another() {
     assert_eq!(play.held().mpl, Some(1));
     play.run(1, 50);
     assert_eq!(play.held().mpl, Some(1));
-    // An operator's limit below what is left wins, and one above does not raise it.
+    // An operator's limit below the target's bound applies, and a higher one does not raise it.
     for (mpl, in_force) in [(16, 1), (0, 0)] {
         let mut other = settings();
         other.classes[1].limits.mpl = Some(mpl);
@@ -128,11 +128,11 @@ fn shares_are_lowered_where_they_work_and_never_raised() {
     levers::set(&play.governor, levers::SHARES, Ok(String::new()));
     play.run(10, 50);
     assert_eq!(play.governor.settings().share_of(LOW), CpuShare::Nice(19));
-    // They stop working: what was reached is given up with them.
+    // They stop working: the progress made with them is given up.
     levers::set(&play.governor, levers::SHARES, Err("the server has gone".to_owned()));
     play.turn();
     assert_eq!(play.held().nice, None);
-    // What the operator has left untouched, or has as idle, stays so.
+    // Shares that the operator has left untouched, or set to idle, stay so.
     for cpu in [CpuShare::Untouched, CpuShare::Idle, CpuShare::Nice(19)] {
         settings.classes[1].cpu = cpu;
         let mut play = Play::new(settings.clone());
@@ -152,7 +152,7 @@ fn the_disk_and_parallel_workers_are_lowered_where_they_can_be() {
     let start = |settings: &Settings| {
         let play = Play::new(settings.clone());
         play.governor.health.lock().disk_reading = Some(reading);
-        // The server allows two, so the first six of eight would be no loss.
+        // The server allows two workers, so lowering the limit from eight to two has no effect.
         play.governor.statistics.class(LOW).server_workers.store(2, Relaxed);
         play
     };
@@ -165,7 +165,7 @@ fn the_disk_and_parallel_workers_are_lowered_where_they_can_be() {
     assert_eq!((in_force.class(LOW).workers_in_force(), in_force.disk_held()), (Some(0), Some(30_000_000)));
     let metrics = crate::metrics::text(&play.governor);
     assert!(metrics.contains("plimsoll_class_workers_max{class=\"low\"} 0.0\n"), "{metrics}");
-    // The server cannot be limited any more: what was reached is given up.
+    // The disk can no longer be limited: the progress made is given up.
     play.governor.health.lock().disk_reading = None;
     play.turn();
     assert_eq!(play.held().disk, None);
@@ -173,7 +173,8 @@ fn the_disk_and_parallel_workers_are_lowered_where_they_can_be() {
     play.run(120, 5);
     assert_eq!(play.held(), Held::default(), "all is given back");
 
-    // One limit of the disk is for all that yield. If the promised class is one of them, that would slow it down, too.
+    // One disk limit covers all classes that yield. If the promised class is one of them, the limit would slow it down,
+    // too.
     settings.classes[0].disk = DiskUse::Yields;
     settings.classes[1].workers_max = None;
     let mut play = start(&settings);
@@ -181,7 +182,8 @@ fn the_disk_and_parallel_workers_are_lowered_where_they_can_be() {
     assert_eq!(play.held(), Held { mpl: Some(1), ..Held::default() });
 }
 
-/// A class without an mpl was not asked for admission. When the target set one, those inside were not counted, and too many ran.
+/// A class without an mpl did not request admission. When the target set one, transactions inside were not counted, and
+/// too many ran.
 #[test]
 fn classes_below_a_target_always_ask() {
     let mut settings = settings();
@@ -190,7 +192,7 @@ fn classes_below_a_target_always_ask() {
     assert!(play.governor.settings().is_limited(LOW) && !play.governor.settings().is_limited(HIGH));
 }
 
-/// Three clients of the important class were idle in transaction for hours. That is no reason to limit others.
+/// Three clients of the important class were idle in transaction for hours. That is not a reason to limit others.
 #[test]
 fn clients_that_think_are_not_late_and_those_that_are_blocked_are() {
     for (phase, is_late) in [(Phase::IdleInTransaction, false), (Phase::Active, true), (Phase::Queued, true)] {
@@ -206,7 +208,7 @@ fn clients_that_think_are_not_late_and_those_that_are_blocked_are() {
 #[test]
 fn people_see_targets_and_moves() {
     let mut play = Play::new(settings());
-    // The first turn has nothing to compare with.
+    // The first turn has no earlier counts.
     play.run(2, 100);
     play.run(25, 50);
     let answer = show::targets::run(&play.call(&[])).expect("it can be looked at");
@@ -256,7 +258,7 @@ fn a_target_can_be_set_on_the_console_unless_it_contradicts_others() {
     refused("admission.mpl = 2", "4 transactions are promised to run, and [admission] mpl is 2");
 }
 
-/// A server that does as much with 1 transaction of class low as with 12, and is the slower for high the more there are.
+/// A server with the same throughput for 1 transaction of class low as for 12; each one more slows class high.
 #[test]
 fn an_mpl_is_searched_where_nobody_has_set_one() {
     let mut settings = settings();
@@ -285,7 +287,7 @@ fn an_mpl_is_searched_where_nobody_has_set_one() {
     for part in ["auto_mpl", "held", "low mpl 1 of any", "low mpl: 2 -> 1: important work took"] {
         assert!(row.contains(part), "{part}: {row}");
     }
-    // One whose client thinks for long has its place beside the others.
+    // A transaction whose client thinks for long has a place in addition to the others.
     let card = play.governor.registry.all().remove(0);
     (card.state().phase, card.state().since) = (Phase::IdleInTransaction, play.now() - Duration::from_secs(3));
     run(&mut play, 1);

@@ -1,9 +1,9 @@
 //! Carrying out rollbacks of transactions that the server is working on.
 //!
-//! Each victim's session is aimed at first, so that it sends nothing more. One statement then checks whether each victim is still
-//! in the way, link by link, and whether it still waits, and cancels it. That statement may act only for a short time (`LEASE`),
-//! by the server's own clock: if the connection is lost meanwhile, the statement may still be in some buffer, but it will do
-//! nothing after that.
+//! Each victim's session is aimed at first, so that it sends nothing more. One statement then checks whether each
+//! victim still blocks the waiter, link by link, and whether it still waits itself, and cancels it. That statement may
+//! act only for a short time (`LEASE`) by the server's own clock. If the connection is lost, the statement may still be
+//! in a buffer, but does nothing once the lease has ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +17,13 @@ use crate::governor::{EventId, Governor};
 use crate::registry::{SessionCard, Stake};
 use crate::settings::Settings;
 
-/// For how long after a look what was decided may be done.
+/// How long after a look its decisions may be carried out.
 pub(super) const LEASE: Duration = Duration::from_millis(500);
 
-/// How long a lost connection is given beyond the lease: a process may have been between seeing the clock and the signal.
+/// Added to the lease after a lost connection: a process may be between reading the clock and sending the signal.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 
-/// SQLSTATE of a role that may not do what it asked for.
+/// SQLSTATE if the role lacks the privilege for its statement.
 pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 /// A session to be cancelled.
@@ -37,23 +37,23 @@ pub(super) struct Target {
     pub breaks_cycle: bool,
     /// Whether it is to be cancelled only if it waits for a lock.
     pub if_waiting: bool,
-    /// What is settled if it was not cancelled.
+    /// The event to settle if the session was not cancelled.
     pub event: EventId,
     pub stake: Stake,
-    /// Why: the links from the one who waits to it, as (waiter, blocker).
+    /// The reason: the links from the waiter to this session, as (waiter, blocker).
     pub chain: Vec<(i32, i32)>,
 }
 
 /// The moment of the look, on both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LookedAt {
-    /// The server's, seconds since 1970.
+    /// The server's clock, seconds since 1970.
     pub server: f64,
-    /// Ours, not after it.
+    /// The governor's clock; not after the look.
     pub here: Instant,
 }
 
-/// Cancels those who are still in the way; tells of each target whether it was.
+/// Cancels the targets that still block their waiters; returns for each whether it did.
 pub(super) fn cancel(
     up: &mut Up,
     governor: &Governor,
@@ -71,7 +71,8 @@ pub(super) fn cancel(
     let batch = Batch { governor, targets, looked_at };
     match batch.signal(up, &signalled, &mut aimed, &mut done) {
         Err(error) if error.server().is_some_and(|error| error.code == INSUFFICIENT_PRIVILEGE) => {
-            // Which of them it was is not told. Those before it have been signalled, and a second signal does no more.
+            // The server does not report which of them caused the error. Those before it have been signalled; a second
+            // signal is harmless.
             up.unsignallable.extend(signalled.iter().map(|at| targets[*at].card.login.user.clone()));
             keyed.extend(signalled);
         }
@@ -83,7 +84,7 @@ pub(super) fn cancel(
     Ok(done)
 }
 
-/// What a pass needs to know.
+/// The parameters of a pass.
 struct Batch<'a> {
     governor: &'a Governor,
     targets: &'a [Target],
@@ -91,7 +92,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Has the server signal those at these places.
+    /// Has the server signal the targets at these places.
     fn signal(
         &self,
         up: &mut Up,
@@ -117,7 +118,7 @@ impl Batch<'_> {
                 }
                 Ok(())
             }
-            // The statement has ended, wherever it had got to.
+            // The statement has ended, however far it had got.
             Err(error @ WireError::Server(_)) => {
                 each(aimed, CancelOutcome::Arrived);
                 Err(error)
@@ -135,7 +136,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Cancels those at these places as their clients would, by the keys that the server gave them.
+    /// Cancels the targets at these places as their clients would, by the keys that the server issued to them.
     fn by_key(
         &self,
         up: &mut Up,
@@ -165,7 +166,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Runs one of the statements for the targets at these places; returns the processes to which it was done.
+    /// Runs one of the statements for the targets at these places; returns the processes that it signalled.
     fn run(&self, connection: &mut Connection, prepared: &Prepared, places: &[usize]) -> Result<Vec<i32>, WireError> {
         let targets = || places.iter().map(|at| &self.targets[*at]);
         let links: Vec<(i32, i32, i32)> =

@@ -7,26 +7,26 @@ use super::act::Target;
 use crate::governor::{EventId, Governor, Outcome, SessionCommand};
 use crate::registry::SessionCard;
 
-/// What has become of a cancel.
+/// The state of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CancelOutcome {
-    /// Nothing was sent to its process, nor will be.
+    /// Nothing was sent to its process, and nothing will be.
     NotSent,
-    /// Whatever was sent has been delivered, and no more will come. If that is not known, it counts as sent:
-    /// an error that follows may be of our making.
+    /// All that was sent has arrived, and nothing more will follow. If it is unknown whether anything was sent, this
+    /// applies too: an error that follows may be of our making.
     Arrived,
-    /// It may still come, at an unknown time. The session must never send anything again, and so is ended.
+    /// A cancel may still arrive at an unknown time. The session must never send anything again, and so is ended.
     Unknown,
 }
 
-/// A session at which a cancel is aimed. When this is dropped the session goes on, or is ended.
+/// A session at which a cancel is aimed. When this is dropped, the session continues, or is ended.
 #[derive(Debug)]
 pub(super) struct Aimed<'a> {
     governor: &'a Governor,
     pub(super) card: Arc<SessionCard>,
-    /// What the session settles, unless nothing was sent to it.
+    /// The event that the session settles, unless nothing was sent to it.
     event: EventId,
-    /// What has become of the cancel as far as is known; unknown from the moment at which something may be sent.
+    /// The state of the cancel as far as it is known; unknown from the moment at which something may be sent.
     pub(super) fate: CancelOutcome,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Aimed<'a> {
     /// Aims at a unit, if it is still the one in flight and may be preempted; otherwise the event came too late.
     pub(super) fn aim(governor: &'a Governor, target: &Target) -> Option<Self> {
         let (card, event) = (target.card.clone(), target.event);
-        // Made only if it is aimed: one that is dropped says that its cancel has arrived.
+        // Created only once the card is aimed at: dropping it reports that its cancel has arrived.
         let is_aimed = match target.breaks_cycle {
             true => card.aim_at_cycle(target.transaction, target.unit),
             false => card.aim_preemption(target.transaction, target.unit),
@@ -44,7 +44,7 @@ impl<'a> Aimed<'a> {
             return None;
         }
         {
-            // Nothing was sent yet, so that the session cannot need these before.
+            // Nothing was sent yet, so the session cannot need these earlier.
             let mut state = card.state();
             state.cancels.was_waiting = target.if_waiting;
             state.cancels.event = Some(event);

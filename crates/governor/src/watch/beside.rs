@@ -1,9 +1,9 @@
-//! Beside a server: the sessions that applications open there themselves become cards, as the server shows them.
+//! Beside a server: the sessions that applications open there themselves become cards, filled from the server's views.
 //!
-//! One statement (`sight`) shows all of them. It is repeated every few milliseconds while an important session waits for a lock,
-//! and otherwise often enough that looking takes at most two hundredths of the time. `cards` makes of that the facts that the
-//! rest of the governor knows about any session: its class, its state, its process. `act` cancels and ends, after the server has
-//! checked in the same statement that the session is still in the state by which it was judged.
+//! One statement (`sight`) reads all of them. It is repeated every few milliseconds while an important session waits
+//! for a lock, and otherwise as often as 2 % of the time allows. `cards` derives the facts that the rest of the
+//! governor knows about any session: its class, its state, its process. `act` cancels statements and ends sessions,
+//! after the server has checked in the same statement that the session is still in the state by which it was judged.
 //!
 //! Only one governor is active beside a server. [`plimsoll_policy::stands_by_for`] decides which one; the others stand by.
 
@@ -32,13 +32,13 @@ const EVERY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 const REST_FACTOR: u32 = 50;
 const REST_FACTOR_LATE: u32 = 4;
 
-/// How long a governor looks on before it works: a governor that came a moment before it may not show yet.
+/// How long a new governor only observes: one that started a moment before may not show yet.
 const SETTLES: Duration = Duration::from_secs(1);
 
-/// Between two looks of a governor that only looks on.
+/// The time between two looks of a governor that only observes.
 const LOOKS_ON_EVERY: Duration = Duration::from_millis(200);
 
-/// What the control connection needs beside a server.
+/// The control connection's state beside a server.
 #[derive(Debug)]
 pub(super) struct Observing {
     sessions: Prepared,
@@ -46,12 +46,12 @@ pub(super) struct Observing {
     end: Prepared,
     /// Whether the role may see what sessions of other roles do.
     sees_all: bool,
-    /// Whether the server keeps account of what sessions do.
+    /// Whether the server records what sessions do.
     keeps_account: bool,
 }
 
 impl Observing {
-    /// Prepares an isolated session for it.
+    /// Prepares an isolated session for observing.
     pub(super) fn on(connection: &mut Connection) -> Result<Observing, WireError> {
         connection.run(statements::OPENING_BESIDE)?;
         let (mut sees_all, mut keeps_account) = (false, false);
@@ -68,20 +68,20 @@ impl Observing {
         })
     }
 
-    /// What the server shows of its sessions.
+    /// Reads the server's sessions.
     pub(super) fn sight(&self, connection: &mut Connection) -> Result<Sight, WireError> {
         Sight::of(connection, &self.sessions)
     }
 }
 
-/// Whether this governor is the one that works.
+/// Whether this governor is the active one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Standing {
-    /// It has looked since then, and does nothing yet.
+    /// It has observed since then, and does nothing yet.
     Settling(Instant),
-    /// Another one works, and why this one does not.
+    /// Another governor is active; the text says why this one is not.
     StandsBy(String),
-    /// It works.
+    /// It is active.
     Works,
 }
 
@@ -91,13 +91,14 @@ pub(super) struct Beside {
     cards: Cards,
     next: Instant,
     standing: Standing,
-    /// The process of the connection with which `standing` was found.
+    /// The process of the connection on which `standing` was determined.
     connection: Option<i32>,
     /// Whether the last look showed an important session that waits for a lock, and this was not yet reported.
     is_anybody_late: bool,
-    /// What the levers' state was reported for: the settings' number, sessions that cannot be seen.
+    /// The facts for which the levers' state was last reported: the settings' number, and the sessions that cannot be
+    /// seen.
     told: Option<(u64, usize)>,
-    /// Whether the log is to say which levers work, once all of them are known.
+    /// Whether the log is yet to report which levers work, once the state of all of them is known.
     is_new_at_work: bool,
 }
 
@@ -115,7 +116,7 @@ impl Beside {
         }
     }
 
-    /// When it looks next; `None` for a governor in the connection path.
+    /// When the next look is due; `None` for a governor in the connection path.
     pub(super) fn due(&self, now: Instant) -> Option<Duration> {
         let is_beside = self.governor.settings().is_beside;
         is_beside.then(|| self.next.saturating_duration_since(now))
@@ -126,7 +127,7 @@ impl Beside {
         std::mem::take(&mut self.is_anybody_late)
     }
 
-    /// Why this governor does nothing, if it does not.
+    /// Why this governor does nothing; `None` if it is active.
     pub(super) fn idle_because(&self) -> Option<&str> {
         match &self.standing {
             _ if !self.governor.settings().is_beside => None,
@@ -136,7 +137,7 @@ impl Beside {
         }
     }
 
-    /// Looks, if that is due. Whether this governor has begun or ceased to be the one that works.
+    /// Looks, if that is due. Returns whether this governor has become active or has ceased to be.
     pub(super) fn tend(&mut self, control: &mut Control, settings: &Settings, now: Instant) -> bool {
         if !settings.is_beside || now < self.next {
             return false;
@@ -202,7 +203,7 @@ impl Beside {
         self.cards.end_idle(up, settings, now)
     }
 
-    /// Finds out whether this governor is the one that works.
+    /// Determines whether this governor is the active one.
     fn stand(&mut self, sight: &Sight, own: i32, now: Instant) {
         let governors: Vec<GovernorAtServer> = sight.governors().collect();
         let Some(me) = governors.iter().copied().find(|governor| governor.process == own) else { return };

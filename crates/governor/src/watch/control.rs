@@ -1,4 +1,5 @@
-//! The connection over which the governor asks the server. While it is down traffic flows, and the governor's health reports it.
+//! The connection over which the governor queries the server. While it is down, traffic flows and the governor's health
+//! reports it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,16 +15,16 @@ use crate::config::check::newer_version;
 use crate::governor::Governor;
 use crate::settings::Settings;
 
-/// How long the server may take to let us in or to answer. A look that takes longer is of no use.
+/// How long a login or an answer of the server may take. A look that takes longer is of no use.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Between two tries to connect: at first, and at most.
+/// The time between two attempts to connect: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// How often an idle connection is checked.
 const TRY_OUT_EVERY: Duration = Duration::from_secs(2);
 
-/// How those are cancelled who are in the way.
+/// How sessions that block others are cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signals {
     /// By `pg_cancel_backend`.
@@ -32,7 +33,7 @@ pub(super) enum Signals {
     ByKey,
 }
 
-/// A connection that works.
+/// An established connection.
 #[derive(Debug)]
 pub(super) struct Up {
     pub connection: Connection,
@@ -44,7 +45,7 @@ pub(super) struct Up {
     pub signals: Signals,
     /// Users whose processes the role may not signal although it may signal others: superusers.
     pub unsignallable: BTreeSet<String>,
-    /// What it needs beside a server.
+    /// The state that only a governor beside its server has.
     pub observing: Option<Observing>,
     pub role: String,
     used: Instant,
@@ -55,13 +56,13 @@ pub(super) struct Up {
 pub(super) struct Control {
     governor: Arc<Governor>,
     up: Option<Up>,
-    /// The server as where processes can be given shares, or why it cannot be.
+    /// How the server's processes can be given shares, or why they cannot.
     pub(super) here: Result<ServerHere, String>,
     next_try: Instant,
     retry: Duration,
-    /// The URL that was tried last; another one is tried at once.
+    /// The URL that was tried last; a different URL is tried at once.
     tried: Option<ServerUrl>,
-    /// The settings for which the levers' state was reported.
+    /// The settings for which the levers' state was last reported.
     told_for: Option<Arc<Settings>>,
 }
 
@@ -77,7 +78,7 @@ impl Control {
         Some(up)
     }
 
-    /// Connects where that is due, and tries out a connection that has not been used. Whether anything has changed.
+    /// Connects if that is due, and tests a connection that has been idle. Returns whether anything has changed.
     pub(super) fn tend(&mut self, settings: &Arc<Settings>, now: Instant) -> bool {
         let is_new = !self.told_for.as_ref().is_some_and(|told| Arc::ptr_eq(told, settings));
         if is_new {
@@ -136,7 +137,8 @@ impl Control {
         }
     }
 
-    /// A statement has failed: that alone, or with the connection. Whether the connection is down now.
+    /// Handles a failed statement: the statement alone may have failed, or the connection. Returns whether the
+    /// connection is down now.
     pub(super) fn lost_or_refused(&mut self, error: &WireError) -> bool {
         let is_lost = self.up.as_ref().is_none_or(|up| up.connection.lost().is_some());
         if is_lost {
@@ -164,12 +166,12 @@ impl Control {
     }
 }
 
-/// A URL for those who cannot wait as long as clients do.
+/// The URL with a connection timeout that is shorter than clients need.
 pub(super) fn impatient(url: &ServerUrl) -> ServerUrl {
     ServerUrl { connect_timeout: url.connect_timeout.min(PATIENCE), ..url.clone() }
 }
 
-/// What the control connection calls itself, by which governors of one server know each other.
+/// The application name of the control connection, by which governors of one server recognize each other.
 pub(super) const NAME: &str = "plimsoll governor";
 
 /// The same beside a server.
@@ -216,7 +218,7 @@ impl Up {
     }
 }
 
-/// Where the server's processes are, if that is here.
+/// The location of the server's processes, if they are on this machine.
 pub(crate) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     if !connection.is_local() {
         return Err("the server is on another machine".to_owned());

@@ -1,9 +1,9 @@
 //! Cycles of waiters, broken before the server looks for deadlocks.
 //!
-//! Sessions ring for important units only, so a cycle among equals rings no bell. The watcher therefore checks now and then
-//! whether two units have been in flight for a while, of which one may be rolled back. If so, a look begins with all of them. A
-//! cycle is broken when a second look has shown the same links between the same statements, and the statement that cancels has
-//! found them once more.
+//! Sessions ring for important units only, so a cycle among equals rings no bell. The watcher therefore checks now and
+//! then whether two units have been in flight for a while and one of them may be rolled back. If so, a look begins with
+//! all such units. A cycle is broken when a second look has shown the same links between the same statements, and the
+//! statement that cancels has found them once more.
 
 use std::time::{Duration, Instant};
 
@@ -14,34 +14,35 @@ use crate::governor::Governor;
 use crate::registry::Phase;
 use crate::settings::{ClassSettings, Settings};
 
-/// How long a unit must have been in flight: a wait for a lock that ends by itself mostly ends before. Also the shortest time between two
-/// such looks.
+/// How long a unit must have been in flight: most lock waits that end by themselves end earlier. Also the shortest time
+/// between two such looks.
 const SUSPECT_AFTER: Duration = Duration::from_millis(10);
 
-/// A look for cycles is followed by at least this many times as long as it took without one, so that they take a fiftieth of
-/// the time at most.
+/// A look for cycles is followed by a pause of at least this many times its length, so that these looks take at most 2
+/// % of the time.
 const REST_FACTOR: u32 = 50;
 
 /// The longest pause while looks show no cycle. A unit that has been in flight for long may begin to wait at any time.
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
-/// When it is looked for cycles.
+/// When to look for cycles.
 #[derive(Debug)]
 pub(super) struct Cycles {
     /// When the next check for suspect units is due.
     next: Instant,
-    /// Until then the server has no look, whichever unit is suspect.
+    /// No look may begin before this moment, whichever unit is suspect.
     rest_until: Instant,
-    /// When a look is due even if no other unit has become suspect, and how long after the last one.
+    /// When a look is due even if no other unit has become suspect, and the pause before it.
     look_at: Instant,
     pause: Duration,
     /// The units that were suspect at the last look, in order.
     suspects: Vec<(i32, u64)>,
-    /// The last look has shown a cycle, and the next one has to begin with the suspects again to confirm it.
+    /// The last look has shown a cycle, and the next one must begin with the suspects again to confirm it.
     pub(super) is_pending: bool,
 }
 
-/// Whether cycles are broken at all. Beside a server they are left to it, because a victim could not be replayed.
+/// Whether cycles are broken at all. Beside a server they are left to the server, because a victim could not be
+/// replayed.
 pub(super) fn are_broken(settings: &Settings) -> bool {
     let may_lose = |class: &ClassSettings| class.retry_aborted > 0 || class.preemptible && class.retries;
     !settings.is_beside && settings.preemption.policy.acts() && settings.classes.iter().any(may_lose)
@@ -59,12 +60,12 @@ impl Cycles {
         }
     }
 
-    /// How long nothing is to be done; `None` where nothing is broken, or fewer than two transactions are inside.
+    /// The time until the next check; `None` if no cycles are broken, or fewer than two transactions are inside.
     pub(super) fn due(&self, governor: &Governor, settings: &Settings, now: Instant) -> Option<Duration> {
         (are_broken(settings) && governor.statistics.inside() > 1).then(|| self.next.saturating_duration_since(now))
     }
 
-    /// The processes with which a look for cycles begins, in order; none if no look is due.
+    /// The processes with which a look for cycles begins, sorted; empty if no look is due.
     pub(super) fn suspects(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> Vec<i32> {
         if now < self.next || self.due(governor, settings, now).is_none() {
             return Vec::new();
@@ -95,8 +96,8 @@ impl Cycles {
         self.suspects.iter().map(|(process, _)| *process).collect()
     }
 
-    /// A look that began with the suspects has taken so long; `is_pending` says whether it has shown a cycle that another one has to
-    /// confirm.
+    /// A look that began with the suspects has ended. `is_pending` says whether it has shown a cycle that another look
+    /// must confirm.
     pub(super) fn looked(&mut self, took: Duration, is_pending: bool, settings: &Settings, now: Instant) {
         self.is_pending = is_pending;
         if is_pending {
@@ -147,7 +148,7 @@ mod tests {
             World { governor, settings, cycles: Cycles::new(began), began }
         }
 
-        /// A unit of a process is in flight since then.
+        /// A unit of a process has been in flight since then.
         fn begins(&self, process: i32, at_ms: u32, cycle_loss: Option<CycleLoss>) {
             let card = session(&self.governor, process, LOW, self.began);
             (card.state().since, card.state().cycle_loss) = (self.began + at_ms * MS, cycle_loss);

@@ -1,7 +1,7 @@
 //! The result of a look, combined with the sessions' cards, in the form that policies expect.
 //!
-//! A card may be ahead of the look or behind it. That does no harm: a session is aimed at only if its card is still the same, and
-//! then the server is asked again whether it is still in the way.
+//! A card may be ahead of the look or behind it. That does no harm: a session is aimed at only if its card is
+//! unchanged, and the server then checks again that it still blocks the waiter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,32 +20,32 @@ use crate::settings::Settings;
 pub(super) struct Node {
     /// The server's process; 0 for a prepared transaction.
     pub process: i32,
-    /// Its session, if it is one of ours, as its card was.
+    /// Its session, if it is one of ours, with a copy of its card.
     pub session: Option<(Arc<SessionCard>, CardState)>,
 }
 
-/// The graph, and what its places stand for.
+/// The graph, and the session behind each of its transactions.
 #[derive(Debug)]
 pub(super) struct Scene {
-    /// What the policy sees.
+    /// The input of the policy.
     pub graph: WaitGraph,
-    /// What each of its transactions is.
+    /// The process and session of each transaction in the graph.
     pub nodes: Vec<Node>,
 }
 
-/// One end of a link: a process, and the number of its transaction if it is one of ours. So what one transaction has waited
-/// is never put down to the next one of the same process.
+/// One end of a link: a process, and the number of its transaction if it is one of ours. A wait of one transaction is
+/// therefore never attributed to the next one of the same process.
 type End = (i32, u64);
 
-/// Both ends' units: while one waits for another in a cycle, neither begins the next one.
+/// The units at both ends: while one waits for the other in a cycle, neither begins its next unit.
 type Units = (u64, u64);
 
-/// Since when each link of the last look has been seen, on the governor's clock.
+/// When each link of the last look was first seen, on the governor's clock.
 #[derive(Debug, Default)]
 pub(super) struct Links(BTreeMap<(End, End), (Duration, Units)>);
 
 impl Links {
-    /// Makes the graph of a look, and keeps its links for the next one.
+    /// Builds the graph of a look, and keeps its links for the next one.
     pub(super) fn scene(
         &mut self,
         looked: &Looked,
@@ -84,7 +84,7 @@ impl Links {
 }
 
 impl fmt::Display for Scene {
-    /// A link each: who waits for whom, with what is known of both, for the log.
+    /// One line per link: the waiter, the blocker, and what is known of both, for the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, edge) in self.graph.edges.iter().enumerate() {
             let separator = if place == 0 { "" } else { "; " };
@@ -160,8 +160,8 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant, clo
     }
 }
 
-/// Whether rolling a session's transaction back can be thought of. What speaks against it its card knows; outside of a transaction a
-/// session is in the way by locks of its own, which no rollback would free.
+/// Whether a session's transaction may be considered for rollback. Its card records the reasons against it. Outside of
+/// a transaction, a session can only block others by locks of its own, which no rollback would free.
 fn is_preemptible(state: &CardState) -> bool {
     state.preemptible && matches!(state.phase, Phase::Active | Phase::IdleInTransaction)
 }

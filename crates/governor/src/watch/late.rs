@@ -1,4 +1,4 @@
-//! Late units: those for which it is worth asking the server what they wait for.
+//! Late units: the ones for which asking the server about lock waits is worthwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::governor::Governor;
 use crate::registry::{CardState, Phase, SessionCard};
 use crate::settings::Settings;
 
-/// Those for whom it is worth asking.
+/// The late units of all sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Late {
     /// The processes of sessions whose unit has been in flight for longer than the threshold, above the lowest priority.
@@ -23,7 +23,7 @@ pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> La
     for card in governor.registry.all() {
         let (phase, priority, since, may_wait) = {
             let state = card.state();
-            // If the server shows which sessions wait, no other needs to be asked about.
+            // If the server shows which sessions wait, only those can be late.
             let may_wait = state.observed.is_none_or(|observed| observed.waits_for_lock);
             (state.phase, present_priority(settings, &state), state.since, may_wait)
         };
@@ -40,17 +40,17 @@ pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> La
     Late { processes, may_be_blocked: lowest_inside < highest }
 }
 
-/// The priority of a session's transaction: that of its class, or above all if it has lost often enough.
+/// The priority of a session's transaction: that of its class, or above all if it is promoted.
 pub(super) fn present_priority(settings: &Settings, state: &CardState) -> Priority {
     settings.preemption.bound.present(settings.class(state.class).limits.priority, state.rollbacks)
 }
 
-/// For how long the unit in flight has been so; zero if none is.
+/// How long the unit has been in flight; zero if none is.
 pub(super) fn in_flight(state: &CardState, now: Instant) -> Duration {
     if state.phase == Phase::Active { now.saturating_duration_since(state.since) } else { Duration::ZERO }
 }
 
-/// The sessions with these server processes, which are in order.
+/// The sessions with these server processes, which are sorted.
 pub(super) fn cards_of(governor: &Governor, processes: &[i32]) -> Vec<(i32, Arc<SessionCard>)> {
     let is_wanted = |card: &SessionCard| card.process().filter(|process| processes.binary_search(process).is_ok());
     governor.registry.all().into_iter().filter_map(|card| Some((is_wanted(&card)?, card))).collect()

@@ -1,11 +1,11 @@
-//! The costs and savings of rollbacks: learned from holders that stay in the way, used before each rollback, and shown to
+//! The costs and savings of rollbacks: learned from holders that block others, used before each rollback, and shown to
 //! operators.
 //!
-//! A transaction that is to be rolled back is in the way from the look that shows it. How long it stays there is learned for each
-//! kind, by its class and what it does: until its own end, or until it is rolled back. The card of its session shows this, also
-//! between two looks. A rollback that the policy decides is carried out unless [`StayTimes`] expects a later moment, or none, to
-//! be better; a victim whose client thinks is always rolled back. While nothing is known of a kind, its holders are rolled back,
-//! except one of some.
+//! A transaction that would be rolled back counts as a blocker from the first look that shows it. The ledger learns how
+//! long blockers stay, by class and by what they do: until they end, or until they are rolled back. The card of the
+//! session shows this, also between two looks. A rollback that the policy decides is carried out unless [`StayTimes`]
+//! expects a later moment, or none, to be better. A victim whose client thinks is always rolled back. While nothing is
+//! known of a kind, all but a few of its holders are rolled back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::registry::{CardState, Phase, SessionCard, SessionId, Stake};
 use crate::settings::Settings;
 use crate::statistics::count;
 
-/// What a rollback takes before the first has been seen.
+/// The assumed time of a rollback before the first has been measured.
 const TAKES_AT_FIRST: Duration = Duration::from_millis(1);
 
-/// After this long it is known whether a rollback has freed a waiter: the victim is still in the way, and will be.
+/// After this long, a rollback has freed the waiter, or the victim still blocks it and will continue to.
 const IN_VAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What a holder does.
@@ -35,33 +35,33 @@ enum Doing {
     Thinks,
 }
 
-/// Everything that is learned, and what is under way.
+/// The times learned so far, and the blockers and rollbacks observed now.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     kinds: BTreeMap<(ClassIndex, Doing), StayTimes>,
     stays: BTreeMap<(SessionId, Doing), Stay>,
     carried_out: Vec<CarriedOut>,
-    /// What is staked on each victim of the current scene, by its place.
+    /// The stake on each victim of the current scene, by its place.
     stakes: BTreeMap<usize, Stake>,
 }
 
-/// A transaction that is in the way.
+/// A transaction that blocks another.
 #[derive(Debug)]
 struct Stay {
     card: Arc<SessionCard>,
     class: ClassIndex,
     transaction: u64,
-    /// How often it had been rolled back when it was seen first, whyever.
+    /// How often it had been rolled back, for any reason, when it was seen first.
     rollbacks: u32,
     since: Instant,
-    /// When it was seen in the way last.
+    /// When it was last seen blocking.
     seen: Instant,
-    /// Whether it is left alone so that something is learned; `None` before that was asked.
+    /// Whether it is left alone in order to learn; `None` while undecided.
     is_experiment: Option<bool>,
     is_spared: bool,
 }
 
-/// A rollback whose effect on the waiter has not been seen yet.
+/// A rollback whose effect on the waiter is not known yet.
 #[derive(Debug)]
 struct CarriedOut {
     kind: (ClassIndex, Doing),
@@ -73,7 +73,7 @@ struct CarriedOut {
 }
 
 impl Ledger {
-    /// Learns from those who are in the way no more, and from what rollbacks have done as far as this look shows it.
+    /// Learns from transactions that have ceased to block, and from rollbacks whose effect this look shows.
     pub(super) fn learn(&mut self, governor: &Governor, looked: &Looked, now: Instant) {
         self.stakes.clear();
         let kinds = &mut self.kinds;
@@ -98,7 +98,7 @@ impl Ledger {
         });
     }
 
-    /// Looking stops: how long the present blockers stay is not known, and no unit waits.
+    /// Looking stops: how long the present blockers will stay is not known, and no unit waits.
     pub(super) fn close(&mut self, governor: &Governor, now: Instant) {
         self.learn(governor, &Looked::default(), now);
         for ((_, doing), stay) in std::mem::take(&mut self.stays) {
@@ -107,7 +107,7 @@ impl Ledger {
         }
     }
 
-    /// Weighs a rollback for a waiter, of whom there are that many; whether it is worth what it costs.
+    /// Weighs a rollback for a waiter, one of the given number; returns whether it is worth its cost.
     pub(super) fn weigh(
         &mut self,
         governor: &Governor,
@@ -138,7 +138,7 @@ impl Ledger {
         is_worth_it
     }
 
-    /// What is staked on a victim that was weighed, or that breaks a cycle.
+    /// The stake on a victim that was weighed, or that breaks a cycle.
     pub(super) fn stake(&self, scene: &Scene, victim: usize, waiter: usize, looked: Instant) -> Option<Stake> {
         let [of_victim, of_waiter] = [victim, waiter].map(|at| scene.nodes[at].session.as_ref());
         let (state, waiter) = (&of_victim?.1, of_waiter?.1.class);
@@ -146,7 +146,7 @@ impl Ledger {
         Some(self.stakes.get(&victim).copied().unwrap_or_else(of_cycle))
     }
 
-    /// A rollback was carried out for a waiter: its victim stays no longer, and whether that helps will be seen.
+    /// A rollback was carried out for a waiter: its victim's stay ends, and later looks show whether that helps.
     pub(super) fn carried_out(&mut self, victim: &Node, waiter: &Node, now: Instant) {
         let (Some((card, _)), Some((waiter, of_waiter))) = (&victim.session, &waiter.session) else { return };
         for doing in [Doing::Waits, Doing::Runs, Doing::Thinks] {
@@ -178,7 +178,7 @@ impl Stay {
         }
     }
 
-    /// When it was in the way no more, and whether it has ended by itself; `None` while it stays.
+    /// When it ceased to block, and whether it ended by itself; `None` while it blocks.
     fn end(&self, now: Instant) -> Option<(Instant, bool)> {
         let state = self.card.state();
         let within = |at: Instant| at.clamp(self.seen, now.max(self.seen));
@@ -197,7 +197,7 @@ impl Stay {
 }
 
 impl CarriedOut {
-    /// Whether the waiter waits no more; `None` as long as the victim is still in its way.
+    /// Whether the waiter has ceased to wait; `None` as long as the victim still blocks it.
     fn has_freed(&self, looked: &Looked, now: Instant) -> Option<bool> {
         let is_at_it = {
             let state = self.waiter.state();
@@ -219,8 +219,9 @@ fn doing(activity: Activity) -> Doing {
     }
 }
 
-/// What is thrown away if a transaction is rolled back now: what the server has worked for it. A wait for a lock that lasts still is no
-/// work. Beside a server the end of units is not seen, so the time that the client took between them counts, too.
+/// The work that is lost if a transaction is rolled back now: the server's time for it. A lock wait that still lasts is
+/// not work. Beside a server the end of units is not visible, so the time that the client took between them counts as
+/// well.
 fn work(state: &CardState, doing: Doing, now: Instant) -> Duration {
     let in_flight = in_flight(state, now);
     if state.observed.is_some() {

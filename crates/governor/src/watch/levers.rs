@@ -9,14 +9,14 @@ const PREEMPTION: &str = "preemption";
 pub(crate) const SHARES: &str = "cpu shares";
 pub(crate) const INHERITANCE: &str = "inheritance";
 pub(crate) const CONTROL_GROUPS: &str = "control groups";
-/// Beside a server: whether what sessions do can be seen.
+/// Beside a server: whether the sessions' activity can be seen.
 const SESSIONS: &str = "sessions";
 const IDLE_BOUND: &str = "idle bound";
 pub(crate) const DISK: &str = "disk limits";
 pub(crate) const CACHE: &str = "cache";
 pub(crate) const AWAKE: &str = "awake cores";
 
-/// Says how a lever works, or why it does not.
+/// Reports how a lever works, or why it does not.
 pub(crate) fn set(governor: &Governor, name: &'static str, works: Result<String, String>) {
     let is_on = works.is_ok();
     let (Ok(why) | Err(why)) = works;
@@ -28,7 +28,7 @@ pub(crate) fn set(governor: &Governor, name: &'static str, works: Result<String,
     }
 }
 
-/// Nothing works, for this reason.
+/// No lever works, for this reason.
 pub(super) fn all_off(governor: &Governor, why: &str) {
     let beside = governor.settings().is_beside.then_some([SESSIONS, IDLE_BOUND]);
     let all = [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK, CACHE];
@@ -37,7 +37,7 @@ pub(super) fn all_off(governor: &Governor, why: &str) {
     }
 }
 
-/// The server can be asked, and victims are signalled in that way. Beside a server the keys of sessions are unknown.
+/// The server can be queried, and victims are signalled in that way. Beside a server the keys of sessions are unknown.
 pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     let settings = governor.settings();
     let policy = &settings.preemption.policy;
@@ -63,8 +63,8 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     set(governor, PREEMPTION, works);
 }
 
-/// Beside a server: whether the role sees what sessions of others do, whether the server keeps account of that, and how many
-/// sessions cannot be seen.
+/// Beside a server: whether the role sees the activity of other roles' sessions, whether the server records it, and how
+/// many sessions cannot be seen.
 pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bool), unseen: usize, role: &str) {
     let works = match (sees_all, keeps_account) {
         (true, true) if unseen == 0 => Ok(format!("the role {role} sees what every session does")),
@@ -78,7 +78,7 @@ pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bo
     set(governor, SESSIONS, works);
 }
 
-/// Beside a server: whether sessions can be ended whose clients let a transaction wait for too long.
+/// Beside a server: whether sessions can be ended if their clients keep a transaction waiting for too long.
 pub(super) fn idle_bound(governor: &Governor, signals: Signals, role: &str) {
     let bounded = governor.settings().names_of(|class| class.idle_in_transaction_timeout.is_some());
     let works = match (bounded.is_empty(), signals) {

@@ -1,8 +1,9 @@
 //! A look: one statement ([`LOOK`](super::statements::LOOK)) that asks the server which sessions wait for which.
 //!
-//! It begins with late sessions and follows their blockers: `pg_blocking_pids` knows the queues of locks, which no join of
-//! `pg_locks` can see, and costs little for a process that does not wait. Visiting processes first and asking for pairs
-//! afterwards asks twice for each process, but never once for each pair. The README has the cost of other ways.
+//! It begins with late sessions and follows their blockers. `pg_blocking_pids` knows the queues of locks, which no join
+//! of `pg_locks` can see, and costs little for a process that does not wait. The statement visits processes first and
+//! asks for pairs afterwards: that asks twice for each process, but not for each pair. The README lists the cost of
+//! other ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +11,17 @@ use plimsoll_postgres::connection::WireError;
 
 use super::control::Up;
 
-/// Who waits for whom.
+/// Which processes wait for which.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Looked {
-    /// Processes that wait, each with those that it waits for, in order and each once; 0 stands for a prepared transaction.
+    /// Processes that wait, each with its blockers, sorted and without duplicates; 0 is a prepared transaction.
     pub waits: BTreeMap<i32, Vec<i32>>,
     /// The server's clock, seconds since 1970; 0 if no session waits.
     pub at: f64,
 }
 
 impl Looked {
-    /// Every process that waits or is waited for, in order.
+    /// Every process that waits or is waited for, sorted.
     pub(super) fn processes(&self) -> Vec<i32> {
         let mut all: Vec<i32> =
             self.waits.iter().flat_map(|(pid, blockers)| blockers.iter().chain([pid])).copied().collect();
@@ -29,8 +30,8 @@ impl Looked {
         all
     }
 
-    /// The links of a shortest chain from one who waits to one who is waited for, as (waiter, blocker); `None` if there is
-    /// none.
+    /// The links of a shortest chain from a waiter to a blocker, as (waiter, blocker); `None` if they are not
+    /// connected.
     pub(super) fn chain(&self, waiter: i32, blocker: i32) -> Option<Vec<(i32, i32)>> {
         let mut reached_from: BTreeMap<i32, i32> = BTreeMap::new();
         let mut todo = std::collections::VecDeque::from([waiter]);
@@ -62,7 +63,7 @@ pub(super) fn look(up: &mut Up, from: &[i32]) -> Result<Looked, WireError> {
         blockers.sort_unstable();
         blockers.dedup();
         if let Ok(pid) = pid.parse() {
-            // A process may be reached in two ways while what blocks it changes.
+            // A process may be reached in two ways while its blockers change.
             looked.waits.insert(pid, blockers);
         }
         looked.at = at.parse().unwrap_or(0.0);
@@ -81,7 +82,7 @@ pub(super) fn advisory_holders(up: &mut Up, processes: &[i32]) -> Result<BTreeSe
     Ok(holders)
 }
 
-/// What each of these processes waits for: equal texts are the same lock.
+/// The lock that each of these processes waits for: equal texts are the same lock.
 pub(super) fn waited_for(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, String>, WireError> {
     let mut locks = BTreeMap::new();
     up.connection.prepared_text_rows(&up.waited_for, &[&array(processes)], &mut |row| {
@@ -92,13 +93,13 @@ pub(super) fn waited_for(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32,
     Ok(locks)
 }
 
-/// An array as PostgreSQL reads it.
+/// An array in the form that PostgreSQL reads.
 pub(super) fn array<T: std::fmt::Display>(values: &[T]) -> String {
     let values: Vec<String> = values.iter().map(T::to_string).collect();
     format!("{{{}}}", values.join(","))
 }
 
-/// An array of numbers as PostgreSQL writes it.
+/// An array of numbers in the form that PostgreSQL writes.
 fn read_array(text: &str) -> Vec<i32> {
     text.trim_matches(['{', '}']).split(',').filter_map(|number| number.parse().ok()).collect()
 }

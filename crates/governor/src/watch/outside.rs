@@ -1,7 +1,8 @@
 //! Sessions that wait for admission although admitted ones wait for a lock that they hold.
 //!
-//! A session may hold locks between its transactions: advisory ones. If all admitted transactions wait for such a lock, none
-//! leaves, and the transaction that would release it is never admitted. It is therefore admitted beyond the limits.
+//! A session may hold locks between its transactions: advisory ones. If all admitted transactions wait for such a lock,
+//! none of them ends, and the transaction that would release it is never admitted. It is therefore admitted beyond the
+//! limits.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +16,11 @@ use crate::registry::Phase;
 use crate::settings::Settings;
 use crate::statistics::count;
 
-/// How long a session waits for admission, and another inside for its unit, before the server is asked; and how long until it
-/// is asked again, at first.
+/// How long a session must wait for admission, and an admitted one for its unit, before the server is asked; also the
+/// first pause before it is asked again.
 pub(super) const ASKED_AFTER: Duration = Duration::from_millis(100);
 
-/// The longest pause between two questions. If limits are hit all the time, a session always waits.
+/// The longest pause between two questions. If limits are reached all the time, some session always waits.
 const PAUSE_MAX: Duration = Duration::from_millis(1600);
 
 /// When the server is asked next.
@@ -34,7 +35,7 @@ impl Outside {
         Outside { pause: ASKED_AFTER, next: now }
     }
 
-    /// How long nothing is to be done; `None` if no session can have to wait for admission.
+    /// The time until the next question; `None` if no session can have to wait for admission.
     pub(super) fn due(&self, settings: &Settings, now: Instant) -> Option<Duration> {
         is_anything_limited(settings).then(|| self.next.saturating_duration_since(now))
     }
@@ -62,7 +63,7 @@ impl Outside {
         is_due.then_some(inside)
     }
 
-    /// Asks the server for whom those inside wait, and admits those of them who wait for admission.
+    /// Asks the server which sessions block the admitted ones, and admits those that wait for admission.
     pub(super) fn go(&mut self, up: &mut Up, governor: &Governor, inside: &[i32]) -> Result<(), WireError> {
         let began = Instant::now();
         let looked = look(up, inside);
@@ -78,7 +79,7 @@ fn is_anything_limited(settings: &Settings) -> bool {
     settings.indexed().any(|(class, _)| settings.is_limited(class))
 }
 
-/// Admits all sessions that others wait for and that wait for admission themselves; whether there were any.
+/// Admits all sessions that block others while they wait for admission themselves; returns whether any were admitted.
 pub(super) fn admit_holders(governor: &Governor, looked: &Looked) -> bool {
     let mut blockers: Vec<i32> = looked.waits.values().flatten().copied().collect();
     blockers.sort_unstable();

@@ -1,77 +1,78 @@
 //! How long to wait between two looks.
 //!
-//! Looking costs the server: for a moment no process can begin or end waiting for a lock, nor commit. A look is therefore
-//! followed by at least twice the time that it took, and by longer and longer pauses while it shows the same as the last one.
+//! Looking costs the server: during a look no process can begin or end waiting for a lock, nor commit. A look is
+//! therefore followed by at least twice the time that it took, and by longer and longer pauses while its results stay
+//! the same.
 //!
-//! If sessions are late all the time, that would still be a third of a core. Looks therefore have a budget: a fiftieth of the
-//! time, and a tenth of the waiting that rollbacks have saved. Looks without consequences become rare, and looks that pay for
-//! themselves do not.
+//! If sessions are late all the time, that would still be a third of a core. Looks therefore have a budget: 2 % of the
+//! time, plus a tenth of the waiting that rollbacks have saved. Looks without consequences become rare; looks that save
+//! enough waiting do not.
 
 use std::time::{Duration, Instant};
 
-/// How many times the shortest pause the longest one is: while a session is blocked, and while none is.
+/// The longest pause as a multiple of the shortest: while a session is blocked, and while none is.
 const BLOCKED_FACTOR_MAX: u32 = 8;
 const FREE_FACTOR_MAX: u32 = 32;
 
-/// After a look the server has at least this many times as long without one.
+/// After a look, the server has at least this many times the look's length without another one.
 const REST_FACTOR: u32 = 2;
 
-/// The share of the time that looks may take: one of so many parts.
+/// The share of the time that looks may take, as a divisor.
 const SHARE: u32 = 50;
 
-/// The share of what rollbacks have saved that looks may take, too.
+/// The additional share of the waiting saved by rollbacks, as a divisor.
 const SHARE_OF_WON: u32 = 10;
 
-/// How much time for looks is kept for later: that of a second.
+/// The most look time that can be saved up: one second's worth.
 const SAVED_MAX: Duration = Duration::from_millis(20);
 
-/// The longest pause for want of a budget: so looks that take more than 2 ms each take more than their share.
+/// The longest pause for lack of budget. Looks that take more than 2 ms each therefore exceed their share.
 const WANT_MAX: Duration = Duration::from_millis(100);
 
-/// How much time looks may take.
+/// The time that looks may take.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// What is left; below zero what is owed, seconds.
+    /// The balance in seconds; negative if looks have taken more than their share.
     left_s: f64,
     at: Instant,
 }
 
 impl Budget {
-    /// A full one.
+    /// A full budget.
     pub(super) fn new(now: Instant) -> Self {
         Budget { left_s: SAVED_MAX.as_secs_f64(), at: now }
     }
 
-    /// Time has gone by.
+    /// Credits the time that has passed.
     fn earn(&mut self, now: Instant) {
         let gone = now.saturating_duration_since(std::mem::replace(&mut self.at, now));
         self.left_s = (self.left_s + (gone / SHARE).as_secs_f64()).min(SAVED_MAX.as_secs_f64());
     }
 
-    /// A look has taken so long, and what followed from it saves that much waiting.
+    /// Charges a look that has taken `took`; its consequences save `won` of waiting.
     pub(super) fn spend(&mut self, took: Duration, won: Duration, now: Instant) {
         self.earn(now);
         let left = self.left_s - took.as_secs_f64() + (won / SHARE_OF_WON).as_secs_f64();
         self.left_s = left.clamp(-(WANT_MAX / SHARE).as_secs_f64(), SAVED_MAX.as_secs_f64());
     }
 
-    /// How long there is no look for want of a budget.
+    /// How long the next look must wait for lack of budget.
     pub(super) fn want(&mut self, now: Instant) -> Duration {
         self.earn(now);
         Duration::from_secs_f64((-self.left_s).max(0.0)) * SHARE
     }
 }
 
-/// What a look has shown.
+/// The findings of a look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Whether anything was another than the last time, or was changed by what was done.
+    /// Whether anything differs from the last look, or was changed by our actions.
     pub changed: bool,
     /// Whether a session waits.
     pub blocked: bool,
 }
 
-/// How fast to go on.
+/// The pause between looks.
 #[derive(Debug)]
 pub(super) struct Pace {
     factor: u32,
@@ -79,24 +80,24 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// At first, fast.
+    /// Starts with the shortest pause.
     pub(super) fn new() -> Self {
         Pace { factor: 1, took: Duration::ZERO }
     }
 
-    /// A look took so long and showed this.
+    /// Adjusts the pause to the length and the findings of a look.
     pub(super) fn note(&mut self, took: Duration, seen: Seen) {
         self.took = took;
         let factor_max = if seen.blocked { BLOCKED_FACTOR_MAX } else { FREE_FACTOR_MAX };
         self.factor = if seen.changed { 1 } else { (self.factor * 2).min(factor_max) };
     }
 
-    /// Until the next look, if no session rings.
+    /// The time until the next look, unless a session rings.
     pub(super) fn pause(&self, interval: Duration) -> Duration {
         (interval * self.factor).max(self.took * REST_FACTOR)
     }
 
-    /// What is left of the time that the server is to have without a look, so long after the last one began.
+    /// What remains of the pause that the server is due, given the time since the last look began.
     pub(super) fn rest(&self, interval: Duration, since: Duration) -> Duration {
         (interval.max(self.took * REST_FACTOR) + self.took).saturating_sub(since)
     }
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(pauses(Seen { changed: true, blocked: false }, 1), 2);
     }
 
-    /// How many looks of that length there are in 10 s of constant contention, every other of which saves that much waiting.
+    /// The number of looks of that length in 10 s of constant contention, if every second one saves that much waiting.
     fn looks(took: Duration, won: Duration) -> u32 {
         let began = Instant::now();
         let (mut budget, mut pace) = (Budget::new(began), Pace::new());
@@ -151,7 +152,7 @@ mod tests {
         assert!((0.018..0.023).contains(&in_vain), "{in_vain}");
         let paying = looks(took, Duration::from_millis(20));
         assert!(paying > 4000, "as often as the pace allows: {paying}");
-        // Long looks are bounded by the longest pause.
+        // For long looks the longest pause sets the limit.
         let long = share(looks(Duration::from_millis(10), Duration::ZERO), Duration::from_millis(10));
         assert!((0.05..0.12).contains(&long), "{long}");
     }

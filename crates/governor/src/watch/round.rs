@@ -26,30 +26,31 @@ use crate::registry::{CardState, Phase, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::statistics::count;
 
-/// What is done to the victim of a cycle.
+/// The recorded action for the victim of a cycle.
 const BREAKS_CYCLE: &str = "cancelled to break a cycle";
 
-/// What a rollback is taken to have saved of which that is not known yet: looks are to go on until it is.
+/// The assumed saving of a rollback while its effect is unknown, so that looks continue until it is known.
 const WON_IF_UNKNOWN: Duration = Duration::from_millis(100);
 
-/// What is kept from round to round.
+/// The state that is kept from round to round.
 pub(super) struct Round {
     governor: Arc<Governor>,
     links: Links,
     last: Looked,
-    /// What was asked or counted already of each victim: its transaction and unit.
+    /// The transaction and unit of each victim that was already asked to roll back, or counted.
     dealt_with: BTreeMap<SessionId, (u64, u64)>,
-    /// Whether a session held an advisory lock when its client began to think: its transaction and unit, and the answer.
+    /// Whether a session held an advisory lock when its client began to think: its transaction and unit, and the
+    /// answer.
     advisory: BTreeMap<SessionId, ((u64, u64), bool)>,
     tracked: Tracked,
     ledger: Ledger,
-    /// What rollbacks have saved since that was asked last, as far as is expected.
+    /// The expected savings of rollbacks since `take_won` was last called.
     won: Duration,
-    /// The last look has shown a cycle that could be broken once it has been seen again.
+    /// The last look has shown a cycle that can be broken once another look confirms it.
     pub(super) has_pending_cycle: bool,
 }
 
-/// By which rules to decide; `None` if there is nothing to decide.
+/// The rules for decisions; `None` if there is nothing to decide.
 pub(super) fn rules<'a>(settings: &'a Settings, agent: &Agent) -> Option<Rules<'a>> {
     let preemption = &settings.preemption;
     let cpu: Option<&'static dyn CpuScheduler> =
@@ -77,7 +78,7 @@ impl Round {
         }
     }
 
-    /// What rollbacks have saved since this was asked last, as far as is expected.
+    /// The expected savings of rollbacks since the last call.
     pub(super) fn take_won(&mut self) -> Duration {
         std::mem::take(&mut self.won)
     }
@@ -91,7 +92,7 @@ impl Round {
         self.ledger.close(&self.governor, Instant::now());
     }
 
-    /// Looks who stands in the way of these processes, and does what is to be done about it.
+    /// Looks which sessions block these processes, and acts on the result.
     pub(super) fn go(
         &mut self,
         up: &mut Up,
@@ -139,11 +140,12 @@ impl Round {
         Ok(Seen { changed: seen.changed || acted, ..seen })
     }
 
-    /// What the policy says, of whom it may be said. A rollback that costs more than it saves is left undone, and a transaction that holds an advisory lock is not rolled back while its
-    /// client thinks. The lock is a mutual exclusion that the client relies on, also in what it does elsewhere.
+    /// The policy's decisions, limited to permitted victims. A rollback that costs more than it saves is left undone. A
+    /// transaction that holds an advisory lock is not rolled back while its client thinks: the client relies on this
+    /// mutual exclusion, also in its work elsewhere.
     ///
-    /// The server knows who holds one. It is asked about those only who would be victims, once for each unit: while a client
-    /// thinks, its session takes and releases nothing.
+    /// Only the server knows which transactions hold such a lock. It is asked only about would-be victims, once per
+    /// unit: while a client thinks, its session acquires and releases nothing.
     fn decide(
         &mut self,
         up: &mut Up,
@@ -155,7 +157,7 @@ impl Round {
         for (node, standing) in scene.nodes.iter().zip(&mut scene.graph.transactions) {
             standing.preemptible &= self.holds_advisory_lock(node) != Some(true);
         }
-        // A spared victim makes way for another one, which may have to be asked about in turn.
+        // Once a victim is spared, another one may be chosen, which may have to be checked in turn.
         loop {
             let actions = decide(&scene.graph, rules);
             let victims: Vec<(usize, usize)> = actions.iter().filter_map(preempted).collect();
@@ -188,8 +190,9 @@ impl Round {
         }
     }
 
-    /// The cycles that the server could only end by failing a transaction. Where one waits for the same lock as another, it may only be
-    /// behind it in the queue of that lock, and the server can let it pass. The queues are asked about only if there is a cycle to break.
+    /// The cycles that the server could only end by failing a transaction. If two members wait for the same lock, one
+    /// may merely be queued behind the other, and the server can let it pass. The queues are queried only if there is a
+    /// cycle to break.
     fn cycles(&self, up: &mut Up, scene: &Scene, bound: StarvationBound) -> Result<Vec<Cycle>, WireError> {
         let found = cycles(&scene.graph, bound);
         if !found.iter().any(|cycle| cycle.stands && cycle.victim.is_some()) {
@@ -205,7 +208,7 @@ impl Round {
         Ok(cycles(&graph, bound))
     }
 
-    /// Those of the victims whose rollback costs more than it saves.
+    /// The victims whose rollback costs more than it saves.
     fn not_worth_it(
         &mut self,
         settings: &Settings,
@@ -232,7 +235,7 @@ impl Round {
         (*unit == (state.transaction, state.unit)).then_some(*is_holder)
     }
 
-    /// Forgets sessions that have ended, and counts what was saved of waits that have.
+    /// Forgets sessions that have ended, and counts the savings of waits that have ended.
     fn forget_ended(&mut self) {
         self.tracked.count_ended(&self.governor, Instant::now());
         let registry = &self.governor.registry;
@@ -243,7 +246,7 @@ impl Round {
         }
     }
 
-    /// Rolls victims of waiters and of cycles back; whether there was a victim that had not been asked before.
+    /// Rolls back victims of waiters and of cycles; returns whether any victim had not been asked before.
     fn preempt(
         &mut self,
         up: &mut Up,
@@ -281,14 +284,15 @@ impl Round {
             }
         }
         for (target, _) in targets.iter().zip(done).filter(|(_, done)| !done) {
-            // Of those that were sent the session counts the ones that have done something.
+            // Of the cancels that were sent, the session counts the ones that took effect.
             let class = target.card.state().class;
             count(&self.governor.statistics.class(class).preempted_too_late);
         }
         Ok(true)
     }
 
-    /// A victim with the chain from its waiter, unless it was aimed at already: whether it was hit is not known then.
+    /// A victim with the chain from its waiter; `None` if it was aimed at already, because that cancel may still hit
+    /// it.
     fn target(
         &self,
         settings: &Settings,
@@ -301,7 +305,7 @@ impl Round {
         let Node { process, session } = &scene.nodes[victim];
         let (card, state) = session.as_ref().filter(|(_, state)| state.cancels.preempting != Some(state.unit))?;
         let stake = self.ledger.stake(scene, victim, waiter, looked)?;
-        // Noted before anything is done: the victim's session may have an outcome before we receive one.
+        // Noted before any action: the victim's session may have an outcome before we receive one.
         let event = self.note(settings, scene, (victim, waiter), done, Outcome::Pending)?;
         let breaks_cycle = done == BREAKS_CYCLE;
         Some(Target {
@@ -317,19 +321,20 @@ impl Round {
         })
     }
 
-    /// The victim of a cycle that stands.
+    /// The victim of a confirmed cycle.
     fn target_of(&self, settings: &Settings, scene: &Scene, cycle: &Cycle, looked: Instant) -> Option<Target> {
         let victim = cycle.victim.filter(|_| cycle.stands)?;
         let process = |at: usize| scene.nodes[at].process;
         let next = |place: usize| cycle.members[(place + 1) % cycle.members.len()];
         let links = cycle.members.iter().enumerate().map(|(place, member)| (process(*member), process(next(place))));
-        // For people: of the others the most important one.
+        // For operators: the most important of the other members.
         let others = cycle.members.iter().copied().filter(|at| *at != victim && scene.nodes[*at].session.is_some());
         let waiter = others.max_by_key(|at| scene.graph.transactions[*at].priority).unwrap_or(victim);
         self.target(settings, scene, (victim, waiter), BREAKS_CYCLE, links.collect(), looked)
     }
 
-    /// Has a session whose client thinks roll back; whether it had not been asked before. It counts what comes of it.
+    /// Asks a session whose client thinks to roll back; returns whether it had not been asked before. The session
+    /// counts the outcome.
     fn roll_back_idle(&mut self, settings: &Settings, scene: &Scene, victim: usize, waiter: usize) -> bool {
         let Some((card, state)) = &scene.nodes[victim].session else { return false };
         let which = (state.transaction, state.unit);
@@ -339,14 +344,14 @@ impl Round {
         let Some(event) = self.note(settings, scene, (victim, waiter), "rolled back", Outcome::Pending) else {
             return false;
         };
-        // Taken by the session if it does so.
+        // The session takes the stake if it rolls back.
         card.state().cancels.stake = self.ledger.stake(scene, victim, waiter, Instant::now());
         let command = SessionCommand::RollBackIdle { transaction: state.transaction, unit: state.unit, event };
         self.governor.tell(card.worker, card.id, command);
         true
     }
 
-    /// Counts those who would be victims beside a server if their classes opted in.
+    /// Counts the transactions that would be victims beside a server if their classes opted in.
     fn track_beside(&mut self, mut scene: Scene, settings: &Settings, rules: &Rules<'_>) {
         for (node, standing) in scene.nodes.iter().zip(&mut scene.graph.transactions) {
             let observed = node.session.as_ref().and_then(|(_, state)| state.observed);
@@ -361,7 +366,8 @@ impl Round {
         }
     }
 
-    /// Counts whom the policy would roll back, once for each unit, and for how long the waiter waits for that.
+    /// Counts the transactions that the policy would roll back, once for each unit, and for how long the waiter waits
+    /// for that.
     fn track(&mut self, scene: &Scene, settings: &Settings, victim: usize, waiter: usize) {
         let [victim_is, waiter_is] = [victim, waiter].map(|at| scene.nodes[at].session.as_ref());
         let (Some((card, state)), Some(waiter_is)) = (victim_is, waiter_is) else { return };
@@ -377,7 +383,7 @@ impl Round {
         }
     }
 
-    /// Notes for people what is done to whom.
+    /// Records an action and its victim for operators.
     fn note(
         &self,
         settings: &Settings,
@@ -411,7 +417,7 @@ impl Round {
     }
 }
 
-/// A victim and the one for whom it is rolled back, if an action is that.
+/// The victim and the waiter of an action, if it rolls a transaction back.
 fn preempted(action: &Action) -> Option<(usize, usize)> {
     match *action {
         Action::Preempt { victim, waiter } => Some((victim, waiter)),
@@ -419,13 +425,13 @@ fn preempted(action: &Action) -> Option<(usize, usize)> {
     }
 }
 
-/// Gives a holder the share of those who wait for it; whether it did not have that before.
+/// Gives a holder the CPU share of its waiters; returns whether its share has changed.
 fn inherit(agent: &mut Agent, settings: &Settings, holder: &Node, priority: Priority) -> bool {
     let Some((card, state)) = &holder.session else { return false };
     agent.inherit(settings, card, state.transaction, share_of(settings, priority), Instant::now())
 }
 
-/// What transactions of a priority get of the cores: what the highest class gets that is not above it.
+/// The CPU share of a priority: that of the highest class at or below it.
 fn share_of(settings: &Settings, priority: Priority) -> CpuShare {
     let below = settings.classes.iter().filter(|class| class.limits.priority <= priority);
     below.max_by_key(|class| class.limits.priority).map_or(CpuShare::Untouched, |class| class.cpu)

@@ -6,17 +6,18 @@
 //!
 //! [`Connection::open_isolated`]: plimsoll_postgres::connection::Connection::open_isolated
 
-/// What every session begins with. A look must be quick or not be; nothing that it asks needs a plan made to measure.
+/// The first statements of every session. A look must be quick or fail; none of its statements needs a plan that is
+/// made to measure.
 pub(crate) const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
     set plan_cache_mode = force_generic_plan; set jit = off; set max_parallel_workers_per_gather = 0";
 
-/// And since PostgreSQL 14, which has a time-out for idle sessions.
+/// Additionally since PostgreSQL 14, which has a timeout for idle sessions.
 pub(crate) const OPENING_SINCE_14: &str = "set idle_session_timeout = 0";
 
 /// Whether the server still answers.
 pub(crate) const TRY_OUT: &str = "select 1";
 
-/// As whom, whether that role is a superuser, and whether it may signal the processes of others.
+/// The role, whether it is a superuser, and whether it may signal the processes of others.
 pub(crate) const RIGHTS: &str = "select current_user, \
     (select r.rolsuper from pg_catalog.pg_roles as r where r.rolname operator(pg_catalog.=) current_user), \
     pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'usage')";
@@ -25,8 +26,9 @@ pub(crate) const RIGHTS: &str = "select current_user, \
 pub(crate) const BACKEND_BEGAN: &str = "select pg_catalog.date_part('epoch', a.backend_start)::pg_catalog.int8 \
     from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) as a";
 
-/// Who waits for whom, beginning with the processes `$1`. A process that does not wait has no row; one that waits for a
-/// prepared transaction has 0 among its blockers, and parallel workers show as their leader, several times.
+/// Which processes wait for which, beginning with the processes `$1`. A process that does not wait has no row. One that
+/// waits for a prepared transaction has 0 among its blockers, and parallel workers appear as their leader, several
+/// times.
 pub(crate) const LOOK: &str = "with recursive seen(pid) as (\
     select pg_catalog.unnest($1::pg_catalog.int4[]) \
     union select pg_catalog.unnest(pg_catalog.pg_blocking_pids(pid)) from seen) \
@@ -39,13 +41,13 @@ pub(crate) const ADVISORY: &str = "select l.pid from pg_catalog.pg_locks as l \
     where l.locktype operator(pg_catalog.=) 'advisory' and l.granted \
     and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
 
-/// What each of the processes `$1` waits for, as a text; equal texts are the same lock.
+/// The lock that each of the processes `$1` waits for, as a text; equal texts are the same lock.
 pub(crate) const WAITED_FOR: &str = "select l.pid, pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, \
     l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid) from pg_catalog.pg_locks as l \
     where not l.granted and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
 
-/// Victims `$1` (`$2`: only if they wait), the links that make each of them one (`$3` victim, `$4` who waits, `$5` who is
-/// waited for), and until when (`$6`). Has a row for each victim to which the deed was done.
+/// Signals the victims `$1` (`$2`: only if they wait) until the moment `$6`. The links that make each one a victim are
+/// `$3` victim, `$4` waiter, `$5` blocker. Has a row for each victim that was signalled.
 macro_rules! of_victims {
     ($deed:literal) => {
         concat!(
@@ -67,13 +69,13 @@ macro_rules! of_victims {
 /// Cancels victims; see the macro for the parameters.
 pub(crate) const CANCEL: &str = of_victims!("pg_catalog.pg_cancel_backend(pid)");
 
-/// The same without doing anything to them.
+/// The same check without a signal.
 pub(crate) const CHECK: &str = of_victims!("true");
 
-/// What a session beside a server begins with, too: texts come as bytes.
+/// Additional first statement beside a server: texts come as bytes.
 pub(crate) const OPENING_BESIDE: &str = "set bytea_output = 'hex'";
 
-/// Whether the role may see what sessions of others do, and whether the server keeps account of that at all.
+/// Whether the role may see the activity of other roles' sessions, and whether the server records activity at all.
 pub(crate) const SIGHT_RIGHTS: &str = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), \
     pg_catalog.current_setting('track_activities')";
 
@@ -88,10 +90,10 @@ macro_rules! micros {
     };
 }
 
-/// Every session that others have opened, and those of governors: process, user, database and application as bytes, address, state,
-/// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 bytes of its statement unless
-/// it is idle, whether it is of the control role, and the moment. A row without a state is of a session that the role
-/// may not see, or of none: that is not known.
+/// Every session of applications and governors: process, user, database and application as bytes, address, state,
+/// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 bytes of its
+/// statement unless it is idle, whether it uses the control role, and the moment. A row without a state is either a
+/// session that the role may not see, or not a session at all.
 pub(crate) const SESSIONS: &str = concat!(
     "select a.pid, pg_catalog.textsend(a.usename::pg_catalog.text), pg_catalog.textsend(a.datname::pg_catalog.text), ",
     "pg_catalog.textsend(a.application_name), pg_catalog.host(a.client_addr), a.state, ",
@@ -112,9 +114,10 @@ pub(crate) const SESSIONS: &str = concat!(
     "or a.backend_type is null and a.datid operator(pg_catalog.>) 0::pg_catalog.oid)"
 );
 
-/// Cancels the statement of process `$1` if it is the one that was looked at: the same process (`$2`), transaction (`$3`) and
-/// statement (`$4`), still at work, still waiting if that is why (`$5`), still waited for link by link (`$6` who waits, `$7` who is
-/// waited for), and before `$8`. One that waits for a standby has committed already. Has a row if it was cancelled.
+/// Cancels the statement of process `$1` if it is the one that was looked at: the same process (`$2`), transaction
+/// (`$3`) and statement (`$4`), still active, still waiting if that is why (`$5`), still waited for link by link (`$6`
+/// waiter, `$7` blocker), and before `$8`. A statement that waits for a standby has already committed. Has a row if it
+/// was cancelled.
 pub(crate) const CANCEL_OBSERVED: &str = concat!(
     "with stale(pid) as materialized (select l.waiter from rows from (pg_catalog.unnest($6::pg_catalog.int4[]), ",
     "pg_catalog.unnest($7::pg_catalog.int4[])) as l(waiter, blocker) ",
@@ -131,8 +134,8 @@ pub(crate) const CANCEL_OBSERVED: &str = concat!(
     "and pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.<) $8::pg_catalog.float8"
 );
 
-/// Ends the session of process `$1` if its client still thinks within a transaction as it did: the same process (`$2`), transaction
-/// (`$3`) and moment at which it began to think (`$4`). Has a row if it was ended.
+/// Ends the session of process `$1` if its client still thinks within the same transaction: the same process (`$2`),
+/// transaction (`$3`) and moment at which it began to think (`$4`). Has a row if it was ended.
 pub(crate) const END_OBSERVED: &str = concat!(
     "select pg_catalog.pg_terminate_backend(a.pid) from pg_catalog.pg_stat_get_activity($1::pg_catalog.int4) as a where ",
     "a.state operator(pg_catalog.=) any ('{idle in transaction,idle in transaction (aborted)}'::pg_catalog.text[]) and ",
@@ -163,13 +166,13 @@ pub(crate) const ALL: [&str; 15] = [
     END_OBSERVED,
 ];
 
-/// Every function, type, operator and relation in a text that does not say `pg_catalog`, and every word that stands for one.
-/// Reads what is written above, not SQL at large: no names in quotes.
+/// Every function, type, operator and relation in a text that is not qualified with `pg_catalog`, and every word that
+/// implies one. Reads only statements like those above: no quoted names.
 #[cfg(test)]
 pub(crate) fn unqualified(sql: &str) -> Vec<String> {
     use plimsoll_notation::sql::{Lexer, Strings};
 
-    /// Words before a parenthesis that are no functions, and what introduces a name with columns.
+    /// Words before a parenthesis that are not functions, including those that introduce a name with columns.
     const NO_FUNCTIONS: [&str; 11] =
         ["and", "any", "as", "exists", "from", "not", "operator", "or", "select", "union", "where"];
     /// Words that the parser turns into an operator or a function that it looks up.
@@ -182,7 +185,7 @@ pub(crate) fn unqualified(sql: &str) -> Vec<String> {
         let at = |place: usize| words.get(place).map_or("", String::as_str);
         let is_catalog = |place: usize| place >= 2 && at(place - 1) == "." && at(place - 2) == "pg_catalog";
         let is_name = |word: &str| word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-        // Names that the statement itself gives: `seen(pid) as (`, `as v(pid)`.
+        // Names that the statement itself defines: `seen(pid) as (`, `as v(pid)`.
         let closing = |open: usize| (open..words.len()).find(|place| at(*place) == ")").unwrap_or(words.len());
         let is_given = |place: usize| {
             let is_query = || ["(", "materialized"].contains(&at(closing(place) + 2));
@@ -215,7 +218,8 @@ mod tests {
 
     use super::*;
 
-    /// `unnest($1::int4[])` was `public.unnest(int4[])` where somebody had made one, which then ran as the control role.
+    /// `unnest($1::int4[])` resolved to `public.unnest(int4[])` if a user had created one, which then ran as the
+    /// control role.
     #[test]
     fn every_name_says_that_it_is_of_the_catalog() {
         for sql in ALL {
@@ -223,14 +227,14 @@ mod tests {
         }
     }
 
-    /// What a session waits for was asked by a statement that no test had read.
+    /// No test had checked the statement that asks which lock a session waits for.
     #[test]
     fn every_statement_is_listed() {
         let constants = include_str!("statements.rs").matches("\npub(crate) const ").count();
         assert_eq!(constants - 1, ALL.len(), "all but the list itself");
     }
 
-    /// A reader that finds no fault in anything would be worth nothing.
+    /// A checker that never finds a fault would be worthless.
     #[test]
     fn names_that_do_not_are_found() {
         let check = |sql: &str, expect: &[&str]| assert_eq!(unqualified(sql), expect, "{sql}");
@@ -243,7 +247,7 @@ mod tests {
         check("set x = 'now()'; select now()", &["now ("]);
     }
 
-    /// Whoever opens a session that is not isolated resolves names as the role's and the database's settings say.
+    /// A session that is not isolated resolves names by the settings of its role and database.
     #[test]
     fn every_session_of_the_governor_is_isolated() {
         let mut folders = vec![PathBuf::from("src")];

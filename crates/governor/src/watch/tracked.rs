@@ -1,7 +1,7 @@
-//! What `track` would have saved: for how long important units wait for transactions that would have been rolled back.
+//! The savings that `track` forgoes: how long important units wait for transactions that would have been rolled back.
 //!
-//! It is counted from the decision until the unit or its victims have ended, whichever comes first, once for each unit however
-//! many victims it has. Units that wait behind it, and would also have gained, are not counted.
+//! The time counts from the decision until the unit or its victims have ended, whichever comes first, and once for each
+//! unit, however many victims it has. Units that wait behind it, and would also have gained, are not counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use plimsoll_policy::ClassIndex;
 use crate::governor::Governor;
 use crate::registry::{CardState, Phase, SessionCard, SessionId};
 
-/// The units that wait for what would have been rolled back.
+/// The units that wait for transactions that would have been rolled back.
 #[derive(Debug, Default)]
 pub(super) struct Tracked(BTreeMap<SessionId, Wait>);
 
-/// One of them.
+/// A waiting unit.
 #[derive(Debug)]
 struct Wait {
     card: Arc<SessionCard>,
@@ -30,7 +30,7 @@ struct Wait {
 }
 
 impl Tracked {
-    /// A unit in flight would have had a transaction rolled back.
+    /// Records that a unit in flight would have had a transaction rolled back.
     pub(super) fn note(
         &mut self,
         waiter: (&Arc<SessionCard>, &CardState),
@@ -61,7 +61,7 @@ impl Tracked {
         });
     }
 
-    /// Looking has stopped: what has not ended ends now.
+    /// Looking has stopped: waits that have not ended count as ended now.
     pub(super) fn end(&mut self, governor: &Governor, now: Instant) {
         self.count_ended(governor, now);
         std::mem::take(&mut self.0).into_values().for_each(|wait| wait.count(governor, now));
@@ -69,7 +69,7 @@ impl Tracked {
 }
 
 impl Wait {
-    /// When it ended, as far as cards tell; `None` while it goes on.
+    /// When it ended, as far as cards show; `None` while it lasts.
     fn ended(&self, now: Instant) -> Option<Instant> {
         let within = |end: Instant| end.clamp(self.since, now.max(self.since));
         {
@@ -88,7 +88,7 @@ impl Wait {
 
     fn count(&self, governor: &Governor, end: Instant) {
         let saved = end.saturating_duration_since(self.since);
-        // Relaxed: a counter for people.
+        // Relaxed: a counter for operators.
         governor.statistics.class(self.class).tracked_saved_nanos.fetch_add(saved.as_nanos() as u64, Ordering::Relaxed);
     }
 }
@@ -130,7 +130,7 @@ mod tests {
             (state.phase, state.since) = (phase, self.began + at_ms * MS);
         }
 
-        /// Milliseconds that were counted until then.
+        /// The milliseconds counted up to then.
         fn saved(&mut self, at_ms: u32) -> u64 {
             self.tracked.count_ended(&self.governor, self.began + at_ms * MS);
             let saved = &self.governor.statistics.class(ClassIndex(0)).tracked_saved_nanos;
@@ -159,7 +159,7 @@ mod tests {
         world.cards[2].state().transaction = 2;
         world.becomes(2, Phase::Active, 23);
         assert_eq!(world.saved(30), 13);
-        // Somebody else is in its way now.
+        // Another session blocks it now.
         world.note(2, 40);
         world.becomes(0, Phase::Idle, 41);
         assert_eq!(world.saved(45), 14);

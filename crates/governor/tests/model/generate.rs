@@ -1,4 +1,4 @@
-//! Random scripts: whatever applications and drivers send.
+//! Random scripts: the messages that applications and drivers send.
 
 mod statements;
 
@@ -17,19 +17,19 @@ pub fn script(seed: u64) -> Script {
     Script { story: vec![format!("seed {seed}")], transactions }
 }
 
-/// What is known of the session that the script will have made so far, roughly: statements that fail are no fault.
+/// The approximate state of the session at this point of the script: statements may fail.
 struct Writer {
     random: Pcg64Mcg,
-    /// Statements that were prepared by name: name, and how many values they take.
+    /// Statements prepared by name: the name, and the number of parameters.
     prepared: Vec<(String, usize)>,
-    /// How many values the unnamed statement takes.
+    /// The number of parameters of the unnamed statement.
     unnamed: Option<usize>,
-    /// How many rows and names were made.
+    /// The number of rows and names created.
     count: u32,
     in_block: bool,
-    /// Whether a backslash quotes, once that was asked for.
+    /// Whether a backslash escapes, once that was set.
     backslashes: bool,
-    /// What many statements of this script are about.
+    /// The kind of many statements of this script.
     theme: StatementKind,
 }
 
@@ -40,7 +40,7 @@ impl Writer {
         Writer { random, prepared: Vec::new(), unnamed: None, count: 0, in_block: false, backslashes: false, theme }
     }
 
-    /// Whether something that happens that often, in percent, happens.
+    /// Returns true with that probability, in percent.
     fn sometimes(&mut self, percent: u32) -> bool {
         self.random.random_range(0..100) < percent
     }
@@ -106,7 +106,7 @@ impl Writer {
         self.in_block = false;
     }
 
-    /// A command that begins or ends a transaction, as one or the other driver sends it.
+    /// A command that begins or ends a transaction, in the form of some driver.
     fn control(&mut self, name: &str, sql: String) -> Unit {
         match self.random.random_range(0..10) {
             0..=5 => Unit::Query(vec![sql]),
@@ -122,7 +122,7 @@ impl Writer {
         }
     }
 
-    /// A unit, and what is done to it.
+    /// A unit, and its injections.
     fn step(&mut self, unit: Unit) -> ScriptStep {
         let mut injections = Vec::new();
         if self.in_block && self.sometimes(12) {
@@ -184,7 +184,7 @@ impl Writer {
         Unit::Query(statements)
     }
 
-    /// A COMMIT that only those see who know that a backslash quotes, or what is within a comment.
+    /// A COMMIT that is found only by a parser that handles backslash escapes or comments.
     fn hidden_commit(&mut self) -> Unit {
         if !self.backslashes {
             self.backslashes = true;
@@ -247,7 +247,7 @@ impl Writer {
                     requests.push(Request::CloseStatement(name));
                 }
             }
-            // What a driver may want to run later.
+            // A unit that a driver may execute later.
             _ => {
                 let name = self.one(&["", "e0"]);
                 let sql = self.one(&["ROLLBACK", "COMMIT", "BEGIN"]);
@@ -268,7 +268,7 @@ impl Writer {
         (0..count).map(|_| if self.sometimes(5) { None } else { Some(self.account().to_string()) }).collect()
     }
 
-    /// A statement, most with parameters, and values for them.
+    /// A statement, usually with parameters, and their values.
     fn with_values(&mut self) -> (String, Vec<Option<String>>) {
         if self.sometimes(50) {
             return (self.statement(), Vec::new());
@@ -285,7 +285,7 @@ impl Writer {
         (sql, values)
     }
 
-    /// A statement that changes data, and may be run again.
+    /// A statement that changes data, and may run again.
     fn change(&mut self) -> String {
         let (account, number) = (self.account(), self.number());
         match self.random.random_range(0..7) {

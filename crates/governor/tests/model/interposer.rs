@@ -1,9 +1,9 @@
-//! Stands between the governor and the server, and makes cancels arrive exactly where a script wants them.
+//! A relay between the governor and the server that makes cancels arrive exactly where a script wants them.
 //!
-//! A real signal meets a statement somewhere, or nothing. Here the interposer does what the watcher does (it aims at the unit
-//! that passes, by the session's card), and instead of having the server signalled it replaces one statement, or one message,
-//! by something that fails, and the error by that of a cancelled statement. The server's transaction has then failed exactly
-//! there, with everything before done and nothing after.
+//! A real signal hits some statement, or nothing. The interposer acts as the watcher does: it aims at the unit that
+//! passes, by the session's card. Instead of having the server signalled, it replaces one statement, or one message,
+//! with one that fails, and the error with that of a cancelled statement. The server's transaction has then failed
+//! exactly there, with everything before done and nothing after.
 
 mod link;
 
@@ -21,14 +21,14 @@ use super::wire::Client;
 use link::connection;
 pub use link::with_failing;
 
-/// A way of misbehaving that the test must notice: see `main`.
+/// A misbehaviour that the test must detect: see `main`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Canary {
-    /// A replay is answered well and does nothing.
+    /// A replay is answered as expected, but does nothing.
     IdleReplay,
     /// A cancel arrives one unit too late.
     LateCancel,
-    /// Whatever a replay is answered, the governor sees the answers of the first run, as if it compared nothing.
+    /// During a replay, the governor always sees the answers of the first run, as if it compared nothing.
     SameAnswers,
 }
 
@@ -40,21 +40,21 @@ pub struct Interposer {
 
 #[derive(Default)]
 struct Shared {
-    /// What is still to be done, in order.
+    /// The injections that remain, in order.
     armed: Mutex<VecDeque<Injection>>,
     /// The statements of texts that consist of several.
     statements: Mutex<HashMap<String, Vec<String>>>,
-    /// Whom the governor's client calls when it cancels: its address, and process and secret.
+    /// The address at which the governor's client cancels, and its process and secret.
     client: Mutex<Option<(SocketAddr, Vec<u8>)>>,
-    /// How many requests to cancel have come through the governor.
+    /// The number of cancel requests that came through the governor.
     cancels: AtomicUsize,
-    /// Somebody who changes what transactions have seen.
+    /// A session that changes data that transactions have read.
     somebody: Mutex<Option<Client>>,
-    /// What it is to run before a replay, and whether the transaction has been rolled back.
+    /// Its statement before a replay, and whether the transaction has been rolled back.
     change: Mutex<Option<(String, bool)>>,
     /// How many units have been answered.
     answered: AtomicUsize,
-    /// What the transaction has asked and been answered, for [`Canary::SameAnswers`].
+    /// The transaction's requests and answers, for [`Canary::SameAnswers`].
     first_run: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
     done: Mutex<Done>,
     governor: OnceLock<Arc<Governor>>,
@@ -62,10 +62,10 @@ struct Shared {
     is_stopped: AtomicBool,
 }
 
-/// What has been done since this was asked for the last time.
+/// The injections carried out since the last call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Units that failed, or would have, for another's sake.
+    /// Units that failed, or would have failed, because of another session.
     pub preempted: usize,
     /// Units that their client cancelled.
     pub cancelled: usize,
@@ -73,7 +73,7 @@ pub struct Done {
 }
 
 impl Interposer {
-    /// In front of the server with that socket.
+    /// Starts in front of the server with that socket.
     pub fn start(server: PathBuf) -> Interposer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -85,14 +85,14 @@ impl Interposer {
                     return;
                 }
                 let (shared, server) = (Arc::clone(&own), server.clone());
-                // If a connection fails, both of its ends learn that and tell.
+                // If a connection fails, both of its ends notice and report it.
                 thread::spawn(move || stream.and_then(|stream| connection(stream, &server, shared)));
             }
         });
         Interposer { address, shared }
     }
 
-    /// Whose sessions they are.
+    /// Sets the governor that has the sessions.
     pub fn set_governor(&self, governor: Arc<Governor>) {
         assert!(self.shared.governor.set(governor).is_ok(), "one governor");
     }
@@ -101,23 +101,23 @@ impl Interposer {
         *self.shared.canary.lock().unwrap() = canary;
     }
 
-    /// Who cancels: where the governor is, and what its client was given for cancelling.
+    /// Sets the address of the governor and the cancel key of its client.
     pub fn set_client(&self, governor: SocketAddr, key: Vec<u8>) {
         *self.shared.client.lock().unwrap() = Some((governor, key));
     }
 
-    /// A transaction has ended: what comes now is no replay of it.
+    /// A transaction has ended: later requests are not a replay of it.
     pub fn forget(&self) {
         self.shared.first_run.lock().unwrap().clear();
     }
 
-    /// Remembers what a text consists of.
+    /// Remembers the statements of a text.
     pub fn learn(&self, statements: &[String]) {
         let statements: Vec<String> = statements.iter().map(|sql| expanded(sql)).collect();
         self.shared.statements.lock().unwrap().insert(statements.join("; "), statements);
     }
 
-    /// Has that done to the next units, and to nothing else.
+    /// Applies these injections to the next units, and to nothing else.
     pub fn arm(&self, injections: impl IntoIterator<Item = Injection>) {
         *self.shared.armed.lock().unwrap() = injections.into_iter().collect();
     }
@@ -130,13 +130,13 @@ impl Interposer {
         *self.shared.somebody.lock().unwrap() = Some(somebody);
     }
 
-    /// Has that statement run by somebody else when the transaction has been rolled back and is about to be run again.
-    /// `is_rolled_back` says that it has been already.
+    /// Has another session run that statement when the transaction has been rolled back and is about to be replayed.
+    /// `is_rolled_back` says that it has been rolled back already.
     pub fn arm_change(&self, change: Option<String>, is_rolled_back: bool) {
         *self.shared.change.lock().unwrap() = change.map(|sql| (sql, is_rolled_back));
     }
 
-    /// What was done since the last time.
+    /// The injections carried out since the last call.
     pub fn take_done(&self) -> Done {
         std::mem::take(&mut *self.shared.done.lock().unwrap())
     }
@@ -145,7 +145,7 @@ impl Interposer {
 impl Drop for Interposer {
     fn drop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::Relaxed);
-        // Wakes the listener, which then sees that it is over.
+        // Wakes the listener, which then ends.
         let _ = TcpStream::connect(self.address);
     }
 }

@@ -1,13 +1,13 @@
-//! Random sessions of every style, once on a plain PostgreSQL server and once through a governor that rolls them back for
-//! others at random, with clients that cancel and leave. Whatever a client can see, and what is in the database in the end,
-//! must be the same.
+//! Random sessions of every style, once on a plain PostgreSQL server and once through a governor that rolls them back
+//! for others at random, with clients that cancel and disconnect. All that a client can see, and the final data in the
+//! database, must be the same.
 //!
-//! `script` is what a session does, as text; `generate` writes random ones; `interposer` makes cancels arrive exactly where a
-//! script wants them; `play` runs a script on both sides and compares; `shrink` makes a script that shows a difference short.
-//! Scripts that once showed one are in `scripts/`, and are run each time.
+//! `script` is a session's requests, as text; `generate` writes random ones; `interposer` makes cancels arrive exactly
+//! where a script wants them; `play` runs a script on both sides and compares; `shrink` shortens a script that shows a
+//! difference. Scripts that once showed one are in `scripts/`, and run each time.
 //!
 //! `PLIMSOLL_SEED=7` runs one seed and prints its script, `PLIMSOLL_SEED=1..100` runs those, `PLIMSOLL_LONG=1` thousands.
-//! Such runs go on after a difference; the ordinary one ends with the first.
+//! Such runs continue after a difference; the ordinary one ends at the first.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 #[path = "../common/client.rs"]
@@ -37,31 +37,31 @@ use play::Report;
 use script::Script;
 use world::World;
 
-/// The first seed of every run, so that what goes wrong once goes wrong again.
+/// The first seed of every run, so that failures are reproducible.
 const SEED: u64 = 20_261_123;
 
-/// How many seeds are run; fewer if that takes longer than [`TIME_MAX`].
+/// The number of seeds; fewer if they take longer than [`TIME_MAX`].
 const SEEDS: u64 = 400;
 
-/// How many with `PLIMSOLL_LONG`.
+/// The number of seeds with `PLIMSOLL_LONG`.
 const SEEDS_LONG: u64 = 10_000;
 
-/// Enough for an ordinary run. What is run is always said.
+/// Enough for an ordinary run. The test reports the seeds that ran.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How many run side by side, each with databases and a governor of its own: they mostly wait for each other's processes.
+/// The number of concurrent runs, each with its own databases and governor: they mostly wait for processes.
 const THREADS: usize = 2;
 
-/// Fewer than that say nothing.
+/// Fewer seeds than that prove nothing.
 const SEEDS_LEAST: u64 = 20;
 
-/// A run that goes on after a difference ends after so many.
+/// A run that continues after differences ends after this many.
 const DIFFERENCES_MAX: usize = 50;
 
-/// Within so many seeds a governor that does wrong must have been found out.
+/// A misbehaving governor must be detected within this many seeds.
 const SEEDS_OF_CANARIES: u64 = 150;
 
-/// Runs a seed; returns a difference, as short as it gets, as text.
+/// Runs a seed; returns a difference, with the script shortened, as text.
 fn run(world: &mut World, seed: u64) -> Result<Report, String> {
     let script = generate::script(seed);
     world.reset();
@@ -72,7 +72,7 @@ fn run(world: &mut World, seed: u64) -> Result<Report, String> {
     })
 }
 
-/// The seeds that are asked for, and whether only they.
+/// The requested seeds, and whether only these are run.
 fn seeds() -> (Range<u64>, bool) {
     let Ok(asked) = env::var("PLIMSOLL_SEED") else {
         let count = if env::var_os("PLIMSOLL_LONG").is_some() { SEEDS_LONG } else { SEEDS };
@@ -85,11 +85,11 @@ fn seeds() -> (Range<u64>, bool) {
     }
 }
 
-/// What threads that run seeds share.
+/// The state shared by the threads that run seeds.
 struct Running {
     seeds: Range<u64>,
     next: AtomicU64,
-    /// Whether the run ends when the time is over, and with the first difference.
+    /// Whether the run ends at the time limit, and at the first difference.
     is_bounded: bool,
     began: Instant,
     total: Mutex<Report>,
@@ -98,7 +98,7 @@ struct Running {
 }
 
 impl Running {
-    /// The next seed; `None` if there is none, or it is enough.
+    /// The next seed; `None` at the end of the run.
     fn next(&self) -> Option<u64> {
         let differences = self.differences.lock().unwrap().len();
         let seed = self.next.fetch_add(1, Ordering::Relaxed);
@@ -168,8 +168,8 @@ fn scripts() -> Vec<(String, Script)> {
     files.iter().map(read).collect()
 }
 
-/// Each script that once showed a difference shows none. A story that begins with `expect-fixed` is of a fault that is
-/// known and still there: it may fail, and if it does not the note must go.
+/// Scripts that once showed a difference no longer do. A story that begins with `expect-fixed` is about a known fault:
+/// it may fail, and once it passes the note must go.
 #[test]
 fn scripts_that_once_failed_hold() {
     let mut world = World::new();
@@ -191,7 +191,7 @@ fn scripts_that_once_failed_hold() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// The test can fail: a server that misbehaves as a wrong governor would is found out.
+/// The test can fail: a server that misbehaves as a faulty governor would is detected.
 fn is_found_out(canary: Canary) {
     let mut world = World::new();
     world.interposer.set_canary(Some(canary));

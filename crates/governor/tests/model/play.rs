@@ -1,9 +1,9 @@
-//! Plays a script on both sides and compares what can be seen.
+//! Plays a script on both sides and compares everything visible.
 //!
-//! The governed side goes first. Where it is told of an error that no plain server would have given (it was rolled back for
-//! another, or its client cancelled), the plain side fails at the same place, by a statement that fails. So both sides
-//! have done the same, and everything after that must be equal, too: answers, status, state of the session, data. If a
-//! transaction of which a client is told 40001 left anything behind, or lost anything that it should have left, that shows
+//! The governed side goes first. If it gets an error that no plain server would have sent (it was rolled back for
+//! another session, or its client cancelled), the plain side fails at the same place, by a statement that fails. Both
+//! sides have then done the same, and everything after that must be equal, too: answers, status, session state, data.
+//! If a transaction that failed with 40001 left anything behind, or lost anything that it should have left, that shows
 //! as a difference.
 
 mod answers;
@@ -23,14 +23,14 @@ use answers::{cut, is_generated, notices, seen, without_tables};
 use conversation::converse;
 use units::{completes, failing_at, group_length, may_end, rollback_like, rolls_back};
 
-/// How often a transaction is run again that was rolled back. Nothing is done to it then.
+/// How often a rolled-back transaction is run again. The repetition has no injections.
 const RETRIES_MAX: usize = 1;
 
 #[derive(Debug, Clone)]
 pub struct Difference {
-    /// What kind of difference: it stays the same while a script shrinks.
+    /// The kind of difference: it stays the same while a script shrinks.
     pub kind: &'static str,
-    /// Where, and what was seen.
+    /// The place, and the observed difference.
     pub text: String,
 }
 
@@ -44,18 +44,18 @@ fn different<T>(kind: &'static str, text: impl Into<String>) -> Result<T, Differ
     Err(Difference { kind, text: text.into() })
 }
 
-/// What has happened in a run.
+/// The counts of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Report {
     /// Scripts.
     pub seeds: u64,
     /// Units that were aimed at and cancelled, and transactions that were rolled back while their client was thinking.
     pub preempted: usize,
-    /// Transactions of which the client was told.
+    /// Transactions whose client got an error.
     pub told: usize,
     /// Units that their client cancelled.
     pub cancelled: usize,
-    /// Units, those run again included.
+    /// Units, including repeated ones.
     pub units: usize,
 }
 
@@ -69,7 +69,7 @@ impl Report {
     }
 }
 
-/// Plays a script. The world is as new before, and must be [reset](World::reset) after.
+/// Plays a script. The world must be new before, and must be [reset](World::reset) afterwards.
 pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
     let (governed, plain) = world.connect().or_else(|error| different("connecting", error.to_string()))?;
     let mut play = Play {
@@ -95,8 +95,8 @@ pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
     Ok(play.report)
 }
 
-/// Generated values, by the order in which clients have first seen them: on both sides the same value must come again at the
-/// same places, whichever it is.
+/// Generated values, numbered in the order in which clients first saw them: on both sides equal values must appear at
+/// the same places, whatever they are.
 #[derive(Debug, Default)]
 struct Values {
     governed: BTreeMap<String, usize>,
@@ -108,18 +108,18 @@ struct Play<'a> {
     governed: Client,
     plain: Client,
     values: Values,
-    /// What each side was notified of since its last transaction.
+    /// The notifications that each side received since its last transaction.
     notifications: [Vec<Vec<u8>>; 2],
     report: Report,
-    /// Whether the transaction was rolled back for another's sake, or may have been.
+    /// Whether the transaction was rolled back for another session, or may have been.
     was_preempted: bool,
-    /// What clients know of their transaction.
+    /// The transaction status that clients know.
     status: u8,
-    /// What has been done in the transaction, and what was answered.
+    /// The transaction's units so far, and their answers.
     history: Vec<(Unit, Vec<Message>)>,
-    /// What somebody else is to change before a replay.
+    /// The change that another session is to make before a replay.
     change: Option<String>,
-    /// What somebody else has changed, and is to be changed on the plain side after the transaction.
+    /// The change that another session has made, to be made on the plain side after the transaction.
     pending: Option<String>,
 }
 
@@ -144,7 +144,7 @@ impl Play<'_> {
         different("told again", "a transaction to which nothing was done failed when it was run again")
     }
 
-    /// Runs a transaction, with what is done to it or without; says whether its client was told to run it again.
+    /// Runs a transaction, with or without its injections; returns whether its client was asked to run it again.
     fn attempt(&mut self, transaction: &Transaction, with_injections: bool) -> Result<bool, Difference> {
         let mut rest = &transaction.steps[..];
         while let Some(first) = rest.first() {
@@ -171,8 +171,8 @@ impl Play<'_> {
         Ok(false)
     }
 
-    /// Has both sides do these units, and compares; says whether the client was told of something that no plain server has
-    /// said. Then it has ended its transaction.
+    /// Has both sides run these units, and compares; returns whether the client got an error that no plain server
+    /// sends. In that case it has ended its transaction.
     fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
         self.report.units += units.len();
         for unit in units {
@@ -194,7 +194,7 @@ impl Play<'_> {
             .iter()
             .enumerate()
             .map(|(place, unit)| match &told {
-                // After the first, the governor may answer with the same error until the transaction is ended.
+                // After the first error, the governor may repeat it until the transaction is ended.
                 Some(told) if told.unit == place || told.unit < place && is_ours(&governed[place]) => {
                     failing_at(unit, completed(unit, &governed[place]))
                 }
@@ -230,7 +230,7 @@ impl Play<'_> {
         if let Some(told) = &told
             && self.status != b'I'
         {
-            // What was to be done to a unit that has not come about must not be done to this one.
+            // An injection for a unit that was not sent must not hit this one.
             self.world.interposer.arm([]);
             self.exchange(&[&rollback_like(units[told.unit])], false)?;
         }
@@ -242,7 +242,7 @@ impl Play<'_> {
         Ok(told.is_some_and(|told| told.retry))
     }
 
-    /// A server forgets its unnamed statement with every query, also with one that the governor answers in its stead.
+    /// A server forgets its unnamed statement with every query, even with one that the governor answers itself.
     fn forget_unnamed(&mut self) -> Result<(), Difference> {
         self.world.interposer.arm_change(None, false);
         let close = Unit::Extended(vec![Request::CloseStatement(String::new())]);
@@ -258,14 +258,14 @@ impl Play<'_> {
         self.report.cancelled += done.cancelled;
     }
 
-    /// The first error that only a governor, or its client's own cancel, can have been the reason of.
+    /// The first error that only a governor, or its client's own cancel, can have caused.
     fn told(&self, units: &[&Unit], answers: &[Vec<Message>], has_cancelled: bool) -> Result<Option<Told>, Difference> {
         for (place, (unit, answer)) in units.iter().zip(answers).enumerate() {
             let Some(end) = answer.iter().position(|message| message.tag == b'E') else { continue };
             let error = &answer[end];
             let (state, message) = (error.field(b'C'), error.field(b'M'));
             let is_ours = state == "40001";
-            // A copy that its client gives up fails with the same code.
+            // A copy that its client aborts fails with the same code.
             let is_cancelled = state == "57014" && !message.starts_with("COPY from stdin failed");
             let is_class = matches!(&state[..], "22023" | "42501") && format!("{unit}").contains("plimsoll.class");
             if is_ours && !self.was_preempted {
@@ -286,7 +286,7 @@ impl Play<'_> {
             .or_else(|error| different("plain", error.to_string()))
     }
 
-    /// A COMMIT that fails leaves a server idle; the statement that fails on the plain side in its place does not.
+    /// A COMMIT that fails leaves a server idle; its replacement on the plain side does not.
     fn forgive_failed_commit(
         &mut self,
         unit: &Unit,
@@ -295,7 +295,7 @@ impl Play<'_> {
     ) -> Result<(), Difference> {
         let status = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
         if may_end(unit) && (status(governed), status(plain)) == (b'I', b'E') {
-            // A server that leaves its transaction tells of what it was notified of meanwhile.
+            // A server that leaves its transaction delivers the notifications that arrived in the meantime.
             for answer in self.on_plain(&[Unit::Query(vec!["ROLLBACK".to_owned()])])? {
                 self.keep_notifications(1, &answer);
             }
@@ -304,7 +304,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Compares the answers to a unit; if the governed one was told of a failure, only up to there, and the status.
+    /// Compares the answers to a unit; if the governed one got an error, only up to there, and the status.
     fn compare(
         &mut self,
         unit: &Unit,
@@ -361,11 +361,11 @@ impl Play<'_> {
 
     fn keep_notifications(&mut self, side: usize, answer: &[Message]) {
         let notified = answer.iter().filter(|message| message.tag == b'A');
-        // After the process that has sent it.
+        // Without the process number of the sender.
         self.notifications[side].extend(notified.map(|message| message.body[4..].to_vec()));
     }
 
-    /// Ends a transaction on both sides if it is open, and compares what it has left.
+    /// Ends a transaction on both sides if it is open, and compares the results.
     fn finish(&mut self) -> Result<(), Difference> {
         self.world.interposer.arm([]);
         if self.status != b'I' {
@@ -419,7 +419,7 @@ fn is_ours(answer: &[Message]) -> bool {
     answer.iter().any(|message| message.tag == b'E' && message.field(b'C') == "40001")
 }
 
-/// How many statements, or messages, were answered before the first error.
+/// The number of statements, or messages, that were answered before the first error.
 fn completed(unit: &Unit, answer: &[Message]) -> usize {
     let before_error = answer.iter().take_while(|message| message.tag != b'E');
     before_error.filter(|message| completes(unit, message.tag)).count()

@@ -1,4 +1,4 @@
-//! What a session does, and what is done to it, as text that a person can read and a test can hold.
+//! A session's requests and the injections into it, as text that people can read and tests can keep.
 //!
 //! ```text
 //! # A comment.
@@ -15,15 +15,15 @@
 //! query COMMIT
 //! ```
 //!
-//! `-` is the unnamed statement or portal, `probe` asks for [all that a session has](PROBE), ` ;; ` stands between the statements of one query, `ahead` means that the unit
-//! above is sent together with the next one, and lines with `!` are done to the unit that follows. `@long@` in a statement is
-//! 70,000 letters.
+//! `-` is the unnamed statement or portal, `probe` asks for [the whole state of a session](PROBE), ` ;; ` separates the
+//! statements of one query, and `ahead` means that the unit above is sent together with the next one. Lines with `!`
+//! are injections into the unit that follows. `@long@` in a statement is 70,000 letters.
 
 use std::fmt;
 
 use super::wire;
 
-/// A statement that asks a session for all it has.
+/// A statement that asks a session for its whole state.
 pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s', name, CASE WHEN NOT from_sql THEN statement END), ', ' ORDER BY name) \
     FROM pg_prepared_statements) AS prepared, \
     (SELECT string_agg(format('%s %s %s', name, statement, is_holdable), ', ' ORDER BY name) FROM pg_cursors) AS cursors, \
@@ -35,30 +35,30 @@ pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s', name, CASE WH
     current_setting('transaction_isolation'), current_setting('transaction_read_only'), \
     current_setting('transaction_deferrable'), current_setting('plimsoll.class', true)";
 
-/// Everything that one run does.
+/// The contents of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
     pub story: Vec<String>,
     pub transactions: Vec<Transaction>,
 }
 
-/// Units that an application would run again as a whole.
+/// Units that an application would repeat as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// What is sent, and what is done to it.
+    /// The units, and the injections into them.
     pub steps: Vec<ScriptStep>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptStep {
-    /// What is done to it in the governed run.
+    /// The injections into it in the governed run.
     pub injections: Vec<Injection>,
     pub unit: Unit,
     /// Whether the next unit is sent together with it.
     pub ahead: bool,
 }
 
-/// What a client sends up to a `Query` or a `Sync`.
+/// The messages of a client up to a `Query` or a `Sync`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unit {
     /// Statements in one `Query`.
@@ -67,7 +67,7 @@ pub enum Unit {
     Extended(Vec<Request>),
     /// A `COPY … FROM STDIN`, its lines, and whether it is finished or fails.
     Copy { sql: String, lines: Vec<String>, fails: bool },
-    /// The client leaves without a word and comes again; after it has sent this unit, if there is one.
+    /// The client disconnects without a message and reconnects; before that it sends this unit, if any.
     Leave(Option<Box<Unit>>),
 }
 
@@ -84,32 +84,32 @@ pub enum Request {
     Flush,
 }
 
-/// What happens to a unit of the governed run.
+/// An injection into a unit of the governed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Injection {
-    /// Before the unit is sent the transaction is rolled back for another's sake.
+    /// Before the unit is sent, the transaction is rolled back for another session.
     Idle,
-    /// The unit is cancelled for another's sake at that statement or message, if it may be; after that many units that the
-    /// server is sent before, which hits a replay.
+    /// The unit is cancelled for another session at that statement or message, if allowed; `after` that many earlier
+    /// units, which hits a replay.
     Cancel { at: usize, after: usize, settles: Settles },
-    /// It is aimed at in the same way, but ends before the signal comes.
+    /// It is aimed at in the same way, but ends before the signal arrives.
     Missed { after: usize, settles: Settles },
-    /// After the transaction was rolled back for another, and before it is run again, somebody changes that account. What is
-    /// run again without a word is then as if the change had come before it.
+    /// After the transaction was rolled back for another session, and before it is replayed, a third one changes that
+    /// account. A replay that the client does not notice then equals a run after the change.
     Change { account: u32 },
-    /// The server fails it at that statement or message, as if it could not serialize the transaction; after that many units that
-    /// the server is sent before. A COMMIT fails with the server idle after it.
+    /// The server aborts it at that statement or message, as if it could not serialize the transaction; `after` that
+    /// many earlier units. A COMMIT fails with the server idle after it.
     Abort { at: usize, after: usize },
     /// Its client cancels it there.
     ClientCancel { at: usize },
-    /// Its client cancels it and is too late.
+    /// Its client's cancel arrives too late.
     ClientCancelMissed,
 }
 
-/// When the session learns that a cancel has arrived.
+/// When the session is notified that a cancel has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settles {
-    /// Before the server gets the unit, and the server gets it when the client's next unit has begun.
+    /// Before the server gets the unit, which it gets when the client's next unit has begun.
     Early,
     /// Before the answer.
     Before,
@@ -117,7 +117,7 @@ pub enum Settles {
     After,
 }
 
-/// What stands in a script for more than a governor looks at.
+/// The placeholder in a script for a text longer than a governor reads.
 pub const LONG: &str = "@long@";
 
 /// A statement as it is sent.
@@ -141,7 +141,7 @@ impl Request {
 }
 
 impl Script {
-    /// Reads what [`Display`](fmt::Display) writes.
+    /// Parses the output of [`Display`](fmt::Display).
     pub fn parse(text: &str) -> Result<Script, String> {
         let mut script = Script::default();
         let mut injections = Vec::new();

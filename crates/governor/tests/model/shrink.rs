@@ -1,4 +1,4 @@
-//! Makes a script that shows a difference as short as it gets.
+//! Shortens a script that shows a difference as far as possible.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::world::World;
 
 const TIME_MAX: Duration = Duration::from_secs(40);
 
-/// While it shrinks, silence is not waited for as long.
+/// The time to wait for an answer while shrinking.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The shortest script found that shows a difference of the same kind, and that difference.
@@ -30,7 +30,7 @@ struct Shrinking<'a> {
 }
 
 impl Shrinking<'_> {
-    /// Tries to leave out each thing once, large ones first; says whether anything was.
+    /// Tries to leave out each part once, large ones first; returns whether any was left out.
     fn pass(&mut self) -> bool {
         let before = self.best.clone();
         self.each(|script| script.transactions.len(), |script, at| drop(script.transactions.remove(at)));
@@ -63,7 +63,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Tries each of so many changes, the last first, and keeps those after which there still is a difference.
+    /// Tries `count` changes, the last first, and keeps those after which the difference remains.
     fn each(&mut self, count: impl Fn(&Script) -> usize, change: impl Fn(&mut Script, usize)) {
         for at in (0..count(&self.best)).rev() {
             if Instant::now() > self.ends {
@@ -81,7 +81,7 @@ impl Shrinking<'_> {
     }
 }
 
-/// Where the step of that number is.
+/// The place of the step with that number.
 fn place(script: &Script, mut at: usize) -> (usize, usize) {
     for (transaction, one) in script.transactions.iter().enumerate() {
         if at < one.steps.len() {

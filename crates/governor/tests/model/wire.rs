@@ -1,4 +1,4 @@
-//! What of the PostgreSQL protocol only scripts use, and what they share with other tests.
+//! Parts of the PostgreSQL protocol that only scripts use, and those shared with other tests.
 
 pub use super::client::{
     Client, Destination, Failure, Message, PASSWORD, PATIENCE, fields, message as tagged, take_message,
@@ -27,7 +27,7 @@ pub fn named(tag: u8, kind: u8, name: &str) -> Vec<u8> {
     tagged(tag, &[&[kind][..], &text(name)].concat())
 }
 
-/// An `Execute`; 0 rows are all.
+/// An `Execute`; 0 rows means all.
 pub fn execute(portal: &str, rows: u32) -> Vec<u8> {
     tagged(b'E', &[&text(portal)[..], &rows.to_be_bytes()].concat())
 }

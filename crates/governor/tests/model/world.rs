@@ -1,4 +1,4 @@
-//! A server with two equal databases, one of which is reached through a governor.
+//! A server with two equal databases, one of them behind a governor.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use plimsoll_postgres::url::ServerUrl;
 use super::interposer::Interposer;
 use super::wire::{Client, Destination, Failure, PASSWORD, PATIENCE};
 
-/// Who the sessions under test are: a user of the lowest class, whose transactions may be rolled back.
+/// The user of the sessions under test: it has the lowest class, whose transactions may be rolled back.
 const USER: &str = "report";
 
-/// What both databases have. Values that come out different each time are texts that begin with `g` and a digit.
+/// The schema of both databases. Values that differ each time are texts that begin with `g` and a digit.
 const SCHEMA: &str = "
     CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL, gen_note text);
     CREATE SEQUENCE numbers;
@@ -55,7 +55,7 @@ const SCHEMA: &str = "
     GRANT ALL ON SCHEMA public TO report;
     ALTER ROLE report SET escape_string_warning = off";
 
-/// What both begin with in each run.
+/// The initial contents of both in each run.
 const BEGINNING: &str = "
     DROP TABLE IF EXISTS extra;
     TRUNCATE accounts, log, later;
@@ -63,7 +63,7 @@ const BEGINNING: &str = "
     INSERT INTO later VALUES (1);
     ALTER SEQUENCE numbers RESTART";
 
-/// Everything that is not a session's own: what is in the tables, which tables there are, and who has locked what.
+/// All state outside of sessions: rows, tables, and locks.
 const DATA: &str = "
     SELECT 'accounts', id::text, v::text, gen_note FROM accounts
     UNION ALL SELECT 'log', who, n::text, gen_id FROM log
@@ -103,24 +103,24 @@ fn socket(server: &PrivateServer) -> PathBuf {
 
 /// One of the two databases.
 pub struct Side {
-    /// How it is reached by the session under test.
+    /// How the session under test connects to it.
     place: Destination,
     database: String,
-    /// Looks at it from outside.
+    /// A session that observes it from outside.
     observer: Client,
 }
 
 impl Side {
     fn connect(&self) -> Result<Client, Failure> {
         let own = [("user", USER), ("database", &self.database), ("client_encoding", "UTF8"), ("DateStyle", "ISO")];
-        // The governor names the session's class to the server, so that SHOW has an answer.
+        // The governor announces the session's class to the server, so that SHOW has an answer.
         let is_plain = matches!(self.place, Destination::Unix(_));
         let class = is_plain.then_some(("plimsoll.class", "low"));
         let parameters: Vec<_> = own.into_iter().chain(class).collect();
         Client::log_in(&self.place, &parameters, PASSWORD)
     }
 
-    /// What is in it, in no particular order.
+    /// Its contents, in no particular order.
     pub fn data(&mut self) -> Vec<Vec<Option<String>>> {
         self.observer.query(DATA).unwrap().rows
     }
@@ -147,7 +147,7 @@ impl Side {
     }
 }
 
-/// Both databases, and what stands in front of one.
+/// Both databases, and the governor in front of one.
 pub struct World {
     pub governed: Side,
     pub plain: Side,
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// Makes both databases what they are at the beginning, whatever sessions have left.
+    /// Restores the initial contents of both databases, after any session.
     pub fn reset(&mut self) {
         self.interposer.arm([]);
         self.interposer.arm_change(None, false);
@@ -230,7 +230,7 @@ impl World {
     }
 }
 
-/// What an operator would have asked for who has every transaction of reports rolled back.
+/// The settings of an operator who has every transaction of reports rolled back.
 fn settings(interposer: &Interposer) -> plimsoll_governor::settings::Settings {
     let text = format!(
         "server = \"postgres://report@{}/model?sslmode=disable\"

@@ -2,7 +2,7 @@
 
 use crate::world::*;
 
-/// A session whose query is in flight, and a connection with a cancel for it that the server has got.
+/// A session with a query in flight, and a connection with a cancel for it that has reached the server.
 fn cancelled(world: &World, key: &[u8]) -> (Peer, Peer, Peer, Peer) {
     let (mut client, mut server) = world.session("ann", key);
     client.send(&query("select slow"));
@@ -19,12 +19,12 @@ fn nothing_is_sent_while_a_cancel_is_on_its_way() {
     for key in [&[1; 4][..], &[2; 256]] {
         let world = World::new();
         let (mut client, mut server, mut canceller, arrival) = cancelled(&world, key);
-        // The statement ends before the cancel has arrived, and the client goes on.
+        // The statement ends before the cancel has arrived, and the client continues.
         server.send(&done("SELECT 1"));
         assert_eq!(client.until(b'Z'), done("SELECT 1"));
         client.send(&query("select next"));
         assert!(server.is_silent() && canceller.is_silent());
-        // It has: only now may the next be sent, and the client that cancelled learns that it is done.
+        // It has arrived: only now may the next statement be sent, and the client that cancelled is notified.
         drop(arrival);
         assert!(canceller.is_closed());
         assert_eq!(server.message(), query("select next"));

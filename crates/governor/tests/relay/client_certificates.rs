@@ -1,4 +1,4 @@
-//! Clients that must show a certificate, and what it proves.
+//! Clients that must show a certificate, and the proof that it gives.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn certify(folder: &Path) {
     }
 }
 
-/// What a settings file with those lines in `[listen.tls]` comes to, or what is wrong with it.
+/// The settings of a file with those lines in `[listen.tls]`, or its faults.
 fn settings_of(folder: &Path, lines: &str) -> Result<Settings, String> {
     let text = format!(
         "server = \"postgres://x@localhost\"\n[listen.tls]\ncertificate = \"server.crt\"\nkey = \"server.key\"\n{lines}\n"
@@ -30,18 +30,18 @@ fn settings_of(folder: &Path, lines: &str) -> Result<Settings, String> {
     parse(&text, "x.toml", &surroundings).map(|config| config.settings).map_err(|error| error.to_string())
 }
 
-/// A client that has spoken TLS at once, with a certificate if one is named, and has said who it is.
+/// A client that speaks TLS at once, with a certificate if one is named, and has sent its user.
 fn client(world: &World, folder: &Path, own: Option<&str>, user: &str) -> Peer {
     let own = own.map(|own| format!("&sslcert={0}/{own}.crt&sslkey={0}/{own}.key", folder.display()));
     let url = format!("postgres://ann@localhost/shop?sslmode=require{}", own.unwrap_or_default());
     let mut client = encrypted(TcpStream::connect(world.address()).unwrap(), &url, &[PROTOCOL]);
-    // One whose certificate was refused may be gone already.
+    // A client whose certificate was refused may already be disconnected.
     let _ = client.stream.write_all(&startup(&[("user", user)]));
     client
 }
 
-/// A role of the server that it lets in by certificate alone is reached by those whose certificate is that role's, though the server
-/// sees the governor's.
+/// Only clients with a role's certificate may log in as a role that the server admits by certificate alone, although
+/// the server sees the governor's certificate.
 #[test]
 fn a_certificate_proves_who_its_client_is_and_nothing_else() {
     let (folder, servers_own) = certificate();
@@ -50,7 +50,7 @@ fn a_certificate_proves_who_its_client_is_and_nothing_else() {
     let listening = settings_of(folder, "client_ca = \"ours.crt\"\nrequired = true").unwrap().listen;
     let world = World::with(|all| {
         (all.listen.tls, all.listen.tls_required) = (listening.tls, true);
-        // The governor shows a certificate of its own, so that what the server asks of it proves nothing about clients.
+        // The governor shows a certificate of its own, so the server's request proves nothing about clients.
         let own = format!("sslcert={0}/server.crt&sslkey={0}/server.key", folder.display());
         all.server = server(all, &format!("sslmode=require&sslnegotiation=direct&{own}"));
         all.passing_on.trust_clients = false;
@@ -74,7 +74,7 @@ fn a_certificate_proves_who_its_client_is_and_nothing_else() {
         let mut refused = client(&world, folder, own, "ann");
         assert!(!matches!(refused.read(&mut [0]), Ok(1..)), "{own:?} is let in");
     }
-    // Without encryption nothing can be shown.
+    // Without encryption, a client cannot show a certificate.
     let mut plain = world.start_up(&[("user", "ann")]);
     assert_eq!(plain.error().0, "28000");
     assert!(world.nobody_comes());

@@ -31,8 +31,8 @@ fn state(console: &mut Connection, key: &str) -> String {
     value
 }
 
-/// A deployment told the governor to end, and it did not. The operator wanted to see in the console what it waited for, and
-/// was refused: no more clients were taken. One who was in already was thrown out.
+/// A deployment asked the governor to end, and it did not. The operator wanted to see in the console what it waited
+/// for, and was refused as a new client. An operator who had already logged in was disconnected.
 #[test]
 fn operators_see_what_a_drain_waits_for() {
     let world = with_console();
@@ -47,7 +47,7 @@ fn operators_see_what_a_drain_waits_for() {
     assert_eq!(idle.error().0, "57P01");
     drop(idle);
     until("the idle session to end", || world.governor.registry.len() == 1);
-    // On either worker.
+    // One on each worker.
     let mut late = [console(&world), console(&world)];
     for operator in late.iter_mut().chain([&mut early]) {
         assert_eq!(state(operator, "state"), "draining");
@@ -58,7 +58,7 @@ fn operators_see_what_a_drain_waits_for() {
     // Clients are still refused.
     let mut client = world.start_up(&[("user", "carl")]);
     assert_eq!(client.error().0, "57P03");
-    // The last session ends, and the governor with it, whoever looks on.
+    // The last session ends, and the governor with it, even with consoles open.
     busy.send(&query("commit"));
     server.message();
     server.send(&done("COMMIT"));

@@ -1,4 +1,4 @@
-//! Clients that go, servers that go, governors that go.
+//! Clients, servers and governors that end.
 
 use crate::world::*;
 
@@ -46,7 +46,7 @@ fn the_servers_last_words_are_passed_on() {
     drop(server);
     assert_eq!(client.until(b'E'), words);
     assert!(client.is_closed());
-    // Also if they came before the client has said anything, and during a login.
+    // Also if they arrive before the client has sent anything, and during a login.
     let mut client = world.start_up(&[("user", "ann")]);
     let mut server = world.accept();
     server.packet();
@@ -66,10 +66,10 @@ fn draining_ends_each_session_when_it_is_idle() {
     world.running.drain();
     assert_eq!(idle.error().0, "57P01");
     assert!(idle.is_closed() && idle_server.is_closed_after_leave());
-    // Who comes now is told why, and a driver that knows other servers goes there.
+    // New clients get the reason, and drivers with a list of servers try the next one.
     let mut late = world.start_up(&[("user", "carl")]);
     assert_eq!(late.error().0, "57P03");
-    // A transaction is brought to its end.
+    // A transaction in progress is completed.
     busy_server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
     assert_eq!(busy.until(b'Z')[11..], ready(b'T'));
     busy.send(&query("commit"));
@@ -96,7 +96,7 @@ fn stopping_ends_everything() {
 }
 
 impl Peer {
-    /// Whether the other end takes its leave, or not, and closes.
+    /// Whether the other end closes, with or without a Terminate message.
     fn is_closed_after_leave(&mut self) -> bool {
         let mut all = Vec::new();
         let read = self.stream.read_to_end(&mut all);

@@ -1,17 +1,17 @@
-//! Clients that take places and do nothing with them.
+//! Clients that occupy connections without using them.
 
 use crate::world::*;
 
-/// More than may be silent at once, and than `clients_max` ever allowed.
+/// More than may be silent at once, and more than `clients_max` allows.
 const MANY: usize = 700;
 
-/// Somebody opened connections and said nothing on them, until there were as many as there may be. For the fifteen seconds of
-/// `login_timeout`, again and again, nobody came in: no client, and no `break_glass` user to find out why.
+/// A client opened connections and sent nothing on them, up to the limit. For the fifteen seconds of `login_timeout`,
+/// again and again, no client could log in, not even a `break_glass` user to investigate.
 #[test]
 fn silent_connections_keep_nobody_out() {
     let world = World::with(|settings| settings.listen.clients_max = 5);
     let mut silent: Vec<Peer> = (0..MANY).map(|_| world.client()).collect();
-    // Some begin to speak and never finish.
+    // Some begin a message and never finish it.
     for peer in silent.iter_mut().skip(MANY - 100) {
         peer.send(&startup(&[("user", "ann")])[..9]);
     }
@@ -19,12 +19,12 @@ fn silent_connections_keep_nobody_out() {
     let _fireman = world.session("fireman", &[2; 4]);
     let mut console = world.start_up(&[("user", "op"), ("database", "console")]);
     assert_eq!(console.message()[0], b'R');
-    // The oldest have given way, the newest are still there.
+    // The oldest have been closed, the newest have not.
     assert!(silent[0].is_closed());
     assert!(silent[MANY - 1].is_silent());
 }
 
-/// One address began logins and came to no end with them, until all places of `clients_max` were taken.
+/// One address began logins without finishing them, until all connections of `clients_max` were taken.
 #[test]
 fn one_address_cannot_take_all_places_with_logins_that_do_not_end() {
     let world = World::with(|settings| settings.listen.logins_max_per_address = 2);
@@ -34,7 +34,7 @@ fn one_address_cannot_take_all_places_with_logins_that_do_not_end() {
     third.refused("53300", "logins_max_per_address");
     assert!(third.is_closed());
     let _fireman = world.session("fireman", &[2; 4]);
-    // Those who are in do not count: a pooler has as many connections as it likes.
+    // Clients that have logged in do not count: a pooler may have any number of connections.
     for (client, server) in &mut hanging {
         server.packet();
         let_in(client, server, &[1; 4]);

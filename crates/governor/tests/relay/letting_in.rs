@@ -52,7 +52,7 @@ fn encryption_is_answered_even_if_there_is_none() {
 
 #[test]
 fn what_follows_a_request_for_encryption_in_plain_text_is_refused() {
-    // CVE-2021-23214: somebody in between adds to what the client has said.
+    // CVE-2021-23214: an attacker in between appends data to the client's message.
     let world = World::new();
     for request in [GSS, TLS] {
         let mut client = world.client();
@@ -91,7 +91,7 @@ fn whoever_says_nothing_is_shown_out() {
     let mut slow = world.client();
     slow.send(&startup(&[("user", "ann")])[..9]);
     assert!(silent.is_closed() && slow.is_closed());
-    // Nor may a password take for ever.
+    // Nor may a password take forever.
     let mut client = world.start_up(&[("user", "ann")]);
     let mut server = world.accept();
     server.packet();
@@ -108,7 +108,7 @@ fn one_client_too_many_is_told_so_unless_it_is_to_break_the_glass() {
     assert_eq!(second.error().0, "53300");
     let _fireman = world.session("fireman", &[2; 4]);
     drop((first, server));
-    // A place is free again as soon as the relay has seen its client go; the one who broke the glass took none.
+    // A place is free as soon as the relay has noticed the disconnect; the break-glass user took none.
     until("the first client to be gone", || world.governor.registry.len() == 1);
     let _third = world.session("bob", &[3; 4]);
 }
@@ -116,7 +116,7 @@ fn one_client_too_many_is_told_so_unless_it_is_to_break_the_glass() {
 #[test]
 fn a_server_that_is_not_there_is_named() {
     let world = World::with(|settings| {
-        // A port that is closed again.
+        // A port that was closed again.
         settings.server.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     });
     let mut client = world.start_up(&[("user", "ann")]);
@@ -140,7 +140,7 @@ fn clients_come_by_unix_sockets_too() {
     let world = World::with(|settings| settings.listen.socket_folders = vec![path.clone()]);
     let socket = path.join(format!(".s.PGSQL.{}", world.address().port()));
     let mut client = Peer::new(UnixStream::connect(&socket).unwrap());
-    // PostgreSQL does not encrypt what does not leave the machine.
+    // PostgreSQL does not encrypt local connections.
     client.send(&packet(TLS, b""));
     assert_eq!(client.bytes(1), b"N");
     client.send(&startup(&[("user", "ann")]));

@@ -1,4 +1,4 @@
-//! The relay over loopback: what clients and a server that is played by the test see of each other.
+//! The relay over loopback: what clients and a server played by the test see of each other.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod cancels;

@@ -1,4 +1,4 @@
-//! With a real server behind.
+//! The relay in front of a real server.
 
 use std::sync::Arc;
 
@@ -48,12 +48,12 @@ pub fn server() -> PrivateServer {
         .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"))
 }
 
-/// Where the server itself is reached by its own user.
+/// The URL by which the server's own user connects directly.
 pub fn direct(server: &PrivateServer) -> ServerUrl {
     ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
 }
 
-/// A governor in front of a server that is reached there.
+/// A governor in front of the server at that URL.
 pub fn governed(server: ServerUrl, change: impl FnOnce(&mut Settings)) -> (Arc<Governor>, Running) {
     let mut settings = settings("postgres://nobody@localhost/none");
     settings.server = server;
@@ -85,12 +85,12 @@ fn a_real_server_is_as_it_was() {
     assert!(error.contains("canceling statement due to user request"), "{error}");
     assert_eq!(session.text("select 3").unwrap().as_deref(), Some("3"));
 
-    // The backend is ended: the client hears what the server said.
+    // The backend is ended: the client receives the server's message.
     own.run(&format!("select pg_terminate_backend({pid})")).unwrap();
     let error = session.run("select 4").unwrap_err().to_string();
     assert!(error.contains("terminating connection due to administrator command"), "{error}");
 
-    // A client is killed in the middle of a statement: its backend does not go on.
+    // A client is killed in the middle of a statement: its backend does not continue.
     let mut raw = Peer::new(std::net::TcpStream::connect(tcp_address(&behind.world.1)).unwrap());
     raw.send(&startup(&[("user", behind.server.user()), ("database", behind.server.database())]));
     raw.until(b'Z');
@@ -102,7 +102,7 @@ fn a_real_server_is_as_it_was() {
     until("it to be gone", || own.text(sleeping).unwrap().as_deref() == Some("0"));
     until("the registry to be empty", || behind.world.0.registry.is_empty());
 
-    // The whole server goes.
+    // The whole server stops.
     let mut session = behind.open();
     drop(own);
     drop(behind.server);
@@ -113,8 +113,8 @@ fn a_real_server_is_as_it_was() {
     assert!(error.contains("cannot be reached"), "{error}");
 }
 
-/// A class lets one in. One job held an advisory lock between its transactions, and another, inside, waited for that lock: the
-/// unlock of the first waited to be admitted for ever, as did every job after it.
+/// A class admits one transaction. One job held an advisory lock between its transactions, and another, inside, waited
+/// for that lock. The first job's unlock waited for admission forever, as did every later job.
 #[test]
 fn an_unlock_is_admitted_although_the_class_is_full() {
     let low = ClassIndex(1);

@@ -1,4 +1,4 @@
-//! Who proves to whom who it is: a real server that trusts the governor's connection, and TLS on both sides.
+//! Authentication: a real server that trusts the governor's connection, and TLS on both sides.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -14,8 +14,8 @@ use crate::postgres::{direct, governed, server};
 use crate::tls::certificate;
 use crate::world::*;
 
-/// The governor and its server run on one machine, and pg_hba.conf says `peer` for the Unix socket between them. Whoever
-/// reached the governor's TCP port was the role of the governor's account: no password was ever asked for.
+/// The governor and its server run on one machine, and pg_hba.conf has `peer` for the Unix socket between them. Any
+/// client that reached the governor's TCP port logged in as the role of the governor's account, without a password.
 #[test]
 fn a_client_does_not_become_the_role_of_the_governors_account() {
     let server = server();
@@ -24,7 +24,7 @@ fn a_client_does_not_become_the_role_of_the_governors_account() {
     fs::write(server.data_folder().join("pg_ident.conf"), format!("m {account} {role}\n")).unwrap();
     fs::write(server.data_folder().join("pg_hba.conf"), "local all all peer map=m\n").unwrap();
     connection.run("select pg_reload_conf()").unwrap();
-    // The postmaster reads it when it has time; the last line is about another role.
+    // The postmaster reloads it asynchronously; the last line is about another role.
     until("peer to hold", || {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), "nobody", server.database());
         Connection::open(&url).unwrap_err().to_string().contains("eer authentication failed")
@@ -43,7 +43,7 @@ fn a_client_does_not_become_the_role_of_the_governors_account() {
             let error = tcp.unwrap_err().to_string();
             assert!(error.contains("without asking for a password"), "{error}");
         }
-        // The same account at the governor's socket is what the server would let in as well.
+        // The server would admit the same account at the governor's socket as well.
         assert!(governed.1.addresses().iter().any(|address| matches!(address, Address::Socket(_))));
         let port = tcp_address(&governed.1).port();
         let local = ServerUrl::of_socket(folder.path(), port, role, server.database());
@@ -84,9 +84,10 @@ fn psql(conninfo: &str, sql: &str) -> std::process::Output {
     command.env_remove("PGSSLMODE").env_remove("PGOPTIONS").output().expect("psql comes with PostgreSQL")
 }
 
-/// TLS in front of the governor and behind it, and libpq with its defaults. The server offers SCRAM-SHA-256-PLUS, which no
-/// proxy with a certificate of its own can pass on. libpq says in what it signs that it would have bound its login, and must be
-/// refused; with `sslmode=prefer` it then came again in plain text, and was let in: what looked encrypted was not.
+/// TLS in front of the governor and behind it, and libpq with its defaults. The server offers SCRAM-SHA-256-PLUS, which
+/// no proxy with a certificate of its own can forward. libpq signs that it would have bound its login, and must be
+/// refused. With `sslmode=prefer` it then reconnected in plain text, and was admitted: a connection that looked
+/// encrypted was not.
 #[test]
 fn tls_on_both_sides_with_libpqs_defaults() {
     let mut server = server();
@@ -98,7 +99,7 @@ fn tls_on_both_sides_with_libpqs_defaults() {
         fs::set_permissions(&to, Permissions::from_mode(0o600)).unwrap();
         chown(&to, Some(data.uid()), Some(data.gid())).unwrap();
     }
-    // Its port is fixed, so it gets an address that nobody else has.
+    // Its port is fixed, so it gets an address that no other test uses.
     let id = std::process::id();
     let host = format!("127.{}.{}.{}", 64 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
     let hba = "local all all trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n";

@@ -50,7 +50,7 @@ fn a_proxy_in_front_says_where_its_clients_are() {
         client.until(b'Z');
         assert!(world.governor.registry.all().iter().all(|card| card.peer == "10.1.2.3:4567"));
     }
-    // Whoever comes past the proxy is not believed.
+    // A client that bypasses the proxy is not believed.
     let mut client = world.start_up(&[("user", "ann")]);
     client.refused("08P01", "PROXY protocol");
 }
@@ -73,7 +73,7 @@ fn the_server_is_told_the_class() {
         let _client = world.start_up(&[("user", user)]);
         assert_eq!(world.accept().packet(), startup(&[("user", user), ("plimsoll.class", class)]));
     }
-    // What a client asks for is its own, and who breaks the glass is left alone.
+    // A class that a client requests is its own choice, and a break-glass user is left alone.
     for parameters in [&[("user", "high1"), ("plimsoll.class", "low")][..], &[("user", "fireman")]] {
         let _client = world.start_up(parameters);
         assert_eq!(world.accept().packet(), startup(parameters));

@@ -16,10 +16,10 @@ use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use crate::certificates::self_signed;
 use crate::world::*;
 
-/// What clients connect to.
+/// The URL that clients use.
 const URL: &str = "postgres://ann@localhost/shop?sslmode=require";
 
-/// A certificate that signs itself, for `localhost`, and the folder where it is.
+/// A self-signed certificate for `localhost`, and its folder.
 pub fn certificate() -> (tempfile::TempDir, Arc<ServerConfig>) {
     let folder = tempfile::tempdir().unwrap();
     self_signed(folder.path(), "server", "localhost");
@@ -44,12 +44,12 @@ impl Stream for StreamOwned<ServerConnection, TcpStream> {
     }
 }
 
-/// The URL of the test's server, with those parameters.
+/// The URL of the test's server, with these parameters.
 pub fn server(settings: &Settings, parameters: &str) -> ServerUrl {
     url(&format!("postgres://x@localhost:{}/x?{parameters}", settings.server.port))
 }
 
-/// Speaks TLS on a connection as a client of that URL, and says that it speaks those protocols.
+/// Starts TLS on a connection as a client of that URL, and offers these protocols.
 pub fn encrypted(stream: TcpStream, server: &str, protocols: &[&[u8]]) -> Peer {
     let mut config = client_tls(&url(server)).unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
@@ -57,12 +57,12 @@ pub fn encrypted(stream: TcpStream, server: &str, protocols: &[&[u8]]) -> Peer {
     Peer::new(StreamOwned::new(connection, stream))
 }
 
-/// Speaks TLS without asking, and says that it speaks those protocols.
+/// Starts TLS without a request, and offers these protocols.
 fn encrypt_at_once(address: SocketAddr, protocols: &[&[u8]]) -> Peer {
     encrypted(TcpStream::connect(address).unwrap(), URL, protocols)
 }
 
-/// Asks for TLS, and speaks it.
+/// Requests TLS, and starts it.
 fn encrypt(address: SocketAddr) -> Peer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&packet([1234, 5679], b"")).unwrap();
@@ -72,7 +72,7 @@ fn encrypt(address: SocketAddr) -> Peer {
     encrypted(stream, URL, &[PROTOCOL])
 }
 
-/// Takes a connection that asks for TLS.
+/// Accepts a connection that requests TLS.
 fn accept_encrypted(world: &World, settings: &Arc<ServerConfig>) -> Peer {
     let (stream, _) = world.server.accept().unwrap();
     stream.wait(PATIENCE);
@@ -187,14 +187,14 @@ fn clients_may_speak_tls_without_asking() {
     let_in(&mut client, &mut server, &[5; 32]);
     client.send(&query("select 1"));
     assert_eq!(server.message(), query("select 1"));
-    // Another handshake within this one, or after it was asked for, is no beginning.
+    // A second handshake within TLS, or after a request for it, is not a valid start.
     let mut nested = encrypt_at_once(world.address(), &[PROTOCOL]);
     nested.send(&[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0]);
     assert_eq!(nested.error().0, "08P01");
 }
 
-/// A web page may have a browser send what it likes to a port that speaks TLS with the certificate of the page's host. It cannot
-/// have it say that it speaks PostgreSQL's protocol.
+/// A web page can have a browser send any bytes to a port that speaks TLS with the certificate of the page's host. It
+/// cannot make it offer PostgreSQL's protocol.
 #[test]
 fn who_speaks_tls_without_asking_must_say_which_protocol() {
     let (_, settings) = certificate();
@@ -207,7 +207,7 @@ fn who_speaks_tls_without_asking_must_say_which_protocol() {
         assert_eq!(rest, b"", "{protocols:?}");
     }
     assert!(world.nobody_comes());
-    // Where there is no certificate there is nothing to be said.
+    // Without a certificate there is no protocol to offer.
     let world = World::new();
     let mut client = world.client();
     client.send(&[0x16, 3, 1, 2, 0, 1, 0]);
@@ -229,7 +229,7 @@ fn the_server_may_be_spoken_to_in_tls_without_asking() {
     assert_eq!(server.packet(), startup(&[("user", "ann")]));
     let_in(&mut client, &mut server, &[1; 4]);
 
-    // Another server with the same certificate, to which somebody has led the connection.
+    // Another server with the same certificate, to which an attacker has diverted the connection.
     let mut other = ServerConfig::clone(&settings);
     other.alpn_protocols.clear();
     let mut client = world.start_up(&[("user", "ann")]);
@@ -238,13 +238,13 @@ fn the_server_may_be_spoken_to_in_tls_without_asking() {
     let _ = server.read(&mut [0; 100]);
     client.refused("08001", "sslnegotiation=direct");
 
-    // One of before version 17 sees a packet of an impossible length, and closes.
+    // A client from before version 17 sees a packet of an impossible length, and closes.
     let mut client = world.start_up(&[("user", "ann")]);
     drop(world.server.accept().unwrap());
     client.refused("08001", "needs PostgreSQL 17");
 }
 
-/// The server lets in whom the certificate names, and that is the governor.
+/// The server admits the user that the certificate names, and that is the governor.
 #[test]
 fn the_governors_certificate_proves_nothing_about_its_clients() {
     let (folder, settings) = certificate();

@@ -1,14 +1,14 @@
-//! Bytes both ways: in pieces, in masses, and such as nobody looks at.
+//! Bytes both ways: in pieces, in bulk, and of unknown kinds.
 
 use std::io::{ErrorKind, Write};
 use std::thread;
 
 use crate::world::*;
 
-/// What the kernel's buffers on both ways take at most, with those of the relay.
+/// The most that the kernel's buffers on both ways take, with those of the relay.
 const BUFFERED_MAX: usize = 48 << 20;
 
-/// Sends rows until nobody takes more for a while; returns how many bytes were taken.
+/// Sends rows until none is taken for a while; returns how many bytes were taken.
 fn fill(peer: &mut Peer, chunk: &[u8]) -> usize {
     peer.stream.wait(A_WHILE * 4);
     let mut taken = 0;
@@ -24,7 +24,7 @@ fn fill(peer: &mut Peer, chunk: &[u8]) -> usize {
     taken
 }
 
-/// Reads so many bytes, which must be the chunk again and again.
+/// Reads `length` bytes, which must be repetitions of the chunk.
 fn drain(peer: &mut Peer, chunk: &[u8], length: usize) {
     let mut buffer = vec![0; 1 << 16];
     let mut seen = 0;
@@ -105,7 +105,7 @@ fn messages_are_put_together_whatever_the_pieces() {
 #[test]
 fn replication_and_break_glass_pass_untouched() {
     let world = World::new();
-    // Not a message that any governor knows.
+    // A message that no governor knows.
     let strange = [0xff, 1, 2, 3, 4, 5, 0, 0, 0, 0, 9];
     let replica = startup(&[("user", "ann"), ("replication", "database")]);
     for packet in [replica, startup(&[("user", "fireman")])] {

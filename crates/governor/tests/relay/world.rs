@@ -1,4 +1,4 @@
-//! A governor with its relay, a server that the test plays, and clients that it plays.
+//! A governor with its relay, and clients and a server that the test plays.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use plimsoll_governor::settings::*;
 use plimsoll_postgres::url::ServerUrl;
 pub use plimsoll_testing::until;
 
-/// Longer than anything here takes; only what is broken waits that long.
+/// Longer than anything here takes; only failures wait that long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long is waited to see that nothing comes.
+/// How long to wait to see that nothing arrives.
 pub const A_WHILE: Duration = Duration::from_millis(50);
 
 /// Settings for a server at that URL: two classes without limits, one worker, one port of the kernel's choice.
@@ -58,7 +58,7 @@ impl World {
         tcp_address(&self.running)
     }
 
-    /// A client that has said nothing.
+    /// A client that has sent nothing.
     pub fn client(&self) -> Peer {
         Peer::new(TcpStream::connect(self.address()).unwrap())
     }
@@ -89,14 +89,14 @@ impl World {
         }
     }
 
-    /// Whether nobody connects to the server for a while.
+    /// Whether no connection reaches the server for a while.
     pub fn nobody_comes(&self) -> bool {
         self.server.set_nonblocking(true).unwrap();
         std::thread::sleep(A_WHILE);
         self.server.accept().is_err()
     }
 
-    /// A client that was let in as that user, and its connection at the server, whose key is that.
+    /// A client that has logged in as that user, and its connection at the server with that key.
     pub fn session(&self, user: &str, key: &[u8]) -> (Peer, Peer) {
         let mut client = self.start_up(&[("user", user)]);
         let mut server = self.accept();
@@ -106,7 +106,7 @@ impl World {
     }
 }
 
-/// Lets a client in whose start-up message the server has read.
+/// Admits a client whose start-up message the server has read.
 pub fn let_in(client: &mut Peer, server: &mut Peer, key: &[u8]) {
     server.send(&welcome(key));
     assert_eq!(client.until(b'Z'), welcome(key));
@@ -216,12 +216,12 @@ impl Peer {
         text
     }
 
-    /// Reads what there is, waiting for it if need be.
+    /// Reads the available bytes, waiting for some if necessary.
     pub fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         again_if_interrupted(|| self.stream.read(bytes))
     }
 
-    /// Whether the other end closes without a further word.
+    /// Whether the other end closes without another message.
     pub fn is_closed(&mut self) -> bool {
         match self.read(&mut [0]) {
             Ok(bytes) => bytes == 0,
@@ -229,7 +229,7 @@ impl Peer {
         }
     }
 
-    /// Whether nothing comes for a while.
+    /// Whether nothing arrives for a while.
     pub fn is_silent(&mut self) -> bool {
         self.stream.wait(A_WHILE);
         let read = self.read(&mut [0]);
@@ -238,7 +238,8 @@ impl Peer {
     }
 }
 
-/// A read or write with a time limit is interrupted by whatever the process hears, such as completions of a ring.
+/// A read or write with a time limit is interrupted by signals and events of the process, such as completions of a
+/// ring.
 pub fn again_if_interrupted<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match act() {
@@ -278,13 +279,13 @@ pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     packet([3, 0], &body)
 }
 
-/// What a server says when it lets a client in; the process is 7.
+/// The server's messages when it admits a client; the process is 7.
 pub fn welcome(key: &[u8]) -> Vec<u8> {
     let key = [&7_i32.to_be_bytes()[..], key].concat();
     [tagged(b'R', &[0; 4]), tagged(b'S', b"server_version\x0015.0\0"), tagged(b'K', &key), ready(b'I')].concat()
 }
 
-/// A request to cancel what the session with that key does.
+/// A request to cancel the statement of the session with that key.
 pub fn cancel(key: &[u8]) -> Vec<u8> {
     packet([1234, 5678], &[&7_i32.to_be_bytes()[..], key].concat())
 }

@@ -1,14 +1,14 @@
 //! A bank whose clients, cancels, backends and governor fail at any moment, and whose money must not change.
 //!
-//! Tellers move money between few accounts in four ways ([`transfer`]), each transfer with a number of its own, and note what
-//! they know of it: acknowledged, refused, or unknown because the connection was lost while it was committed. Meanwhile
-//! tellers are cancelled and backends ended, clients vanish in the middle of a message, the governor's own session is stopped
-//! for a while, it gets no more files, and it is killed and started again. The server is killed while a teller waits for the
-//! answer to its COMMIT. A teller that does not know whether its transfer was committed asks for it in its next session.
-//! In the end every acknowledged transfer is there exactly once, no refused one is, none is there twice, and the
-//! balances are what the transfers make of them.
+//! Tellers move money between few accounts in four ways ([`transfer`]), each transfer with a number of its own, and
+//! note its outcome: acknowledged, refused, or unknown because the connection was lost during the commit. At the same
+//! time tellers are cancelled, backends are ended, and clients vanish in the middle of a message. The governor's own
+//! session is stopped for a while, it gets no more files, and it is killed and restarted. The server is killed while a
+//! teller waits for the answer to its COMMIT. A teller that does not know the outcome of its transfer looks for it in
+//! its next session. In the end every acknowledged transfer exists exactly once, no refused one exists, none exists
+//! twice, and the balances match the transfers.
 //!
-//! The tellers of class high are never cancelled by anybody. If one of them is, a cancel has hit the wrong one.
+//! The tellers of class high are never cancelled on purpose. If one of them is, a cancel has hit the wrong session.
 
 mod audit;
 mod teller;
@@ -34,23 +34,23 @@ use teller::{Attempt, Bank, Teller};
 /// Accounts; few, so that transfers wait for each other.
 const ACCOUNTS: i32 = 10;
 
-/// What each begins with.
+/// The initial balance of each.
 const OPENING_BALANCE: i64 = 1_000_000;
 
-/// Tellers by user; as many of class low as may not all be inside at once.
+/// Tellers by user; those of class low exceed the number that may be inside at once.
 const TELLERS: [(&str, usize); 3] = [("low", 4), ("low_other", 2), ("high", 2)];
 
-/// The governor is killed each time after so many other misfortunes.
+/// The governor is killed each time after this many other faults.
 const MISFORTUNES_BETWEEN_KILLS: usize = 60;
 
-/// The same for every run, so that what goes wrong once may go wrong again.
+/// The same for every run, so that failures are more likely to be reproducible.
 const SEED: u64 = 20_160_503;
 
 fn kills() -> usize {
     if env::var_os("PLIMSOLL_LONG").is_some() { 30 } else { 3 }
 }
 
-/// What the governor did in all of its lives.
+/// The governor's counts over all of its restarts.
 #[derive(Debug, Default)]
 struct Deeds {
     preempted: u64,
@@ -70,7 +70,7 @@ impl Deeds {
     }
 }
 
-/// How often the server is killed once more until somebody has asked what became of a transfer.
+/// How often the server may be killed again until some teller had to look for the outcome of a transfer.
 const DOUBTS_MAX: usize = 20;
 
 fn open_bank(server: &Server) {
@@ -112,7 +112,7 @@ fn money_is_neither_made_nor_lost() {
         }
     }
     let found_out = || bank.seats.iter().map(|seat| seat.found_out.load(Ordering::Relaxed)).sum::<u64>();
-    // A kill has to come between a COMMIT and its answer for somebody to be in doubt: some need several.
+    // A teller is in doubt only if a kill comes between a COMMIT and its answer: some runs need several.
     for _ in 0..DOUBTS_MAX {
         if found_out() > 0 {
             break;
@@ -137,35 +137,35 @@ fn money_is_neither_made_nor_lost() {
     assert!(found_out() > 0, "nobody had to ask what became of a transfer");
 }
 
-/// Kills the server while somebody waits for the answer to COMMIT, and starts it again.
+/// Kills the server while a teller waits for the answer to COMMIT, and restarts it.
 fn crash(server: &mut Server, bank: &Bank) {
     let began = Instant::now();
     while bank.committing.load(Ordering::Relaxed) == 0 {
         assert!(began.elapsed() < PATIENCE, "nobody commits anything");
         thread::yield_now();
     }
-    // Its first process first, so that it starts none in place of the others.
+    // The postmaster first, so that it does not replace the others.
     let processes = server.own().processes().into_iter().map(|process| Pid::from_raw(process).expect("a process"));
     let processes = processes.collect::<Vec<_>>();
     for &process in &processes {
-        // Some end by themselves when the first has.
+        // Some end by themselves once the postmaster has ended.
         let _ = kill_process(process, Signal::KILL);
     }
-    // As long as one of them is there, the server refuses to start.
+    // The server refuses to start as long as one of its processes exists.
     until("processes end", || !processes.iter().any(|process| is_running(*process)));
-    // A process whose end nobody has read looks to the server as if it ran.
+    // The server takes a zombie process for a running one.
     let _ = fs::remove_file(server.own().data_folder().join("postmaster.pid"));
     let _ = fs::remove_file(server.socket().with_file_name(format!(".s.PGSQL.{}.lock", server.own().port())));
     server.restart();
 }
 
-/// Whether a process is there and is more than the note of its end, which its parent has not read.
+/// Whether a process exists and is not a zombie.
 fn is_running(process: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
     status.is_ok_and(|status| !status.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
 }
 
-/// Stops the governor's own session at the server for a moment, wherever that is in its work.
+/// Stops the governor's own session at the server for a moment, at any point of its work.
 fn stall_control(server: &Server, time: Duration) {
     let sql =
         "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'plimsoll%' AND pid <> pg_backend_pid() LIMIT 1";
@@ -176,13 +176,13 @@ fn stall_control(server: &Server, time: Duration) {
     };
     if kill_process(process, Signal::STOP).is_ok() {
         thread::sleep(time);
-        // If it was ended meanwhile, that is one misfortune more.
+        // If it was ended in the meantime, that counts as another fault.
         let _ = kill_process(process, Signal::CONT);
     }
 }
 
-/// Cancels a teller, ends a backend, stops the governor's own session, takes its files, or looks at the sum, which is right at
-/// every moment.
+/// Cancels a teller, ends a backend, stops the governor's own session, takes its files, or checks the sum, which must
+/// always be right.
 fn misfortune(server: &Server, governed: &Governed, bank: &Bank, random: &mut Pcg64Mcg) {
     let mut connection = server.connection();
     match random.random_range(0..12) {

@@ -1,9 +1,9 @@
 //! Tests that must fail do fail.
 //!
-//! Between the governor and the server sits a [`Meddler`]. It does to the governor's view of the server what a mistake in the
-//! governor would do: it changes an answer of a replay, as if answers were not compared, and lets a cancel arrive late, as if
-//! nobody waited for its arrival. Each story is checked by one function, which says what is wrong with it. It must find
-//! nothing wrong where the governor does its work, and must find something where the mistake takes effect.
+//! A [`Meddler`] between the governor and the server simulates mistakes of the governor: it changes an answer of a
+//! replay, as if answers were not compared, and lets a cancel arrive late, as if the governor did not wait for its
+//! arrival. One function checks each story, and returns the fault that it finds. It must find none if the governor
+//! works properly, and one if the mistake takes effect.
 
 mod meddler;
 
@@ -16,7 +16,7 @@ use super::governed::Governed;
 use super::server::Server;
 use meddler::Meddler;
 
-/// What a client of class low hears of its transaction, which was rolled back while it was thinking.
+/// The outcome that a client of class low sees for its transaction, which was rolled back while it was thinking.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     /// It was committed, as if nothing had happened.
@@ -25,7 +25,7 @@ enum Heard {
     Told,
 }
 
-/// What a client has read must be what its transaction has read that was committed.
+/// The client must have read the same values as the transaction that was committed.
 fn check_replay(heard: &Heard, was_the_same: bool) -> Result<(), String> {
     match (heard, was_the_same) {
         (Heard::Nothing, true) | (Heard::Told, false) => Ok(()),
@@ -34,8 +34,8 @@ fn check_replay(heard: &Heard, was_the_same: bool) -> Result<(), String> {
     }
 }
 
-/// A transaction of class low reads, changes and is rolled back while its client is thinking. If `is_changed`, the replay reads
-/// something else.
+/// A transaction of class low reads, changes and is rolled back while its client is thinking. If `is_changed`, the
+/// replay reads other values.
 fn replay(server: &Server, is_changed: bool) -> Heard {
     let meddler = Meddler::start(server.socket());
     let (_, control) = Governed::places(server);
@@ -67,11 +67,11 @@ fn an_answer_that_is_another_is_noticed_to_the_byte() {
     for is_changed in [false, true] {
         check_replay(&replay(&server, is_changed), !is_changed).unwrap();
     }
-    // What a governor would do that does not compare: the client hears nothing.
+    // A governor that does not compare answers would replay it unnoticed.
     check_replay(&Heard::Nothing, false).unwrap_err();
 }
 
-/// A statement that was sent after the one that was cancelled must not hear of the cancel.
+/// A statement sent after the cancelled one must not be affected by the cancel.
 fn check_late_cancel(answer: &Result<String, String>) -> Result<(), String> {
     match answer {
         Ok(value) if value == "next" => Ok(()),
@@ -79,14 +79,14 @@ fn check_late_cancel(answer: &Result<String, String>) -> Result<(), String> {
     }
 }
 
-/// A client asks something that waits, and its cancel is held up until that was answered. The next statement is sent before
-/// the cancel goes on, and waits too. Without a `governed` everything goes to the server itself.
+/// A client runs a statement that waits, and its cancel is held up until that was answered. The next statement is sent
+/// before the cancel continues, and waits too. Without a `governed`, clients connect to the server itself.
 fn late_cancel(server: &Server, is_governed: bool) -> Result<String, String> {
     let meddler = Meddler::start(server.socket());
     let governed = is_governed.then(|| Governed::start_at(&meddler.url(), "", "", ""));
     let place = governed.as_ref().map_or(meddler.address(), |governed| governed.address);
     let mut client = Client::connect(place, "low", server.database()).unwrap();
-    // How long each statement takes is decided here and not by the clock: the machine may be busy.
+    // The test, not the clock, decides how long each statement takes: the machine may be busy.
     let mut holder = server.connection();
     holder.run("SELECT pg_advisory_lock(71), pg_advisory_lock(72)").unwrap();
     meddler.holds_cancels(true);
@@ -105,7 +105,7 @@ fn late_cancel(server: &Server, is_governed: bool) -> Result<String, String> {
         meddler.holds_cancels(false);
     });
     if is_governed {
-        // The cancel has arrived; the statement begins only now, or has met it.
+        // The cancel has arrived; the statement begins only now, or was hit by it.
         holder.run("SELECT pg_advisory_unlock(72)").unwrap();
     }
     let answer = client.answer().unwrap();
@@ -115,7 +115,7 @@ fn late_cancel(server: &Server, is_governed: bool) -> Result<String, String> {
     }
 }
 
-/// Waits until that statement is under way, and waits for its lock.
+/// Waits until that statement is running, and waits for its lock.
 fn wait_for_statement(server: &Server, name: &str) {
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT ''{name}''%'"
@@ -127,6 +127,6 @@ fn wait_for_statement(server: &Server, name: &str) {
 fn a_cancel_that_comes_late_meets_nothing() {
     let server = Server::shared();
     check_late_cancel(&late_cancel(&server, true)).unwrap();
-    // Nobody waits for the arrival of a cancel where there is no governor.
+    // Without a governor, no session waits for the arrival of a cancel.
     check_late_cancel(&late_cancel(&server, false)).unwrap_err();
 }

@@ -1,8 +1,8 @@
-//! Conversations of random messages, cut anywhere: what a governor answers is what the server answers.
+//! Conversations of random messages, cut anywhere: the governor's answers must equal the server's.
 //!
-//! Each conversation is held twice, with the server itself and through a governor, as a user of class high, of class low,
-//! and as one that no lever touches. Messages and their order must be the same to the last byte, but for what names the
-//! process and the time.
+//! Each conversation is held with the server itself and through a governor, as a user of class high, of class low, and
+//! as one that no lever affects. Messages and their order must be the same to the last byte, except for the names of
+//! the process and the time.
 
 use std::io::ErrorKind;
 
@@ -60,7 +60,7 @@ const STATEMENTS: &[&str] = &[
 
 const NAMES: &[&str] = &["", "", "one", "two"];
 
-/// What a client may say next.
+/// The next message of a client.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let statement = || prop::sample::select(STATEMENTS);
     let name = || prop::sample::select(NAMES);
@@ -94,16 +94,16 @@ fn step() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What was answered.
+/// The answers.
 #[derive(Debug, PartialEq)]
 struct Held {
     messages: Vec<Message>,
     is_ended: bool,
 }
 
-/// Says all of it in those pieces, then what ends any state one can be in, and returns what was answered.
+/// Sends all of it in those pieces, then messages that end any state of a session, and returns the answers.
 ///
-/// The server may end it: what comes in the midst of a copy and does not belong there is the end of the connection.
+/// The server may end the connection: a message that does not belong in a copy is fatal.
 fn hold(place: Destination, user: &str, database: &str, said: &[u8], cuts: &[usize]) -> Held {
     let mut client = Client::connect(place, user, database).unwrap();
     let mut pieces = cuts.iter().map(|cut| cut % (said.len() + 1)).collect::<Vec<_>>();
@@ -111,7 +111,7 @@ fn hold(place: Destination, user: &str, database: &str, said: &[u8], cuts: &[usi
     pieces.sort_unstable();
     let mut sender = client.second_handle();
     for piece in pieces.windows(2) {
-        // Whoever has hung up meanwhile has said why.
+        // If the other side has already disconnected, it has sent the reason.
         let _ = sender.send(&said[piece[0]..piece[1]]);
     }
     // Ends a copy, the skipping after an error, and a transaction; the last answer is known by its text. The end of a copy
@@ -145,7 +145,7 @@ fn a_governor_answers_what_the_server_answers() {
     let server = Server::shared();
     let governed = Governed::start(&server);
     let cases = if std::env::var_os("PLIMSOLL_LONG").is_some() { 5_000 } else { 250 };
-    // Nothing is written beside the sources when one fails: it is printed, and the seed is fixed.
+    // A failure writes no file beside the sources: it is printed, and the seed is fixed.
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let mut runner =
         TestRunner::new_with_rng(config, proptest::test_runner::TestRng::deterministic_rng(Default::default()));
@@ -160,7 +160,7 @@ fn a_governor_answers_what_the_server_answers() {
         let direct = hold(Destination::Unix(server.socket()), user, server.database(), &said, &[]);
         let governed = hold(Destination::Tcp(governed.address), user, server.database(), &said, &cuts);
         if direct.is_ended {
-            // A side that closes while more is on its way to it may take back its last words.
+            // If a side closes while more data is on its way to it, its last messages may be lost.
             prop_assert!(governed.is_ended, "it goes on: {:?}", governed.messages);
             let count = governed.messages.len().min(direct.messages.len());
             prop_assert_eq!(&governed.messages[..count], &direct.messages[..count]);

@@ -1,8 +1,8 @@
-//! The drivers that people use, each in its own language, through the governor.
+//! Popular drivers, each in its own language, through the governor.
 //!
-//! The programs are in `tests/drivers`. Each runs as a user of class low while others of class high update the same rows, so
-//! that it is queued, rolled back and replayed all the while, and must not notice more than an error 40001 now and then. What
-//! a program needs is fetched once, by the ordinary tool of its language, into the folder of builds.
+//! The programs are in `tests/drivers`. Each runs as a user of class low while others of class high update the same
+//! rows. It is therefore queued, rolled back and replayed all the time, and may notice only an occasional error 40001.
+//! The dependencies of a program are fetched once, by the ordinary tool of its language, into the build folder.
 
 pub mod environment;
 pub mod load;
@@ -22,21 +22,21 @@ use load::Load;
 use super::governed::Governed;
 use super::server::{PASSWORD, Server};
 
-/// What every program checks, or says why not.
+/// The checks that every program passes, or explains why not.
 pub const CHECKS: &str = "connect simple prepared pipeline copy cancel notify rollback large notice contended";
 
-/// The programs take a few seconds; what takes this long hangs.
+/// The programs take a few seconds; one that takes this long hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(180);
 
 /// Runs a program through a governor while others of a higher class are busy with the same rows.
 fn check(program: Command, checks: &str) {
-    // One at a time: they count in the same rows.
+    // One at a time, because they count in the same rows.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     check_before(&Server::shared(), program, checks);
 }
 
-/// The same before a server on which nobody else counts.
+/// The same at a server where no other program counts.
 pub fn check_before(server: &Server, program: Command, checks: &str) {
     // Few places, so that six contenders wait for them, even if each is a program that must start first.
     let mut governed = Governed::start_with(server, "", "mpl = 2");
@@ -48,7 +48,7 @@ pub fn check_before(server: &Server, program: Command, checks: &str) {
     governed.assert_alive();
 }
 
-/// Checks that a program has said of each of these checks that it passed, or why it has none.
+/// Checks that a program has reported each of these checks as passed, or as not applicable.
 pub fn assert_told(said: &str, checks: &str) {
     for check in checks.split(' ') {
         let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
@@ -62,10 +62,10 @@ pub fn connecting_to<'c>(program: &'c mut Command, address: SocketAddr, database
     program.env("PGUSER", "low").env("PGPASSWORD", PASSWORD).env("PGDATABASE", database)
 }
 
-/// Runs a program to its end and returns what it said.
+/// Runs a program to its end and returns its output.
 pub fn run(mut program: Command, address: SocketAddr, database: &str) -> String {
     let said = tempfile::NamedTempFile::new().unwrap();
-    // Both append to one file; each with a place of its own would write over the other.
+    // Both append to one file; with separate positions one would overwrite the other.
     let output = || fs::File::options().append(true).open(said.path()).unwrap();
     connecting_to(&mut program, address, database).stdin(Stdio::null()).stdout(output()).stderr(output());
     let mut child = program.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
@@ -91,7 +91,7 @@ pub fn programs() -> &'static Path {
     Path::new("tests/drivers")
 }
 
-/// What drives libpq by way of psql.
+/// Tests libpq through psql.
 pub fn psql_program() -> Command {
     environment::tool("psql", "postgresql-client");
     let mut program = Command::new("bash");
@@ -99,7 +99,7 @@ pub fn psql_program() -> Command {
     program
 }
 
-/// A program in Python, with what its folder requires.
+/// A program in Python, with the requirements in its folder.
 pub fn python_program(folder: &str, file: &str) -> Command {
     let folder = programs().join(folder);
     let mut program = Command::new(python(&folder));

@@ -12,22 +12,22 @@ use std::time::{Duration, Instant};
 use super::client::{Client, Failure, PATIENCE};
 use super::server::{PASSWORD, Server};
 
-/// The console's name: the server's own database is called like the console usually is.
+/// The console's name: the server's own database already has the default one.
 pub const CONSOLE: &str = "console";
 
 /// Names the settings file to the process that [`as_a_process`] becomes.
 const SETTINGS: &str = "PLIMSOLL_TEST_SETTINGS";
 
-/// Names a `plimsoll` to test instead of what is built with these tests.
+/// Names a `plimsoll` to test instead of the one built with these tests.
 const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
 pub struct Governed {
     child: Child,
     file: PathBuf,
     _folder: tempfile::TempDir,
-    /// Where its clients come in.
+    /// The address for its clients.
     pub address: SocketAddr,
-    /// What it wrote to standard error until it ended or now.
+    /// Its output to standard error so far.
     said: PathBuf,
 }
 
@@ -43,18 +43,18 @@ impl Governed {
         Governed::start_at(&server, &control, listen, low)
     }
 
-    /// The same without a limit for class low, and with errors of the server for whoever they are meant.
+    /// The same without a limit for class low, and with the server's errors for all clients.
     pub fn start_without_retries(server: &Server) -> Governed {
         let (server, control) = Governed::places(server);
         Governed::start_of(&server, &control, "", "retry_aborted = 0", "retry_aborted = 0")
     }
 
-    /// The same in front of whatever is there.
+    /// The same in front of any server.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
         Governed::start_of(server, control, listen, low, "")
     }
 
-    /// Where a server is, and the line of the settings with the governor's own login.
+    /// The server's URL, and the settings line with the governor's own login.
     pub fn places(server: &Server) -> (String, String) {
         let own = server.own();
         let socket = format!("host={}&port={}", own.socket_folder().display(), own.port());
@@ -109,7 +109,7 @@ impl Governed {
         Governed { child, file, _folder: folder, address, said }
     }
 
-    /// Kills it without a word and starts another one with the same settings, at another address.
+    /// Kills it and starts another one with the same settings, at another address.
     pub fn kill_and_start(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -118,7 +118,7 @@ impl Governed {
         self.address = address;
     }
 
-    /// A client of the server behind.
+    /// A client of the server behind it.
     pub fn client(&self, user: &str, database: &str) -> Client {
         Client::connect(self.address, user, database)
             .unwrap_or_else(|failure| panic!("{user}: {failure}\n{}", self.said()))
@@ -128,7 +128,7 @@ impl Governed {
         Client::connect(self.address, "operator", CONSOLE)
     }
 
-    /// One of its counters, of a class or, without one, of all.
+    /// One of its counters, of a class or, without one, of the governor as a whole.
     pub fn count(&self, class: Option<&str>, name: &str) -> u64 {
         let metrics = self.metrics();
         let labels = class.map(|class| format!("{{class=\"{class}\"}}")).unwrap_or_default();
@@ -137,7 +137,7 @@ impl Governed {
         count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no {line} in\n{metrics}"))
     }
 
-    /// How many transactions of a class were aborted for a cause, and had that outcome.
+    /// The number of transactions of a class that were aborted for that cause, with that outcome.
     pub fn aborts(&self, class: &str, cause: &str, outcome: &str) -> u64 {
         let line = format!("plimsoll_aborts_total{{class=\"{class}\",cause=\"{cause}\",outcome=\"{outcome}\"}} ");
         self.metrics().lines().find_map(|other| other.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
@@ -147,7 +147,7 @@ impl Governed {
         self.page("/metrics")
     }
 
-    /// What its HTTP address answers.
+    /// The answer of its HTTP address.
     pub fn page(&self, path: &str) -> String {
         let said = self.said();
         let page = said.lines().find_map(|line| line.split_once("the live page is at http://"));
@@ -174,7 +174,7 @@ impl Governed {
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
     }
 
-    /// For a while it can open no file and take no connection more than it has.
+    /// For a while it can open no more files and accept no more connections.
     pub fn without_files(&self, time: Duration) {
         let process = rustix::process::Pid::from_child(&self.child);
         let limit = |current: Option<u64>| {
@@ -187,12 +187,12 @@ impl Governed {
         limit(None);
     }
 
-    /// How many files and sockets it has open.
+    /// The number of its open files and sockets.
     pub fn open_files(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// What it wrote to standard error.
+    /// Its output to standard error.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
@@ -200,7 +200,7 @@ impl Governed {
 
 impl Drop for Governed {
     fn drop(&mut self) {
-        // One that has ended already is no less gone.
+        // A process that has already ended needs no kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
@@ -243,11 +243,11 @@ fn spawn(settings: &Path, said: &Path) -> (Child, SocketAddr) {
     }
 }
 
-/// What a process does that [`spawn`] has started; in any other it is no test, and nothing.
+/// The process that [`spawn`] starts runs this as a governor; in any other process the test does nothing.
 #[test]
 fn as_a_process() {
     let Some(settings) = env::var_os(SETTINGS) else { return };
-    // Whoever started it holds the other end, and lets go of it when it ends, in whatever way.
+    // The starting process holds the other end, and closes it however it ends.
     thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         process::exit(0);

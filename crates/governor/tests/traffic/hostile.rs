@@ -1,24 +1,24 @@
-//! Input that nobody sends who means well. The governor must not panic, hang, grow, or hurt anybody else by it.
+//! Malicious input. It must not make the governor panic, hang or grow, and must not harm other clients.
 //!
-//! Every test has a good client beside it ([`Beside`]) that logs in and asks all the while, and gets right answers. In the end
-//! the governor has as many files open as before, and no more memory than [`GROWTH_MAX`] above what it had.
+//! Every test runs beside a well-behaved client ([`Beside`]) that logs in and queries all the time, and must get right
+//! answers. In the end the governor has as many files open as before, and at most [`GROWTH_MAX`] more memory.
 //!
-//! Where each class of bugs that proxies are known for is tested:
+//! The tests of each class of bugs that proxies are known for:
 //!
 //! | class | where |
 //! |---|---|
-//! | 1 a cancel hits somebody else | [`login::only_the_right_key_cancels`], `bank` (nobody of class high is ever cancelled) |
+//! | 1 a cancel hits another session | [`login::only_the_right_key_cancels`], `bank` (class high is never cancelled) |
 //! | 2 a cancel desynchronises | [`order::cancels_between_statements_leave_answers_in_order`], check `cancel` of every driver |
 //! | 3 a cancel meets what the proxy itself does | `bank` (cancels while replays run), [`order::a_cancelled_waiter_is_refused_and_goes_on`] |
 //! | 4 a refusal within a pipeline | [`order::refused_units_leave_the_others_their_own_answers`] |
-//! | 5 the client goes in the middle of a message | `bank`, [`order::a_client_that_goes_leaves_the_queue`] |
+//! | 5 the client disconnects in the middle of a message | `bank`, [`order::a_client_that_goes_leaves_the_queue`] |
 //! | 6 Flush without Sync | `conversation`, drivers `asyncpg` and `postgres_js` |
 //! | 7 prepared statements | `conversation`, check `prepared` of every driver |
-//! | 8 COPY that goes wrong | [`messages::a_copy_may_be_left_at_any_point`], `conversation`, check `copy` of every driver |
+//! | 8 COPY that fails | [`messages::a_copy_may_be_left_at_any_point`], `conversation`, check `copy` of every driver |
 //! | 9 the proxy's own replies out of order | [`order::the_governors_own_answers_keep_their_places`], [`rolled_back`] |
 //! | 10 state of one session seen in another | [`login::what_a_session_sets_is_its_own`] |
 //! | 11 FunctionCall | `conversation`, check `function` of driver `jdbc` |
-//! | 12 accounts of who is inside | [`order::a_client_that_goes_leaves_the_queue`], `bank` (tellers queue after every misfortune) |
+//! | 12 counts of transactions inside | [`order::a_client_that_goes_leaves_the_queue`], `bank` (tellers queue after every fault) |
 //! | 13 collapse above capacity | check `contended` of every driver, `bank` |
 //! | 14 passwords, rights, CVEs | [`login`], [`startup`] |
 //! | 15 reload | the tests beside `config` and `run` |
@@ -45,10 +45,10 @@ use super::client::Client;
 use super::governed::Governed;
 use super::server::Server;
 
-/// How much more memory than before the governor may have after anything, and while it lasts.
+/// How much the governor's memory may grow during and after an attack.
 const GROWTH_MAX: u64 = 48 << 20;
 
-/// A good client that must not notice anything.
+/// A well-behaved client that must not notice anything.
 struct Beside {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -90,12 +90,12 @@ struct Attacked {
 }
 
 impl Attacked {
-    /// One that gives clients as long to log in as a busy machine may need for a hundred of them.
+    /// A governor that gives clients as long to log in as a busy machine may need for a hundred of them.
     fn start() -> Attacked {
         Attacked::start_with("login_timeout = \"15s\"", "mpl = 4")
     }
 
-    /// One that does not wait for those who never log in.
+    /// A governor that does not wait for clients that never log in.
     fn impatient() -> Attacked {
         Attacked::start_with("login_timeout = \"3s\"", "mpl = 4")
     }
@@ -105,7 +105,7 @@ impl Attacked {
         let server = Server::shared();
         let governed = Governed::start_with(&server, listen, low);
         let beside = Beside::start(governed.address, server.database());
-        // So that what is allocated once, for the first clients, is not growth.
+        // So that one-time allocations for the first clients do not count as growth.
         for _ in 0..20 {
             drop(governed.client("low", server.database()));
         }
@@ -135,7 +135,7 @@ impl Attacked {
     fn stop(mut self) {
         self.assert_small();
         self.beside.take().expect("stopped once").stop();
-        // The console that asks may be one of them.
+        // The connection of the asking console may be one of them.
         let mut console = self.governed.console().unwrap();
         until("all clients leave", || console.query("SHOW CLIENTS").unwrap().rows.len() <= 1);
         self.governed.assert_alive();

@@ -1,8 +1,9 @@
-//! PostgreSQL's own regression suite: through a governor it says what it says without.
+//! PostgreSQL's own regression suite: its output through a governor equals that without one.
 //!
-//! The suite belongs to PostgreSQL and is not kept here; [`source`] fetches that of the installed version. Two servers are
-//! made, one is asked directly and one through a governor, with the same psql, test after test in the order of the suite's
-//! schedule. What both print is compared, not what the suite expects: that depends on how a server was built and set.
+//! The suite belongs to PostgreSQL and is not kept here; [`source`] fetches that of the installed version. Two servers
+//! are created, one used directly and one through a governor, with the same psql, test after test in the order of the
+//! suite's schedule. The two outputs are compared with each other, not with the suite's expected ones: these depend on
+//! how a server was built and configured.
 
 pub mod source;
 
@@ -20,14 +21,14 @@ use source::Suite;
 /// Tests whose output differs from run to run of the same server, each with the reason.
 const EXCLUDED: &[(&str, &str)] = &[];
 
-/// Of the suite one test in so many is run, unless `PLIMSOLL_LONG` is set; those that others build on always are.
+/// Of the suite, every Nth test is run, unless `PLIMSOLL_LONG` is set; those that others build on always are.
 const SHARE: usize = 3;
 
-/// What other tests build on: tables, functions, types.
+/// The tests that others build on: tables, functions, types.
 const GROUNDWORK: &str = "test_setup tablespace create_function_c create_misc create_operator create_procedure create_table \
     create_type create_schema create_index create_view create_aggregate create_function_sql create_cast";
 
-/// A run of the suite: a server, the way to it, and a folder to which both it and psql write.
+/// A run of the suite: a server, its address, and a folder to which both the server and psql write.
 struct Run {
     server: Server,
     folder: tempfile::TempDir,
@@ -37,7 +38,7 @@ struct Run {
 impl Run {
     fn start(suite: &Suite, is_governed: bool) -> Run {
         let server = Server::start();
-        // Not in the home of whoever runs this, which the server's account may not be able to read.
+        // Not in the home of the user that runs this, which the server's account may not be able to read.
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         copy(&suite.folder, folder.path());
         for name in ["results", "testtablespace", ""] {
@@ -50,7 +51,7 @@ impl Run {
         Run { server, folder, governed }
     }
 
-    /// Runs a test; its output, with what names this run's own folder and process taken out.
+    /// Runs a test; returns its output without the names of this run's own folder and process.
     fn output(&self, test: &str) -> String {
         let own = self.server.own();
         let script = fs::File::open(self.folder.path().join("sql").join(format!("{test}.sql"))).unwrap();
@@ -78,7 +79,7 @@ impl Run {
             .stdin(Stdio::from(script))
             .stdout(file())
             .stderr(file());
-        // That psql says how it was is part of the output.
+        // The status that psql reports is part of the output.
         let status = psql.status().unwrap();
         let said = String::from_utf8_lossy(&fs::read(&output).unwrap()).into_owned();
         let said = said.replace(&self.folder.path().display().to_string(), "FOLDER");
@@ -86,7 +87,7 @@ impl Run {
     }
 }
 
-/// Creates a database as PostgreSQL's own test programs do it.
+/// Creates a database as PostgreSQL's own test programs do.
 pub fn create_database(server: &Server, name: &str) {
     let mut own = server.connection();
     own.run(&format!("CREATE DATABASE {name} TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")).unwrap();
@@ -94,7 +95,7 @@ pub fn create_database(server: &Server, name: &str) {
     let mut settings = locale.to_vec();
     settings.push("bytea_output = 'hex'".to_owned());
     if server.own().version().major >= 14 {
-        // Numbers of queries are made of those of tables, which differ from server to server.
+        // Numbers of queries derive from those of tables, which differ from server to server.
         settings.push("compute_query_id = 'regress'".to_owned());
     }
     for setting in settings {
@@ -102,7 +103,7 @@ pub fn create_database(server: &Server, name: &str) {
     }
 }
 
-/// Copies a folder's files and folders, readable for everybody.
+/// Copies a folder's files and folders, readable for all users.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -163,7 +164,7 @@ fn the_servers_own_tests_say_the_same() {
     let differences = differences.collect::<Vec<_>>();
     println!("{} tests of {}", tests.len(), suite.version);
     assert!(tests.len() > 40, "the schedule has hardly any tests: {tests:?}");
-    // A suite of which everything fails says the same, too.
+    // A suite in which everything fails has equal outputs, too.
     let failed = direct.iter().filter(|output| output.contains("connection to server")).count();
     assert_eq!(failed, 0, "no server: {}", direct[0]);
     assert!(differences.is_empty(), "{} of {} differ\n{}", differences.len(), tests.len(), differences.join("\n"));

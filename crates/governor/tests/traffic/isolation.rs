@@ -1,10 +1,10 @@
 //! PostgreSQL's own isolation tests: sessions that wait for each other, deadlock and fail to serialize do the same through a
 //! governor.
 //!
-//! Each test is a script of steps in several sessions; `isolationtester`, which comes with PostgreSQL's client programs, runs
-//! the steps in many orders and prints the results and who waits. It asks the server which backend blocks which, so it also
-//! shows that a session's backend is the one that its client was told. The scripts come with the regression tests
-//! ([`Suite`]).
+//! Each test is a script of steps in several sessions. `isolationtester`, which comes with PostgreSQL's client
+//! programs, runs the steps in many orders and prints the results and the waiting steps. It asks the server which
+//! backend blocks which, so it also shows that a session's backend is the one reported to its client. The scripts come
+//! with the regression tests ([`Suite`]).
 //!
 //! Three runs each have a server: directly, through a governor as a user of class low, and as one of class high. All sessions
 //! of a run have one class, so that nothing is preempted. A test that passes directly must pass in both classes.
@@ -37,7 +37,7 @@ const CHOSEN: &[(&str, &[&str])] = &[
     ("prepared transactions", &["prepared-transactions-cic"]),
 ];
 
-/// What a test that waits for steps is given before it is said to hang.
+/// The time limit for a test that waits for steps, before it counts as hanging.
 const TEST_MAX: Duration = Duration::from_secs(300);
 
 /// How often a test may be tried. Their order of output depends on which of two sessions the server wakes first, and the
@@ -46,7 +46,7 @@ const TRIES_MAX: usize = 3;
 
 const DATABASE: &str = "isolation";
 
-/// A run of the tests: a server, and the way to it.
+/// A run of the tests: a server and its address.
 struct Run {
     server: Server,
     user: &'static str,
@@ -60,12 +60,13 @@ impl Run {
         create_database(&server, DATABASE);
         // Some tests create roles.
         server.connection().run(&format!("ALTER ROLE {user} SUPERUSER")).unwrap();
-        // Without an mpl: a test blocks more sessions on purpose than any limit would let in. And it wants to see the errors.
+        // Without an mpl: a test blocks more sessions on purpose than any limit would admit. And it needs to see the
+        // errors.
         let governed = is_governed.then(|| Governed::start_without_retries(&server));
         Run { server, user, governed }
     }
 
-    /// Runs a test, and returns what it prints.
+    /// Runs a test, and returns its output.
     fn output(&self, suite: &Suite, test: &str) -> String {
         let own = self.server.own();
         let (host, port) = match &self.governed {
@@ -100,7 +101,7 @@ impl Run {
         String::from_utf8_lossy(&fs::read(output.path()).unwrap()).into_owned()
     }
 
-    /// Runs all tests; of each whether it passed, and what it printed last.
+    /// Runs all tests; returns for each whether it passed, and its last output.
     fn outcomes(&self, suite: &Suite, tests: &[String]) -> Vec<Result<(), String>> {
         let try_once = |test: &str| {
             let output = self.output(suite, test);

@@ -1,9 +1,9 @@
 //! The governor under real traffic: drivers, PostgreSQL's own tests, money that must not get lost, and hostile input.
 //!
-//! In all of it two classes share a server: `high`, whoever's name begins so, and `low`, of which four transactions may be
-//! inside at once, which is rolled back for the other and replayed. [`server`] is the PostgreSQL server, [`governed`] the
-//! governor as a process of its own, [`client`] a client that can misbehave.
-//! [`versions`] does the chosen part of it with every version of PostgreSQL that is supported.
+//! In all of it two classes share a server: `high`, for users with names that begin so, and `low`, with at most four
+//! transactions inside at once, which are rolled back for the other class and replayed. [`server`] is the PostgreSQL
+//! server, [`governed`] the governor as a process of its own, [`client`] a client that can misbehave.
+//! [`versions`] runs a selection of it with every supported version of PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

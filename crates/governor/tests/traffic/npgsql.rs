@@ -1,6 +1,8 @@
-//! Npgsql, by its messages: a .NET runtime with that driver cannot be had from the registries that these tests use.
+//! Npgsql's messages: the registries that these tests use do not have a .NET runtime with that driver.
 //!
-//! What makes it unlike other drivers: it asks for all types of the server first, several queries at once; a BEGIN, and what resets a session
+//! It differs from other drivers: it first queries all types of the server, several queries at once. A BEGIN, and the
+//! reset of a pooled session, wait until the next command and precede it in one packet. A batch is one unit, or one
+//! unit for each of its commands.
 //! of its pool, waits until the next command and goes before that in one packet; a batch is one unit, or a unit for each of its commands.
 
 use std::mem::take;
@@ -13,13 +15,13 @@ use super::governed::Governed;
 use super::requests::{bind, describe, execute, parse, query, sync};
 use super::server::Server;
 
-/// How a session is reset that has prepared statements, which stay.
+/// How a session with prepared statements, which stay, is reset.
 const RESET: &str = "SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;\
                      SELECT pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP";
 
 const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
-/// What it asks of the catalogs when it connects.
+/// Its queries of the catalogs when it connects.
 const TYPES: [&str; 3] = [
     "SELECT version()",
     "SELECT ns.nspname, t.oid, t.typname, t.typtype, t.typnotnull, t.typelem FROM pg_type AS t \
@@ -31,7 +33,7 @@ const TYPES: [&str; 3] = [
 /// A connection as the driver has it.
 struct Connector {
     client: Client,
-    /// What goes before the next command, and how many answers that has.
+    /// The messages before the next command, and the number of their answers.
     prepended: Vec<u8>,
     owed: usize,
     has_prepared: bool,
@@ -56,7 +58,7 @@ impl Connector {
         self.owed += 1;
     }
 
-    /// Into the pool and out of it again.
+    /// Returns the session to the pool and takes it out again.
     fn reuse(&mut self) {
         self.prepend(if self.has_prepared { RESET } else { "DISCARD ALL" });
     }
@@ -86,7 +88,7 @@ impl Connector {
         self.command(&bytes, if barriers { commands.len() } else { 1 })
     }
 
-    /// Sends what is prepended and a command, and takes all answers. The first refusal of any is returned.
+    /// Sends the prepended messages and a command, and reads all answers. Returns the first error of any.
     fn command(&mut self, bytes: &[u8], answers: usize) -> Result<Vec<Answer>, Refusal> {
         let prepended = take(&mut self.prepended);
         self.client.send(&[&prepended[..], bytes].concat()).unwrap();
@@ -97,7 +99,7 @@ impl Connector {
         }
     }
 
-    /// Runs a transaction, again if it must be.
+    /// Runs a transaction, and retries it if necessary.
     fn transaction(&mut self, barriers: bool) {
         loop {
             self.prepend(BEGIN);
@@ -122,7 +124,7 @@ const ROUNDS: u32 = 10;
 
 fn work(address: SocketAddr, database: &str, number: u32) {
     let mut connector = Connector::open(Client::connect(address, "low", database).unwrap());
-    // Some have no prepared statement in their pool, so that all of the session is discarded.
+    // Some have no prepared statement in their pool, so that the whole session state is discarded.
     for round in 0..ROUNDS {
         if !connector.has_prepared {
             connector.prepare(PREPARED);
@@ -133,7 +135,7 @@ fn work(address: SocketAddr, database: &str, number: u32) {
         }
         connector.reuse();
     }
-    // What is still to be reset goes before the last command.
+    // A pending reset precedes the last command.
     let answers = connector.batch(&[("", "SELECT count(*) FROM pg_prepared_statements")], false).unwrap();
     assert_eq!(answers[0].value(), Some(if number.is_multiple_of(3) { "0" } else { "1" }));
 }
@@ -158,7 +160,7 @@ fn npgsql_by_its_messages() {
     governed.assert_alive();
 }
 
-/// A batch of which one command fails: as one unit nothing of it stays; with a barrier after each, all but that one.
+/// A batch in which one command fails: as one unit nothing of it stays; with a barrier after each, all but that one.
 #[test]
 fn a_batch_of_npgsql_fails_as_it_does_without_a_governor() {
     let server = Server::start();

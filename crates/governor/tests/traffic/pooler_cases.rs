@@ -1,8 +1,8 @@
-//! What pgbouncer's own tests are about, as far as it concerns a governor: each case is played before the server itself and through a
-//! governor, and the answers must be the same to the last byte.
+//! The subjects of pgbouncer's own tests, as far as they concern a governor: each case is played at the server itself
+//! and through a governor, and the answers must be the same to the last byte.
 //!
-//! `../pgbouncer.md` has all of their tests, which of ours is about the same thing, and why the others do not apply. Nothing of theirs
-//! is copied: they drive libpq, and these are messages.
+//! `../pgbouncer.md` lists all of their tests, our corresponding ones, and why the others do not apply. None of their
+//! code is copied: they drive libpq, and these are messages.
 
 mod connecting;
 mod messages;
@@ -18,7 +18,7 @@ use super::server::Server;
 enum CaseStep {
     /// Sends these messages.
     Say(Vec<u8>),
-    /// Waits until a message of this type has come.
+    /// Waits until a message of this type has arrived.
     Hear(u8),
 }
 use CaseStep::{Hear, Say};
@@ -28,7 +28,7 @@ fn say<const N: usize>(messages: [Vec<u8>; N]) -> CaseStep {
     Say(messages.concat())
 }
 
-/// Plays a case and returns all that was answered, up to the answer of a last query, which ends whatever the case has left.
+/// Plays a case and returns all answers, including that to a last query, which ends any state that the case has left.
 fn play(client: &mut Client, steps: &[CaseStep]) -> Vec<Message> {
     const END: &str = "that was all";
     let mut heard = Vec::new();
@@ -57,7 +57,7 @@ fn play(client: &mut Client, steps: &[CaseStep]) -> Vec<Message> {
     }
 }
 
-/// A server, and a governor that lets in one transaction of class low.
+/// A server, and a governor that admits one transaction of class low.
 struct World {
     governed: Governed,
     server: Server,

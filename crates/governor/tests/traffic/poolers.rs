@@ -15,7 +15,7 @@ use super::drivers::{self, CHECKS};
 use super::governed::Governed;
 use super::server::{PASSWORD, Server};
 
-/// A pgbouncer in front of something.
+/// A pgbouncer.
 struct Pooler {
     child: Child,
     address: SocketAddr,
@@ -23,8 +23,8 @@ struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one whose sessions go to that host and port, in that mode and with that many of them for each user. `None`, after a skip,
-    /// where there is no pgbouncer.
+    /// Starts one whose sessions go to that host and port, in that mode and with that many of them for each user.
+    /// `None`, after a skip, without an installed pgbouncer.
     fn start(host: &str, port: u16, mode: &str, size: u32) -> Option<Pooler> {
         let folder = tempfile::tempdir().unwrap();
         let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -44,7 +44,7 @@ impl Pooler {
         let mut command = Command::new("pgbouncer");
         command.env("PATH", path).arg("-q").stdin(Stdio::null());
         if rustix::process::geteuid().is_root() {
-            // It refuses to be root; its folder and the server's socket must be open to that account.
+            // It refuses to run as root; that account must be able to use its folder and the server's socket.
             command.args(["-u", "postgres"]);
             fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         }
@@ -87,7 +87,8 @@ fn a_pooler_of_sessions_in_front() {
     governed.assert_alive();
 }
 
-/// Few sessions for many clients, of which each may have another one for each transaction; important work goes past the pooler.
+/// Few sessions for many clients, each of which may get a different one for each transaction; important work bypasses
+/// the pooler.
 #[test]
 fn a_pooler_of_transactions_in_front() {
     const CLIENTS: u64 = 8;
@@ -125,7 +126,7 @@ fn a_pooler_of_transactions_in_front() {
     governed.assert_alive();
 }
 
-/// The pooler hides which process works for whom: nothing is preempted, and all else works.
+/// The pooler hides which server process serves which client: nothing is preempted, and all else works.
 #[test]
 fn a_pooler_behind() {
     let server = Server::start();

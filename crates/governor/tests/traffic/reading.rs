@@ -1,13 +1,13 @@
 //! Texts as the governor reads them and as PostgreSQL does: where a statement begins and ends, and which of them ends a
 //! transaction.
 //!
-//! A text that the governor takes for a SELECT and that commits would be run again after it was committed. So the server is
-//! asked: each text is sent within a transaction, and the tags of its `CommandComplete` messages say what the server has read.
-//! What they name the governor must have seen. The other way round it may see more, for what the server cannot read it does
-//! not run.
+//! If the governor took a text that commits for a SELECT, it would run the text again after the commit. The server is
+//! therefore asked: each text is sent within a transaction, and the tags of its `CommandComplete` messages show which
+//! statements the server has read. The governor must have found all of these. It may find more, because the server does
+//! not run text that it cannot read.
 //!
-//! [`generator`] makes texts of what is hard to read: literals in every form, comments, names that are key words, bodies of
-//! functions. Half of them are damaged afterwards.
+//! [`generator`] makes texts that are hard to read: literals in every form, comments, names that are key words, bodies
+//! of functions. Half of them are damaged afterwards.
 
 mod generator;
 
@@ -22,17 +22,17 @@ use super::client::{Answer, Client, message};
 use super::server::Server;
 use generator::Generator;
 
-/// What a client may have set.
+/// Settings that a client may have changed.
 const ENCODINGS: &[&str] = &["UTF8", "SJIS", "GBK", "BIG5"];
 
 /// The same for every run.
 const SEED: u64 = 20_260_331;
 
-/// The governor may take so many in a hundred texts for the end of a transaction that are none; they would only not be
+/// How many in a hundred texts the governor may mistake for the end of a transaction; these would only not be
 /// preempted.
 const OVERCAUTIOUS_PERCENT_MAX: usize = 2;
 
-/// What the governor reads with what it knows of the session.
+/// The statements that the governor reads, given its knowledge of the session.
 fn read<'a>(sql: &'a [u8], parameters: &BTreeMap<String, String>) -> Statement<'a> {
     let mut rules = TextRules::default();
     for (name, value) in parameters {
@@ -41,7 +41,7 @@ fn read<'a>(sql: &'a [u8], parameters: &BTreeMap<String, String>) -> Statement<'
     statement::read_with(sql, rules)
 }
 
-/// How often the server has read what.
+/// How often the server has read each.
 #[derive(Debug, Default)]
 struct Tally {
     good: usize,
@@ -52,7 +52,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Fails where the server has done more than the governor has read.
+    /// Fails if the server has done more than the governor has read.
     fn add(&mut self, sql: &[u8], read: &Statement<'_>, answer: &Answer) {
         let has = |tags: &[&str]| answer.commands.iter().any(|command| tags.contains(&command.as_str()));
         let context =
@@ -83,7 +83,7 @@ fn ask(client: &mut Client, sql: &[u8]) -> Answer {
     client.answer().unwrap()
 }
 
-/// A session of the server with those settings and what the texts need.
+/// A session of the server with those settings and the objects that the texts need.
 fn session(server: &Server, encoding: &str, is_standard: bool) -> Client {
     let socket = server.socket();
     let mut client = Client::connect(socket.as_path(), "low", server.database()).unwrap();

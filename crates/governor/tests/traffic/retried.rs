@@ -1,5 +1,5 @@
-//! Applications without loops of their own do not fail where the server aborts their transactions: deadlocks and conflicts of
-//! serializable transactions are run again, cycles of waiters are broken before the server looks for them.
+//! Applications without retry loops do not fail when the server aborts their transactions: deadlocks and serialization
+//! failures are replayed, and cycles of waiters are broken before the server looks for them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use super::client::{Client, Failure};
 use super::governed::Governed;
 use super::server::{PASSWORD, Server};
 
-/// Rows that everybody wants, and clients by user.
+/// The rows that all clients contend for, and clients by user.
 const ROWS: i64 = 10;
 const CLIENTS: [(&str, usize); 3] = [("low", 12), ("low_other", 6), ("high", 4)];
 
@@ -50,7 +50,7 @@ fn add(row: i64) -> String {
     format!("UPDATE counter SET n = n + 1 WHERE id = {row}")
 }
 
-/// Every client runs transactions of two different random rows, and none of them has a loop for errors. How many there were.
+/// Every client runs transactions of two different random rows, and none of them retries. Returns how many there were.
 fn clients(server: &Server, governed: &Governed, transaction: impl Fn(i64, i64) -> Vec<String> + Sync) -> u64 {
     let (failed, database) = (AtomicU64::new(0), server.database());
     thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn of_both(governed: &Governed, cause: &str, outcome: &str) -> u64 {
 #[test]
 fn nobody_sees_a_deadlock_that_the_server_has_ended() {
     let server = server("10ms");
-    // Without a login of its own it looks at nothing.
+    // Without a login of its own the governor makes no looks.
     let governed = Governed::start_at(&Governed::places(&server).0, "", "", "");
     let failed = clients(&server, &governed, hot_rows);
     assert!(of_both(&governed, "deadlock", "replayed") > 0, "there was no deadlock");
@@ -110,8 +110,8 @@ fn cycles_are_broken_before_the_server_looks_for_deadlocks() {
     assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * transaction_count()).to_string());
 }
 
-/// pgbench prepares each statement once, BEGIN and COMMIT too, as JDBC drivers do. A prepared BEGIN was once taken for a statement that
-/// must not run twice, so that nothing of theirs was ever run again.
+/// pgbench prepares each statement once, including BEGIN and COMMIT, as JDBC drivers do. A prepared BEGIN was once
+/// taken for a statement that must not run twice, so none of their transactions was ever replayed.
 #[test]
 fn what_is_prepared_before_its_transaction_is_run_again_too() {
     let server = server("60s");
@@ -134,8 +134,8 @@ fn what_is_prepared_before_its_transaction_is_run_again_too() {
     assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * 16 * 25).to_string());
 }
 
-/// Each reads what another changes, and changes what another reads; what it reads is the same whatever the other has done. Only a
-/// client whose transaction has used up its attempts sees it.
+/// Each reads rows that another changes, and changes rows that another reads; its reads do not depend on the other's
+/// changes. Only a client whose transaction has used up its attempts gets an error.
 #[test]
 fn nobody_sees_a_conflict_of_serializable_transactions() {
     let server = server("10ms");
@@ -155,7 +155,8 @@ fn nobody_sees_a_conflict_of_serializable_transactions() {
     assert_eq!(server.value("SELECT sum(n) FROM counter"), (transaction_count() - failed).to_string());
 }
 
-/// Writes row 1 having read row 2, while another one, which commits first, does the opposite. What the COMMIT of the first gets.
+/// Writes row 1 after reading row 2, while another one, which commits first, does the opposite. Returns the answer to
+/// the COMMIT of the first.
 fn skewed(server: &Server, governed: &Governed, read: &str) -> Result<(), Failure> {
     let serializable = "BEGIN ISOLATION LEVEL SERIALIZABLE".to_owned();
     let mut client = governed.client("high", server.database());
@@ -189,7 +190,7 @@ fn a_commit_whose_transaction_would_read_something_else_fails_with_the_servers_e
     assert_eq!(server.value("SELECT string_agg(n::text, ' ' ORDER BY id) FROM counter WHERE id < 3"), "0 1");
 }
 
-/// Two clients wait for each other, the first of them since before.
+/// Two clients wait for each other; the first waited before.
 fn cycle(server: &Server, governed: &Governed, users: [&str; 2], before: &str) -> [Result<(), Failure>; 2] {
     let [mut first, mut second] = users.map(|user| governed.client(user, server.database()));
     run(&mut first, &["BEGIN".to_owned(), before.to_owned(), add(1)]).unwrap();
@@ -216,11 +217,11 @@ fn the_less_important_one_gives_way_in_a_cycle() {
     for users in [["high", "low"], ["low", "high"]] {
         assert!(cycle(&server, &governed, users, "SELECT 1").iter().all(Result::is_ok));
     }
-    // In a cycle, or before it was one: while its client had not spoken yet.
+    // In a cycle, or earlier: while its client had not sent its next statement.
     let rolled_back = ["preempted_waiting", "preempted_idle"].map(|name| governed.count(Some("low"), name));
     assert!(rolled_back.iter().sum::<u64>() >= 2, "{rolled_back:?}");
     assert_eq!(governed.aborts("high", "cycle", "replayed"), 0);
-    // Among equals, also important ones. More than once if a replay takes its lock again before the other has woken up.
+    // Among equals, even important ones. More than once if a replay takes its lock again before the other has woken up.
     assert!(cycle(&server, &governed, ["high", "high_other"], "SELECT 1").iter().all(Result::is_ok));
     assert!(governed.aborts("high", "cycle", "replayed") >= 1);
     assert!(began.elapsed() < Duration::from_secs(30), "a cycle was left to the server");

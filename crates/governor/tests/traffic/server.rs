@@ -12,21 +12,21 @@ pub use super::client::PASSWORD;
 /// Roles; those of class high begin with it.
 pub const ROLES: [&str; 4] = ["low", "low_other", "high", "high_other"];
 
-/// Who may log in how: the server's own role without a password.
+/// Authentication rules: the server's own role without a password.
 const RULES: &str = "local all plimsoll trust\nlocal all all scram-sha-256\n";
 
-/// A server and how it is reached without a governor.
+/// A server, and its address without a governor.
 pub struct Server {
     own: PrivateServer,
 }
 
 impl Server {
-    /// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
+    /// A separate server. Nothing waits for the disk: crashes of the machine are not tested.
     pub fn start() -> Server {
         Server::of(None)
     }
 
-    /// The same with the programs in that folder, and not those of the installed version.
+    /// The same with the programs in that folder instead of the installed version's.
     pub fn of(programs: Option<&Path>) -> Server {
         let mut settings = ServerSettings::for_this_machine();
         if let Some(programs) = programs {
@@ -59,7 +59,7 @@ impl Server {
         server
     }
 
-    /// The one that tests share which leave it as it was; it ends with the last of them.
+    /// The server shared by tests that leave it unchanged; it ends with the last of them.
     pub fn shared() -> Arc<Server> {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         // A test that fails while it starts the server fails alone; the next one tries again.
@@ -71,13 +71,13 @@ impl Server {
         })
     }
 
-    /// Ends it and starts it again, with another value of a parameter that can only be set so.
+    /// Restarts it with another value of a parameter that requires it.
     pub fn restart_with(&mut self, parameter: &str, value: &str) {
         self.connection().run(&format!("ALTER SYSTEM SET {parameter} = {value}")).unwrap();
         self.restart();
     }
 
-    /// Starts it again, with its data; a server that has ended, however it did, too.
+    /// Starts it again, with its data, even if it has ended in any way.
     pub fn restart(&mut self) {
         self.own.restart().unwrap();
     }

@@ -1,4 +1,4 @@
-//! A promise is kept at a real server: whoever holds what the important class waits for, in ever smaller numbers.
+//! A target is met at a real server: fewer and fewer clients hold the row that the important class waits for.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -8,14 +8,14 @@ use super::client::Client;
 use super::governed::Governed;
 use super::server::Server;
 
-/// How long the controller may take on a busy machine for what takes seconds on a quiet one.
+/// The time limit of the controller on a busy machine; it takes seconds on a quiet one.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Columns of `SHOW TARGETS`.
 const STATE: usize = 2;
 const LIMITED: usize = 10;
 
-/// Waits until the one target is as it should be.
+/// Waits until the one target has the expected state.
 fn wait_for(console: &mut Client, what: &str, is_so: impl Fn(&[Option<String>]) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -30,7 +30,7 @@ fn wait_for(console: &mut Client, what: &str, is_so: impl Fn(&[Option<String>]) 
     }
 }
 
-/// Ends clients also if an assertion fails before: their threads are waited for.
+/// Ends clients also if an assertion fails before: the test waits for their threads.
 struct EndsOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndsOnDrop<'_> {
@@ -39,8 +39,8 @@ impl Drop for EndsOnDrop<'_> {
     }
 }
 
-/// Six clients hold the row that important transactions change for 20 ms each. The important ones are promised 60 ms, which is too
-/// little beside six and enough beside one.
+/// Six clients hold the row that important transactions change for 20 ms each. The important ones are promised 60 ms,
+/// which is too little beside six and enough beside one.
 #[test]
 fn holders_are_limited_until_important_work_is_as_fast_as_promised() {
     let server = Server::start();

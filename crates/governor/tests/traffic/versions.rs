@@ -1,7 +1,7 @@
-//! Every version of PostgreSQL that is supported, through the governor: how clients log in, what drivers do, what is replayed.
+//! Every supported version of PostgreSQL, through the governor: logins, drivers and replays.
 //!
-//! `tools/postgresql-versions` fetches the versions. The foreign clients are psql, with the libpq of the version that is tested from 15
-//! on, and psycopg; [`encrypted`] has what goes over TLS. Each version has a server of its own.
+//! `tools/postgresql-versions` fetches the versions. The foreign clients are psql, with the libpq of the tested version
+//! from 15 on, and psycopg; [`encrypted`] has the tests over TLS. Each version has a server of its own.
 
 pub mod encrypted;
 
@@ -16,10 +16,10 @@ use super::governed::Governed;
 use super::requests::{query, unit};
 use super::server::{PASSWORD, Server};
 
-/// The first version whose libpq has all that the installed psql asks of it.
+/// The first version whose libpq has all functions that the installed psql needs.
 const LIBPQ_MIN: u32 = 15;
 
-/// The first version of protocol 3.2, in which keys for cancelling are longer.
+/// The first version of protocol 3.2, in which cancel keys are longer.
 const LONG_KEYS_SINCE: u32 = 18;
 
 #[test]
@@ -97,7 +97,7 @@ fn logins(server: &Server, governed: &Governed) {
     }
 }
 
-/// A client that asks for protocol 3.2, and has what the server makes of it.
+/// A client that requests protocol 3.2, and the server's answer.
 fn newest_protocol(server: &Server, governed: &Governed) -> Client {
     let parameters = format!("user\0low\0database\0{}\0\0", server.database());
     let length = u32::try_from(8 + parameters.len()).unwrap();
@@ -129,7 +129,7 @@ fn cancels(server: &Server, governed: &Governed, major: u32) {
     }
 }
 
-/// Several units on their way at once, one of which fails.
+/// Several units in flight at once, one of which fails.
 fn pipelines(server: &Server, governed: &Governed) {
     let mut client = governed.client("low", server.database());
     client.send(&["SELECT 7", "SELECT 1/0", "SELECT 8"].map(unit).concat()).unwrap();

@@ -1,4 +1,5 @@
-//! Parallel workers by class on a real server: plans have fewer, and a client that looks finds nothing changed.
+//! Parallel workers by class on a real server: plans have fewer, and a client that reads the setting finds nothing
+//! changed.
 
 use super::client::{Answer, Client};
 use super::governed::Governed;
@@ -23,7 +24,7 @@ fn parallel_server() -> Server {
     server
 }
 
-/// The workers that a plan of a scan has.
+/// The workers in the plan of a scan.
 fn planned(answer: &Answer) -> Option<u32> {
     let lines = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
     lines.filter_map(|line| line.trim().strip_prefix("Workers Planned: ")?.parse().ok()).next()
@@ -31,7 +32,7 @@ fn planned(answer: &Answer) -> Option<u32> {
 
 const EXPLAIN: &str = "EXPLAIN (COSTS OFF) SELECT count(*) FROM wide";
 const SHOW: &str = "SHOW max_parallel_workers_per_gather";
-/// What the catalog knows of where a value comes from.
+/// The catalog's record of where a value comes from.
 const SOURCE: &str = "SELECT setting || ' ' || source FROM pg_settings WHERE name = 'max_parallel_workers_per_gather'";
 
 fn plan(client: &mut Client, sql: &str) -> Option<u32> {
@@ -77,7 +78,8 @@ fn plans_of_a_limited_class_have_fewer_workers_and_nobody_finds_out() {
     assert_eq!(planned(&answer), Some(1), "{answer:?}");
     assert_eq!(plan(&mut client("high"), EXPLAIN), Some(2), "another class is not limited");
 
-    // A client that looks, alone and in a block, finds what is there without a governor, and is left alone from then on.
+    // A client that reads the setting, alone and in a block, finds its value without a governor, and is left alone from
+    // then on.
     for look in [SHOW, SOURCE] {
         let direct = server.value(look);
         let mut low = client("low");
@@ -108,7 +110,7 @@ fn plans_of_a_limited_class_have_fewer_workers_and_nobody_finds_out() {
     low.query("COMMIT").unwrap();
     assert_eq!((low.value(SHOW).unwrap(), plan(&mut low, EXPLAIN)), ("2".to_owned(), Some(2)));
 
-    // Savepoints bring nothing back.
+    // Savepoints restore nothing.
     let mut low = client("low");
     low.query("BEGIN").unwrap();
     assert_eq!(plan(&mut low, EXPLAIN), Some(1));
@@ -163,7 +165,7 @@ fn prepared_statements_resets_and_rollbacks_leave_nothing_behind() {
         }
         assert_eq!(planned(&execute_prepared(&mut low, "plan")), Some(1), "after {end}");
     }
-    // What pools send between two clients. Each works as without a limit, and the next client is limited again.
+    // The reset commands of pools between two clients. Each has its usual effect, and the next client is limited again.
     for reset in ["DISCARD ALL", "RESET ALL", "DEALLOCATE ALL", "SET SESSION AUTHORIZATION DEFAULT; RESET ALL"] {
         low.query(reset).unwrap();
         assert_eq!(plan(&mut low, EXPLAIN), Some(1), "after {reset}");
@@ -181,7 +183,7 @@ fn prepared_statements_resets_and_rollbacks_leave_nothing_behind() {
         assert_eq!(low.value(SOURCE).unwrap(), direct, "after {own}");
     }
 
-    // A role's own value is lower than the limit, and RESET goes back to that, ours and the client's.
+    // A role's own value is lower than the limit, and RESET returns to it, both ours and the client's.
     server.connection().run("ALTER ROLE low SET max_parallel_workers_per_gather = 0").unwrap();
     let mut low = governed.client("low", server.database());
     assert_eq!(plan(&mut low, EXPLAIN), None);
@@ -190,8 +192,8 @@ fn prepared_statements_resets_and_rollbacks_leave_nothing_behind() {
     assert_eq!(low.value(SHOW).unwrap(), "0");
 }
 
-/// The limit is about planning. A plan that the server keeps for a prepared statement without parameters keeps its workers until it is
-/// made anew, in both directions.
+/// The limit applies to planning. A plan that the server keeps for a prepared statement without parameters keeps its
+/// workers until it is made again, in both directions.
 #[test]
 fn a_plan_that_the_server_has_kept_keeps_its_workers() {
     let server = parallel_server();

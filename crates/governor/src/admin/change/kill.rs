@@ -5,7 +5,7 @@ use crate::admin::command::Call;
 use crate::governor::SessionCommand;
 use crate::registry::SessionId;
 
-/// Ends a session; its client receives that an administrator did.
+/// Ends a session; its client gets the error that an administrator has ended it.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let [number] = call.arguments else {
         let refusal = Refusal::new("42601", "KILL takes the number of a session");

@@ -6,7 +6,8 @@ use plimsoll_policy::ClassIndex;
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 
-/// From now on no transaction of the class begins; those that run go on. Those that come wait, as long as their class says.
+/// Lets no more transactions of the class begin; running ones continue. New ones wait, within the limits of their
+/// class.
 pub fn pause(call: &Call<'_>) -> Result<Answer, Refusal> {
     if call.governor.settings().is_beside {
         return Err(super::not_beside("PAUSE"));
@@ -31,7 +32,7 @@ pub fn resume(call: &Call<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::default())
 }
 
-/// The class that is named, or all.
+/// The named class, or all of them.
 fn classes(call: &Call<'_>) -> Result<Vec<ClassIndex>, Refusal> {
     let settings = call.governor.settings();
     match call.arguments {

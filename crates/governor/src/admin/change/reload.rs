@@ -3,11 +3,11 @@
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 
-/// Reads the settings again; changes are sent as notices.
+/// Reads the settings again; changes are reported as notices.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     tracing::info!(user = call.user, "console: RELOAD");
     let reloaded = call.governor.reload_file().map_err(|error| {
-        // The faults come a line each, as they do from `--check`.
+        // One fault per line, as in the output of `--check`.
         Refusal::new("F0000", format!("the settings stay as they are: {error}"))
             .hint("Correct the file and repeat RELOAD; `plimsoll govern --check` reports the same faults.")
     })?;

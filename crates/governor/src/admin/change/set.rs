@@ -1,4 +1,4 @@
-//! `SET key = value`: some settings until the next reload.
+//! `SET key = value`: changes a setting until the next reload.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::config::typed::RETRY_BY_APPLICATION;
 use crate::config::{LOOK_LEAST, cpu_share, means_nothing_beside, preemption_policy, quantity};
 use crate::settings::{ClassSettings, Settings, cache_fault, target_faults};
 
-/// A key and how its value is read and set. The error says what is wrong with the value.
+/// A key, and a function that parses and sets its value. The error says why the value is invalid.
 type Key<Of> = (&'static str, fn(&mut Of, &str) -> Result<(), String>);
 
-/// What can be set of everything.
+/// The keys that can be set for the whole governor.
 const KEYS: [Key<Settings>; 11] = [
     ("admission.mpl", |all, value| bound(value).map(|mpl| all.total_mpl = mpl)),
     ("admission.auto_mpl", |all, value| truth(value).map(|auto_mpl| all.auto_mpl = auto_mpl)),
@@ -32,7 +32,7 @@ const KEYS: [Key<Settings>; 11] = [
     ("disk.limits", |all, value| truth(value).map(|limits| all.disk.limits = limits)),
 ];
 
-/// What can be set of a class, as `class.NAME.KEY`.
+/// The keys that can be set for a class, as `class.NAME.KEY`.
 const CLASS_KEYS: [Key<ClassSettings>; 10] = [
     ("mpl", |class, value| bound(value).map(|mpl| class.limits.mpl = mpl)),
     ("queue_max", |class, value| bound(value).map(|queue_max| class.limits.queue_max = queue_max)),
@@ -71,7 +71,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         return Err(super::not_beside(key).hint(format!("Beside a server: {why}.")));
     }
     apply(&mut wanted, key, &value)?;
-    // The settings were right before.
+    // The settings were valid before.
     if let Some(fault) = target_faults(&wanted.classes, wanted.total_mpl).first() {
         let class = &wanted.classes[fault.class].name;
         return Err(Refusal::new("22023", format!("class.{class}.{}: {}", fault.key, fault.message)));
@@ -81,7 +81,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     }
     tracing::warn!(user = call.user, key, value, "console: SET");
     let changed = call.governor.change(|settings| {
-        // It was possible a moment ago; a reload that came between has the same keys and classes.
+        // It was valid a moment ago; a reload in between keeps the same keys and classes.
         let _ = apply(settings, key, &value);
     });
     let changed = changed.map_err(|error| Refusal::new("F0000", error.to_string()))?.changed;
@@ -89,7 +89,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     Ok(Answer { rows: Vec::new(), notices })
 }
 
-/// Words of a value, as `nice 10` or `after(50ms)`, as one text.
+/// The words of a value, such as `nice 10` or `after(50ms)`, as one text.
 fn joined(words: &[String]) -> String {
     words.join(" ").replace(" ( ", "(").replace(" )", ")")
 }
@@ -105,7 +105,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal>
         let is_beside = settings.is_beside;
         let class = &mut settings.classes[usize::from(place.0)];
         if is_beside && class_key == "preemptible" {
-            // What is cancelled is retried by the application or not at all.
+            // A cancelled statement is retried by the application or not at all.
             class.retries = value == RETRY_BY_APPLICATION;
             let value = if class.retries { "true" } else { value };
             return truth(value).map(|preemptible| class.preemptible = preemptible).map_err(wrong);
@@ -143,7 +143,7 @@ fn target(value: &str) -> Result<Option<Target>, String> {
     }
 }
 
-/// A length of time between looks, or before one: no shorter than files may say.
+/// A duration between looks, or before one: no shorter than configuration files allow.
 fn length(value: &str) -> Result<Duration, String> {
     let length = quantity::duration(value)?;
     if length >= LOOK_LEAST { Ok(length) } else { Err(format!("`{value}` is shorter than 100us, the shortest")) }

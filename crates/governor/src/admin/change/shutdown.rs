@@ -4,7 +4,7 @@ use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 use crate::governor::MainCommand;
 
-/// Ends the governor: at once, or when each session is between transactions.
+/// Ends the governor: at once, or when every session is between transactions.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let command = match call.arguments {
         [] => MainCommand::Stop,

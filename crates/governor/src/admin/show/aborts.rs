@@ -6,7 +6,7 @@ use crate::statistics::ClassStatistics;
 
 pub const COLUMNS: &[Column] = &[text("class"), text("cause"), text("outcome"), int("count")];
 
-/// The rows: what has happened at least once.
+/// One row per reason that has occurred.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let of_class = |class: &ClassStatistics| {
         let row = |(cause, outcome, count): (crate::statistics::AbortCause, crate::statistics::AbortOutcome, u64)| {

@@ -9,7 +9,7 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, float, int, t
 use crate::admin::command::Call;
 use crate::statistics::two_digits;
 
-/// What `p95_ms` is over.
+/// The period that `p95_ms` covers.
 const PERIOD: Duration = Duration::from_secs(60);
 
 pub const COLUMNS: &[Column] = &[
@@ -42,7 +42,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             rules.push("default".to_owned());
         }
         let window = governor.history.lock().window(index.0.into(), PERIOD);
-        // To the two digits that it is known to; null without transactions.
+        // Rounded to its two significant digits; null without transactions.
         let p95_ms = window.and_then(|window| window.counts.transaction_times.percentile(0.95));
         vec![
             Cell::from(class.name.as_str()),

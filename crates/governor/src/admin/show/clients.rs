@@ -40,10 +40,10 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             state.phase.name().into(),
             since(state.since),
             if is_between { Cell::Null } else { since(state.transaction_since) },
-            // Beside a server some pass between two looks.
+            // Beside a server, some transactions fall between two looks and are not counted.
             if state.observed.is_some() { Cell::Null } else { state.transaction.into() },
             state.rollbacks.into(),
-            // Why its transaction must not be rolled back now although its class may be.
+            // Why its transaction must not be rolled back now although its class allows it.
             state.immune.map(Immunity::name).into(),
             card.process().map(i64::from).into(),
             since(card.opened),

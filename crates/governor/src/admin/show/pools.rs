@@ -1,7 +1,7 @@
-//! `SHOW POOLS`: pgbouncer's columns, and the class with what is its own.
+//! `SHOW POOLS`: pgbouncer's columns, plus the class and its own columns.
 //!
-//! Each client has a server process of its own here, so a "pool" is the sessions of one user in one database and class, and
-//! the columns of a pool's spare connections are zero.
+//! Each client has a server process of its own here. A "pool" is therefore the sessions of one user in one database and
+//! class, and the columns for a pool's spare connections are zero.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `SHOW SERVERS`: the server's processes that work for sessions, one each.
+//! `SHOW SERVERS`: the server processes that serve sessions, one row each.
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
@@ -24,7 +24,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let rows = call.governor.registry.all().into_iter().filter_map(|card| {
         let process = card.process()?;
         let state = card.state().clone();
-        // Between its transactions a client that waits to be let in leaves its server idle.
+        // A client that waits for admission between its transactions leaves its server process idle.
         let server = if state.phase == Phase::Queued { Phase::Idle } else { state.phase };
         let class = settings.class(state.class);
         let untouchable = health.untouchable.iter().find(|(other, _)| *other == process);

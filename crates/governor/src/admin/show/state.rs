@@ -53,8 +53,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::of(lines.into_iter().map(|(key, value)| vec![Cell::from(key), value.into()]).collect()))
 }
 
-/// Of the last minute: looks a second, how long one takes, the share of the time that looks take, and the processor time of the thread
-/// that looks, in percent of a core.
+/// Figures of the last minute: looks per second, mean length of a look, the share of the time that looks take, and the
+/// CPU time of the watcher's thread, in percent of a core.
 fn watched((length, counts): (std::time::Duration, crate::history::WatchCounts)) -> [String; 4] {
     let seconds = length.as_secs_f64();
     let percent = |time: std::time::Duration| format!("{:.2}", time.as_secs_f64() / seconds * 100.0);

@@ -8,7 +8,7 @@ use crate::admin::command::Call;
 use crate::history::ClassCounts;
 use crate::statistics::ClassStatistics;
 
-/// What averages are over.
+/// The period that averages cover.
 const PERIOD: Duration = Duration::from_secs(60);
 
 pub const COLUMNS: &[Column] = &[
@@ -66,7 +66,7 @@ fn rows(call: &Call<'_>, cells: impl Fn(usize, &ClassStatistics) -> Vec<Cell>) -
     Ok(Answer::of(call.governor.statistics.classes().enumerate().map(row).collect()))
 }
 
-/// Beside a server what does not pass through is not counted: null.
+/// Beside a server, traffic does not pass through the governor and is not counted: null.
 fn total_cells(call: &Call<'_>, class: &ClassStatistics) -> Vec<Cell> {
     let counts = ClassCounts::of(class);
     let rollbacks = [&class.rollback_lost_nanos, &class.rollback_won_nanos];
@@ -87,7 +87,7 @@ fn total_cells(call: &Call<'_>, class: &ClassStatistics) -> Vec<Cell> {
     cells
 }
 
-/// Null until there are two seconds to compare; times are null where nothing ended.
+/// Null until there are two seconds to compare; times are null if nothing ended.
 fn average_cells(call: &Call<'_>, place: usize) -> Vec<Cell> {
     let window = call.governor.history.lock().window(place, PERIOD);
     let Some(window) = window.filter(|_| !call.governor.settings().is_beside) else { return vec![Cell::Null; 5] };
@@ -98,7 +98,7 @@ fn average_cells(call: &Call<'_>, place: usize) -> Vec<Cell> {
         (window.rate(counts.units).round() as i64).into(),
         micros(counts.transaction_times.mean()),
         micros(counts.unit_times.mean()),
-        // Of those that waited, not of all: an average over all hides that some wait.
+        // The mean over transactions that waited: a mean over all would hide waits.
         micros(counts.queue_times.mean()),
     ]
 }

@@ -8,7 +8,7 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
 use crate::targets::{Targets, since};
 
-/// Times are in milliseconds, but `since_s`.
+/// Times are in milliseconds, except `since_s`.
 pub const COLUMNS: &[Column] = &[
     text("class"),
     text("target"),
@@ -60,7 +60,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::of(rows))
 }
 
-/// The class for which an automatic `mpl` is searched.
+/// The class whose automatic `mpl` is being searched.
 fn search<'a>(targets: &Targets, name: impl Fn(ClassIndex) -> &'a str) -> Option<Vec<Cell>> {
     let (class, search) = targets.search()?;
     let limited = search.mpl().map_or_else(String::new, |mpl| format!("{} mpl {mpl} of any", name(class)));
@@ -74,7 +74,7 @@ fn search<'a>(targets: &Targets, name: impl Fn(ClassIndex) -> &'a str) -> Option
     Some(row)
 }
 
-/// The last of these moves, in words.
+/// Describes the last of these moves.
 fn last_move<'a>(
     targets: &Targets,
     name: impl Fn(ClassIndex) -> &'a str,
@@ -85,7 +85,7 @@ fn last_move<'a>(
     Some(format!("{} {}: {from} -> {to}: {}", name(moved.class), moved.kind, moved.why))
 }
 
-/// A length of time in milliseconds, to a hundredth.
+/// A duration in milliseconds, to a hundredth.
 fn millis(length: Option<Duration>) -> Cell {
     length.map(|length| (length.as_secs_f64() * 1e5).round() / 100.0).into()
 }

@@ -16,18 +16,18 @@ use crate::config::warnings::BINDING;
 use crate::settings::Settings;
 use crate::watch::server_here;
 
-/// What is wrong with a pooler in the place of the server.
+/// The consequences of a pooler in the server's place.
 const POOLER: &str = "is a pooler, not a PostgreSQL server: it hides which server process works for which client, so that \
      preemption, shares and inheritance do not work; put the pooler in front of the governor";
 
-/// Something that was tried at the server.
+/// A check at the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probe {
-    /// What.
+    /// The name of the check.
     pub what: &'static str,
-    /// Whether it went well.
+    /// Whether it passed.
     pub is_good: bool,
-    /// What was found, and what to do.
+    /// Its result, and what to do.
     pub found: String,
 }
 
@@ -37,33 +37,33 @@ impl Probe {
     }
 }
 
-/// What to try.
+/// The things to check.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tried<'a> {
-    /// The server that clients are passed on to, if that key is right.
+    /// The server that clients are forwarded to, if that key is valid.
     pub(super) server: Option<&'a ServerUrl>,
-    /// As whom the governor asks it, if one is set and the key is right.
+    /// The role and server for the governor's own queries, if set and valid.
     pub(super) control: Option<&'a ServerUrl>,
     /// Whether the governor works beside its server.
     pub(super) is_beside: bool,
-    /// How many clients the governor takes; `None` if nothing is known of that.
+    /// The number of clients that the governor accepts; `None` if unknown.
     pub(super) clients_max: Option<u32>,
-    /// The certificate that clients are shown; `None` if they are offered no TLS.
+    /// The certificate shown to clients; `None` if they are not offered TLS.
     pub(super) certificate: Option<&'a CertificateDer<'static>>,
-    /// Whether processes of the server are to be given shares.
+    /// Whether server processes are to get CPU shares.
     pub(super) shares: bool,
-    /// Whether what they read from the disk is to be limited.
+    /// Whether their disk reads are to be limited.
     pub(super) disk: bool,
     /// The settings, if classes are to be confined to parts of the last-level cache.
     pub(super) cache: Option<&'a Settings>,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found {
-    /// What was tried.
+    /// The checks that were made.
     pub(super) probes: Vec<Probe>,
-    /// What works, and is probably not meant so.
+    /// Settings that work but are probably not intended.
     pub(super) warnings: Vec<String>,
     /// Whether the governor shows clients the server's own certificate, so that they may bind their logins to it.
     pub(super) binding_holds: bool,
@@ -90,8 +90,8 @@ pub(super) fn probe(tried: Tried<'_>) -> Found {
     found
 }
 
-/// Logs in the way clients will: at the server's address and with its encryption. Clients' passwords are not known here, so
-/// the control user's serves.
+/// Logs in as clients will: at the server's address and with its encryption. Clients' passwords are not known here, so
+/// the control user's password is used.
 fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     let who = tried.control.unwrap_or(server);
     let login = ServerUrl {
@@ -120,7 +120,7 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
                 }
                 let shown = connection.server_certificate();
                 found.binding_holds = shown.is_some() && shown == tried.certificate.map(AsRef::as_ref);
-                // Where the URL requires TLS, the file alone shows it.
+                // If the URL requires TLS, the warning about the file covers this case.
                 let is_prefer = server.ssl_mode == SslMode::Prefer;
                 if tried.certificate.is_some() && shown.is_some() && is_prefer && !found.binding_holds {
                     found.warnings.push(BINDING.to_owned());
@@ -131,7 +131,7 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
             }
             Err(error) => found.bad("server", format!("{address}: {error}")),
         },
-        // The server has understood us, and asks for a password that we do not have, or have wrong.
+        // The server understood the request and asks for a password, which is missing or wrong.
         Err(WireError::Refused(_)) if login.password.is_none() => {
             found.good("server", format!("{address} listens and asks for passwords ({mode})"));
         }
@@ -147,9 +147,9 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     about_passwords(&login, found);
 }
 
-/// What the server says of a connection.
+/// What the server reports about a connection.
 struct Through {
-    /// The process that works for it, by the server's word.
+    /// The process that serves it, as the server reports it.
     process: Option<i32>,
     is_encrypted: bool,
     /// Whether the server offers TLS.
@@ -168,12 +168,12 @@ fn through(connection: &mut Connection) -> Result<Through, WireError> {
     Ok(through)
 }
 
-/// Whether the server refuses this role and might let in others.
+/// Whether the server refuses this role but may admit others.
 fn is_about_role(error: &ServerError) -> bool {
     error.code == "28P01" || error.code == "3D000" || error.code == "28000" && !error.message.contains("pg_hba.conf")
 }
 
-/// Warns where the server asks for no password: it sees the governor, and not the client behind it.
+/// Warns if the server asks for no password: it sees the governor, not the client behind it.
 fn about_passwords(login: &ServerUrl, found: &mut Found) {
     let account = account_name().filter(|_| login.socket().is_some());
     let users: BTreeSet<String> = [Some(login.user.clone()), account].into_iter().flatten().collect();
@@ -199,7 +199,7 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     };
     found.good("control", format!("{user} logs in"));
     let version = connection.server_version_num() / 10_000;
-    // An older one has refused this connection's login.
+    // An older version already refused the login of this connection.
     found.good("version", format!("PostgreSQL {version}"));
     found.warnings.extend(newer_version(version));
     let rights = "select pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'member'), \
@@ -252,7 +252,7 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     }
 }
 
-/// What does not work with a server that is newer than the governor; `None` if it is not.
+/// The features that do not work with a server newer than the governor; `None` if it is not newer.
 pub(crate) fn newer_version(version: u32) -> Option<String> {
     let (first, last) = (SUPPORTED.start(), SUPPORTED.end());
     (version > *last).then(|| {
@@ -264,7 +264,7 @@ pub(crate) fn newer_version(version: u32) -> Option<String> {
     })
 }
 
-/// What this user may do to the server's processes.
+/// The user's rights over the server's processes.
 fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut Found) {
     let postmaster = match server_here(connection).and_then(|here| find_server(&Host::real(), &here)) {
         Ok(postmaster) => postmaster,
@@ -290,7 +290,7 @@ fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut F
     }
 }
 
-/// What the server said when it refused a login, and the statements that help.
+/// The server's reason for refusing a login, and the statements that help.
 fn explained(error: &ServerError, url: &ServerUrl) -> String {
     let (user, database) = (sql_name(&url.user), sql_name(&url.database));
     let create = format!("CREATE ROLE {user} LOGIN PASSWORD '…'; GRANT pg_signal_backend TO {user};");

@@ -19,7 +19,7 @@ fn a_class_has_a_part_of_the_cache_or_all_of_it() {
     assert_eq!(part("cache = \"0xf0\""), CacheUse::Ways(WayMask(0xf0)));
     let described = good(&file(CONTROL, "", "cache = \"0xF0\"")).settings.described();
     assert!(described.contains(&("class.low.cache".to_owned(), "0xf0".to_owned())), "{described:?}");
-    // All the same, where both masks are the operator's own.
+    // Allowed nevertheless if both masks are the operator's own.
     good(&file(CONTROL, "cache = \"0xf0\"", "cache = \"0xf\""));
     assert_eq!(good(&file("", "", "cache = \"sensitive\"")).settings.cache_confined(), []);
 }

@@ -1,4 +1,4 @@
-//! Floors of the cores for classes that get idle time.
+//! CPU floors for classes that get idle cores.
 
 use plimsoll_testing::says;
 

@@ -1,4 +1,4 @@
-//! Targets in files: what is read, and what contradicts itself.
+//! Targets in files: valid ones, and contradictions.
 
 use plimsoll_testing::says;
 

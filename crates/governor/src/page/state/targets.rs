@@ -9,7 +9,7 @@ use super::{moment, seconds};
 use crate::governor::Governor;
 use crate::targets::since;
 
-/// Moves that are shown, latest first.
+/// The maximum number of moves shown, latest first.
 const MOVES_MAX: usize = 20;
 
 /// Targets, and what is moved for them.
@@ -85,7 +85,7 @@ pub struct TargetMove {
 }
 
 impl TargetsState {
-    /// How targets are now.
+    /// The present state of all targets.
     pub(super) fn of(governor: &Governor, now: Instant) -> Self {
         let settings = governor.settings();
         let targets = governor.targets.lock();

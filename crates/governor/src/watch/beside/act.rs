@@ -1,8 +1,8 @@
-//! Cancelling statements and ending sessions that do not come through the governor.
+//! Cancels statements and ends sessions that do not pass through the governor.
 //!
-//! Such a session cannot be held back. The server is therefore asked in one statement to check whether the session is still in
-//! the state by which it was judged, and to signal it. A gap remains between the moment at which that statement reads the
-//! session's state and the signal's arrival, in which the session may begin something else.
+//! The governor cannot hold such a session back. One statement therefore has the server check whether the session is
+//! still in the state by which it was judged, and signal it. A gap remains: between that check and the signal's
+//! arrival, the session may begin something else.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::watch::act::{INSUFFICIENT_PRIVILEGE, LEASE, LookedAt, Target};
 use crate::watch::control::{Signals, Up};
 use crate::watch::look::array;
 
-/// Cancels the statements of those who are still in the way; tells of each target whether it was.
+/// Cancels the statements of targets that still block their waiters; returns for each target whether it did.
 pub(in crate::watch) fn cancel(
     up: &mut Up,
     governor: &Governor,
@@ -68,8 +68,8 @@ fn cancel_one(up: &mut Up, target: &Target, looked_at: LookedAt) -> Result<bool,
     signal(up, |observing| &observing.cancel, parameters, &target.card.login.user)
 }
 
-/// Runs a statement that signals a process of that user; whether it did. That the role may not signal it is not an error: there is no
-/// second attempt.
+/// Runs a statement that signals a process of that user; returns whether it did. A missing privilege to signal is not
+/// an error: there is no second attempt.
 fn signal<const PARAMETERS: usize>(
     up: &mut Up,
     statement: fn(&Observing) -> &Prepared,
@@ -93,7 +93,7 @@ fn signal<const PARAMETERS: usize>(
 }
 
 impl Cards {
-    /// Ends sessions whose transactions have waited for their clients for longer than their classes may.
+    /// Ends sessions whose transactions have waited for their clients for longer than their classes allow.
     pub(super) fn end_idle(&mut self, up: &mut Up, settings: &Settings, now: Instant) -> Result<(), WireError> {
         for (process, known) in &mut self.known {
             let card = &known.card;
@@ -120,7 +120,7 @@ impl Cards {
                 observed.state_since.to_string(),
             ];
             if signal(up, |observing| &observing.end, parameters, user)? {
-                // Relaxed: a counter for people.
+                // Relaxed: a counter for operators.
                 self.governor.statistics.class(class).idle_ended.fetch_add(1, Ordering::Relaxed);
                 let class = &settings.class(class).name;
                 let waited_ms = waited.as_millis() as u64;

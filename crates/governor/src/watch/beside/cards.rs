@@ -1,12 +1,12 @@
 //! The sessions that a server shows, as cards of the registry.
 //!
-//! A session is the same as long as its process, the start time of that, and its login are the same; an application that changes
-//! its name begins another session here. A transaction is identified by its beginning, so two looks distinguish the last one from
-//! the first, whether none, one or a hundred transactions lie in between.
+//! A session is the same as long as its process, the process's start time, and its login are the same. An application
+//! that changes its name begins another session here. A transaction is identified by the time at which it began. Two
+//! looks can therefore tell whether the transaction is still the same, but not how many lay in between.
 //!
-//! The first statement of a transaction that is seen decides its class by its tag or fingerprint, as the first that is sent does
-//! in the connection path. A session that the role may not see has a card without a process: it is listed, and nothing is done to
-//! it.
+//! The first statement seen of a transaction decides its class by its tag or fingerprint, as the first one sent does in
+//! the connection path. A session that the role may not see has a card without a process: it is listed, but never acted
+//! on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::settings::Settings;
 use crate::statement::{Statement, fingerprint, read};
 use crate::watch::late::present_priority;
 
-/// No worker serves such a session: commands to it go nowhere.
+/// No worker serves such a session: commands to it are discarded.
 const NO_WORKER: usize = usize::MAX;
 
-/// The sessions that are known, by their processes.
+/// The known sessions, by their processes.
 #[derive(Debug)]
 pub(super) struct Cards {
     pub(super) governor: Arc<Governor>,
@@ -39,18 +39,18 @@ pub(super) struct Known {
     pub(super) card: Arc<SessionCard>,
     process_began: i64,
     is_seen: bool,
-    /// What rules say of its login, and of which settings these were.
+    /// The class that rules give its login, and the number of the settings with these rules.
     of_login: Matched,
     generation: u64,
     /// Whether the class of its transaction is final.
     is_class_decided: bool,
-    /// Why its statement must not be cancelled, whatever its class.
+    /// The reason why its statement must not be cancelled, in any class.
     immune: Option<Immunity>,
-    /// Since when it did what it was to be ended for.
+    /// The start of the idle time for which its end was requested.
     pub(super) asked_to_end: Option<i64>,
 }
 
-/// What a look has shown.
+/// The findings of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Noticed {
     /// Whether a session above the lowest priority waits for a lock.
@@ -64,7 +64,7 @@ impl Cards {
         Cards { governor, known: BTreeMap::new() }
     }
 
-    /// No session is seen any more.
+    /// No sessions are visible any more.
     pub(super) fn clear(&mut self) {
         for known in std::mem::take(&mut self.known).into_values() {
             self.governor.registry.remove(known.card.id);
@@ -72,8 +72,8 @@ impl Cards {
         self.count_inside();
     }
 
-    /// Brings every card to what was seen. `own` is the process of the governor's connection; `can_signal` says whether processes of
-    /// that user can be signalled.
+    /// Updates every card from what was seen. `own` is the process of the governor's connection; `can_signal` returns
+    /// whether processes of that user can be signalled.
     pub(super) fn see(
         &mut self,
         sight: &Sight,
@@ -147,7 +147,7 @@ impl Cards {
         self.known.insert(row.process, known);
     }
 
-    /// Counts the transactions of each class that are open.
+    /// Counts the open transactions of each class.
     fn count_inside(&self) {
         let mut inside: BTreeMap<ClassIndex, u64> = BTreeMap::new();
         for known in self.known.values() {
@@ -157,7 +157,7 @@ impl Cards {
             }
         }
         for (class, statistics) in (0..).map(ClassIndex).zip(self.governor.statistics.classes()) {
-            // Relaxed: a gauge for people, and a hint for the agent.
+            // Relaxed: a gauge for operators, and a hint for the agent.
             statistics.inside.store(inside.get(&class).copied().unwrap_or(0), Ordering::Relaxed);
         }
     }
@@ -184,7 +184,7 @@ impl Known {
         is_important && self.is_seen && now.saturating_duration_since(state.since) < HOLD
     }
 
-    /// Takes in what was seen at the server's moment `at`; whether its process is to have another share than before.
+    /// Updates the card from a row read at the server's moment `at`; returns whether its process needs another share.
     fn update(&mut self, row: &Row, at: i64, settings: &Settings, can_cancel: bool, now: Instant) -> bool {
         let card = Arc::clone(&self.card);
         let mut state = card.state();
@@ -197,7 +197,7 @@ impl Known {
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction);
         let since = |moment: i64| {
-            // Of what cannot be seen, or has not begun, nothing is known.
+            // The moment is zero if the session cannot be seen or has not begun anything.
             let ago = if moment > 0 { u64::try_from(at - moment).unwrap_or_default() } else { 0 };
             let ago = Duration::from_micros(ago);
             now.checked_sub(ago).unwrap_or(now)
@@ -234,7 +234,7 @@ impl Known {
         is_other
     }
 
-    /// Reads its statement: for the class of its transaction, and for what speaks against cancelling it.
+    /// Reads its statement: for the class of its transaction, and for reasons against cancelling it.
     fn read(&mut self, row: &Row, settings: &Settings, state: &mut CardState) {
         let statement = read(&row.text);
         self.immune = immunity(&statement);
@@ -254,14 +254,14 @@ impl Known {
         self.is_class_decided = !statement.is_bare_begin || statement.tag.is_some();
     }
 
-    /// Whether its transaction may be rolled back, and whether it would be if its class opted in.
+    /// Whether its transaction may be rolled back, and whether it could be if its class opted in.
     fn judge(&self, row: &Row, settings: &Settings, can_cancel: bool, state: &mut CardState) {
         let immune = match row.doing {
             Doing::IdleInTransaction { has_failed: true } => Some(Immunity::Failed),
             _ => self.immune,
         };
         let class = settings.class(state.class);
-        // A cancel does nothing to a session whose client thinks.
+        // A cancel has no effect on a session whose client thinks.
         let is_within_reach = row.doing == Doing::Active && immune.is_none();
         let is_tracked = class.preemptible && is_within_reach && row.transaction_began.is_some();
         state.preemptible = match settings.preemption.policy.acts() {
@@ -281,7 +281,7 @@ impl Known {
     }
 }
 
-/// Why a statement must not be cancelled, whatever its class: it may have committed a part of what it does.
+/// Why a statement must not be cancelled, in any class: it may have committed a part of its work.
 fn immunity(statement: &Statement<'_>) -> Option<Immunity> {
     match statement.unreplayable {
         _ if statement.ends.is_some() => Some(Immunity::MayHaveEnded),

@@ -12,7 +12,7 @@ pub(in crate::watch) enum Doing {
     Active,
     /// Nothing.
     Idle,
-    /// Its transaction waits for its client, and whether it has failed.
+    /// Its transaction waits for its client.
     IdleInTransaction { has_failed: bool },
     /// Unknown: the role may not see it, or the server does not record it.
     Unseen,
@@ -23,7 +23,7 @@ pub(in crate::watch) enum Doing {
 pub(in crate::watch) struct Row {
     pub process: i32,
     pub login: Login,
-    /// From where; `None` for a socket.
+    /// The client's address; `None` for a socket.
     pub address: Option<String>,
     pub doing: Doing,
     pub waits_for_lock: bool,
@@ -33,11 +33,11 @@ pub(in crate::watch) struct Row {
     pub state_since: i64,
     /// The beginning of its last statement; empty while it is idle.
     pub text: Vec<u8>,
-    /// Whether it is of the same role as the governor's own connection.
+    /// Whether it uses the same role as the governor's own connection.
     pub is_of_our_role: bool,
 }
 
-/// All of them, and the moment.
+/// All sessions at one moment.
 #[derive(Debug, Default)]
 pub(in crate::watch) struct Sight {
     pub rows: Vec<Row>,
@@ -57,7 +57,7 @@ impl Sight {
         Ok(sight)
     }
 
-    /// The connections of governors, our own among them. Others than those of our role may only call themselves so.
+    /// The connections of governors, including our own. Other roles' sessions may only claim that name.
     pub(super) fn governors(&self) -> impl Iterator<Item = GovernorAtServer> {
         self.rows.iter().filter_map(|row| {
             let place = row.place_of_governor()?;
@@ -67,7 +67,7 @@ impl Sight {
 }
 
 impl Row {
-    /// How the governor stands to the server whose connection this is; `None` if it is none's.
+    /// How the governor that owns this connection stands to the server; `None` if no governor owns it.
     pub(super) fn place_of_governor(&self) -> Option<GovernorPlace> {
         let place = match self.login.application_name.as_str() {
             NAME => GovernorPlace::InPath,
@@ -127,7 +127,7 @@ fn read(row: &[Option<&str>]) -> Option<(Row, i64)> {
     Some((row, number(13)?))
 }
 
-/// Bytes as PostgreSQL writes them with `bytea_output = hex`; none of what is written otherwise.
+/// Bytes as PostgreSQL writes them with `bytea_output = hex`; empty for any other text.
 fn bytes(text: &str) -> Vec<u8> {
     let digits = text.strip_prefix("\\x").unwrap_or_default().as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(read(&[None; 14]), None);
     }
 
-    /// Whoever calls itself a governor is none, unless it is of our role.
+    /// A session that calls itself a governor is not one, unless it has our role.
     #[test]
     fn strangers_are_no_governors() {
         let login = Login { application_name: NAME.to_owned(), ..Login::default() };

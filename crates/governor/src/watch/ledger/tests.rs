@@ -1,4 +1,4 @@
-//! Rollbacks that are weighed: cards by hand, moments that are said.
+//! Rollbacks that are weighed: the cards are made by hand, and each moment is given.
 
 use plimsoll_policy::{Edge, Priority, Standing, WaitGraph};
 
@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 const HIGH: ClassIndex = ClassIndex(0);
 const LOW: ClassIndex = ClassIndex(1);
 
-/// A waiter of class high, and a holder of class low in its way.
+/// A waiter of class high, and a holder of class low that blocks it.
 struct World {
     governor: Governor,
     ledger: Ledger,
@@ -53,7 +53,7 @@ impl World {
         Scene { graph, nodes: vec![node(&self.waiter), node(&self.holder)] }
     }
 
-    /// Looks while the holder is in the way; whether it is to be rolled back.
+    /// Looks while the holder blocks; returns whether it is to be rolled back.
     fn weigh(&mut self, at_ms: u32, activity: Activity) -> bool {
         self.ledger.learn(&self.governor, &self.looked(), self.at(at_ms));
         let (scene, at, settings) = (self.scene(activity), self.at(at_ms), self.governor.settings());
@@ -75,7 +75,7 @@ impl World {
         self.governor.statistics.class(LOW).rollbacks_spared.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Holders that end by themselves after so long, until enough is known. When the last has ended.
+    /// Holders that end by themselves after that long, until enough is known. Returns when the last has ended.
     fn learn(&mut self, stay_ms: u32) -> u32 {
         let mut at = 0;
         for _ in 0..12 {
@@ -101,7 +101,7 @@ fn who_always_ends_soon_is_left_alone_and_counted_once() {
     let stake = world.ledger.stake(&scene, 1, 0, world.at(at)).expect("it was weighed");
     assert_eq!((stake.lost, stake.waiter), (20 * MS, HIGH));
     assert!(stake.won.is_some_and(|won| won < 2 * MS), "{stake:?}");
-    // It stays for longer than any before: now it is another matter.
+    // It stays for longer than any before, so the outlook changes.
     assert!(world.weigh(at + 400, Activity::WaitsForLock));
 }
 
@@ -112,7 +112,7 @@ fn what_has_cost_little_is_rolled_back_and_what_has_cost_much_is_not() {
     assert!(world.weigh(at, Activity::WaitsForLock));
     world.holder.state().work = 200 * MS;
     assert!(!world.weigh(at + 2, Activity::WaitsForLock));
-    // That it waits for its client is no matter of costs.
+    // A victim whose client thinks is not weighed.
     assert!(world.weigh(at + 4, Activity::WaitsForClient));
     world.governor.change(|settings| settings.preemption.weigh = false).expect("it can be changed");
     assert!(world.weigh(at + 6, Activity::WaitsForLock));
@@ -128,13 +128,14 @@ fn holders_that_run_are_of_another_kind_and_their_statement_is_work() {
     assert_eq!((stake.lost, stake.won), (30 * MS, None));
 }
 
-/// One of some is left alone as long as nothing is known, and stays so; with `track` nobody is rolled back, so all are known.
+/// A few holders are left alone, each to its end, while nothing is known. With `track` none is rolled back, so all are
+/// learned from.
 #[test]
 fn beginners_are_rolled_back_but_for_one_of_some() {
     let mut world = World::new();
     let mut left_alone = 0;
     for at in 0..8 {
-        // It is rolled back at once, so nothing becomes known.
+        // It is rolled back at once, so nothing is learned.
         let is_left_alone = !world.weigh(10 * at, Activity::WaitsForLock);
         assert_eq!(is_left_alone, !world.weigh(10 * at + 1, Activity::WaitsForLock));
         left_alone += u32::from(is_left_alone);
@@ -174,7 +175,7 @@ fn a_rollback_after_which_the_waiter_waits_for_another_was_in_vain() {
     assert_eq!(in_vain(&world), 2, "it is at its next statement");
 }
 
-/// Whoever is rolled back says nothing about when it would have ended.
+/// A holder that was rolled back teaches nothing about when it would have ended.
 #[test]
 fn victims_are_no_ends() {
     let mut world = World::new();

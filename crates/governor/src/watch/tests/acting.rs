@@ -1,4 +1,4 @@
-//! What is done to victims, and what never is.
+//! What is done to victims, and what must never be done.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use crate::testing::preemption;
 use crate::watch::act::{LookedAt, Target, cancel};
 use crate::watch::control::{Signals, Up};
 
-/// A low client that waits for somebody's lock and is in the way of a high one; the three, the holder first.
+/// A low client that waits for a stranger's lock and blocks a high one; returns all three, the holder first.
 pub(super) fn scene(stage: &Stage, key: u32) -> (Client, Client, Client) {
     scene_of(stage, (stage.stranger(), stage.client(LOW), stage.client(HIGH)), key)
 }
 
-/// The same of clients that are there; all of one database.
+/// The same with existing clients, all of one database.
 pub(super) fn scene_of(stage: &Stage, clients: (Client, Client, Client), key: u32) -> (Client, Client, Client) {
     let (holder, low, high) = clients;
     holder.run(&format!("begin; select pg_advisory_xact_lock({key}, 0)"));
@@ -48,12 +48,12 @@ pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target
     }
 }
 
-/// What became of the last event.
+/// The outcome of the last event.
 fn last_outcome(stage: &Stage) -> Outcome {
     stage.governor.events().last().expect("it was noted").outcome
 }
 
-/// Cancels a target as if the look had been now.
+/// Cancels a target as if the look had just happened.
 fn strike(stage: &mut Stage, target: &Target) -> Result<bool, WireError> {
     let looked_at = looked_now(stage.control.connection().expect("it is up"));
     strike_at(stage, target, looked_at)
@@ -65,7 +65,7 @@ fn strike_at(stage: &mut Stage, target: &Target, looked_at: LookedAt) -> Result<
     cancel(up, &stage.governor, &settings, std::slice::from_ref(target), looked_at).map(|done| done[0])
 }
 
-/// As if the look had been now.
+/// A look that happened just now.
 pub(super) fn looked_now(up: &mut Up) -> LookedAt {
     let here = Instant::now();
     let server = up.connection.text("select extract(epoch from clock_timestamp())").unwrap().unwrap();
@@ -80,7 +80,7 @@ pub(super) fn end_hit((holder, low, high): (Client, Client, Client)) {
     holder.run("rollback");
 }
 
-/// Ends a scene in which the victim was not hit: whatever it does next goes well.
+/// Ends a scene in which the victim was not hit: its next statements succeed.
 fn end_unharmed((holder, low, high): (Client, Client, Client)) {
     holder.run("rollback");
     low.outcome().unwrap();
@@ -102,7 +102,7 @@ fn cancels(client: &Client) -> (u32, Option<u64>) {
     (in_flight, preempting)
 }
 
-/// A whole preemption by a control connection as that role; `signals` is how it goes about it.
+/// A whole preemption by a control connection with that role; `signals` is the expected way of signalling.
 fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
     let mut stage = Stage::with("pow", |settings| {
         let control = settings.control.as_mut().unwrap();
@@ -120,7 +120,7 @@ fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
     let event = &stage.governor.events()[0];
     assert_eq!((event.victim_was, event.done), ("waited for a lock", "cancelled"));
     assert_eq!((event.victim.1, event.waiter.1, event.lever.as_str()), (low.process(), high.process(), "pow"));
-    // Its session, which knows what came of it, is to settle it.
+    // Its session, which knows the outcome, is to settle the event.
     assert_eq!((event.outcome, low.card.state().cancels.event), (Outcome::Pending, Some(event.id)));
     end_hit((holder, low, high));
 }
@@ -138,7 +138,7 @@ fn a_role_that_may_not_cancels_by_keys() {
     let server = super::stage::server();
     let owner = server.user().to_owned();
     check_role("timid", "customer", 211, Signals::ByKey);
-    // May signal, but not superusers.
+    // This role may signal, but not superusers.
     check_role("signaller", &owner, 212, Signals::ByRight);
 }
 
@@ -172,7 +172,7 @@ fn whoever_has_moved_on_is_not_hit() {
     scene.1.card.state().preemptible = false;
     assert!(!strike(&mut stage, &seen).unwrap());
     scene.1.card.state().preemptible = true;
-    // The server knows better: it does not wait any more, and runs what its card still shows.
+    // The server knows better: the victim no longer waits, and runs the unit that its card still shows.
     scene.0.run("rollback");
     scene.1.outcome().unwrap();
     scene.1.send("select pg_sleep(0.2)");
@@ -182,7 +182,7 @@ fn whoever_has_moved_on_is_not_hit() {
     assert_eq!((last_outcome(&stage), scene.1.card.state().cancels.event), (Outcome::TooLate, None));
     scene.1.outcome().unwrap();
     scene.1.run("rollback");
-    // Nobody is in anybody's way.
+    // No session blocks another.
     scene.2.outcome().unwrap();
     scene.1.send("select pg_sleep(0.2)");
     let running = Target { if_waiting: false, ..target(&stage.governor, &scene.1, &scene.2) };
@@ -219,7 +219,7 @@ fn a_lost_control_connection_lets_victims_go_on_and_comes_back() {
     assert!(!stage.governor.lever("preemption").unwrap().is_on);
     stage.control.tend(&stage.governor.settings(), Instant::now() + Duration::from_secs(1));
     assert!(stage.governor.health.lock().control_up.is_some());
-    // Nobody knows whether it was cancelled, so that it is not aimed at again in this unit.
+    // It is unknown whether it was cancelled, so it is not aimed at again in this unit.
     stage.round().unwrap();
     assert_eq!((cancels(&scene.1), stage.told()), ((0, Some(scene.1.place().1)), vec![]));
     end_unharmed(scene);

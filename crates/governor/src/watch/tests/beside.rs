@@ -1,4 +1,4 @@
-//! The statements of a governor beside its server: whom they meet, and whom they do not.
+//! The statements of a governor beside its server: which sessions they affect, and which they must not.
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
@@ -7,7 +7,7 @@ use super::stage::{Client, LOW, Stage, governor, url};
 use crate::watch::beside::Observing;
 use crate::watch::statements::{CANCEL_OBSERVED, END_OBSERVED};
 
-/// A session as the server shows it: process, and the beginnings of process, transaction, statement and state.
+/// A session as the server shows it: its process, and the start times of process, transaction, statement and state.
 fn facts(connection: &mut Connection, process: i32) -> [String; 5] {
     let micros = |moment: &str| format!("(extract(epoch from {moment}) * 1e6)::int8");
     let moments = ["backend_start", "xact_start", "query_start", "state_change"].map(micros).join(", ");
@@ -22,7 +22,7 @@ fn facts(connection: &mut Connection, process: i32) -> [String; 5] {
     facts
 }
 
-/// Whether the statement did something with these parameters.
+/// Whether the statement affected a session with these parameters.
 fn did(connection: &mut Connection, sql: &str, parameters: &[String]) -> bool {
     let prepared = connection.prepare_text("", sql).unwrap();
     let mut is_done = false;
@@ -33,7 +33,7 @@ fn did(connection: &mut Connection, sql: &str, parameters: &[String]) -> bool {
 
 const FAR: &str = "9999999999";
 
-/// A cancel reaches the transaction and statement that were judged, and no other: each part of what tells them apart counts.
+/// A cancel reaches only the transaction and statement that were judged: every identifying part must match.
 #[test]
 fn only_the_transaction_that_was_looked_at_is_cancelled() {
     let stage = Stage::new("pow");
@@ -53,7 +53,7 @@ fn only_the_transaction_that_was_looked_at_is_cancelled() {
     for (place, value) in [(1, "1"), (2, "1"), (3, "1"), (4, "true"), (7, "1")] {
         assert!(!did(&mut own, CANCEL_OBSERVED, &with(place, value)), "${} = {value}", place + 1);
     }
-    // A link of the chain that is not there any more.
+    // A link of the chain that no longer exists.
     let mut stale = with(5, &format!("{{{process}}}"));
     stale[6] = "{1}".to_owned();
     assert!(!did(&mut own, CANCEL_OBSERVED, &stale));
@@ -61,7 +61,7 @@ fn only_the_transaction_that_was_looked_at_is_cancelled() {
     assert_eq!(victim.failure(), "57014");
 }
 
-/// A session is ended while its client thinks as it did when it was judged, and not once it has gone on.
+/// A session is ended only while its client still thinks as it did when it was judged, not once it has continued.
 #[test]
 fn only_a_client_that_still_thinks_loses_its_session() {
     let stage = Stage::new("pow");
@@ -81,7 +81,7 @@ fn only_a_client_that_still_thinks_loses_its_session() {
     assert!(victim.outcome().is_err());
 }
 
-/// Sessions of an isolated role see what is there, whatever the texts of others contain.
+/// Sessions of an isolated role are read correctly, whatever the texts of others contain.
 #[test]
 fn looks_take_any_text() {
     let stage = Stage::new("pow");
@@ -99,8 +99,8 @@ fn looks_take_any_text() {
     victim.outcome().unwrap();
 }
 
-/// A text of a database with another encoding is no text of ours: cut into letters, it was an error on servers that look for
-/// the end of each, and one client could blind the governor.
+/// A text from a database with another encoding need not be valid in ours. Truncating it by characters was an error on
+/// servers that check where each one ends, so one client could blind the governor.
 #[test]
 fn looks_take_texts_of_databases_with_other_encodings() {
     let stage = Stage::new("pow");

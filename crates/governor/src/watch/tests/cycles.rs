@@ -1,4 +1,4 @@
-//! Cycles of waiters: who is rolled back, and what must have been seen before.
+//! Cycles of waiters: which transaction is rolled back, and what looks must have shown before.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::stage::{Client, HIGH, LOW, Stage};
 use crate::governor::Outcome;
 use crate::watch::cycle;
 
-/// Two clients of these classes wait for each other; the second is the younger. Locks are told from those of other tests by their numbers.
+/// Two clients of these classes wait for each other; the second is the younger. Distinct lock numbers keep tests apart.
 fn cycle(stage: &Stage, classes: [plimsoll_policy::ClassIndex; 2], locks: [u32; 2]) -> [Client; 2] {
     assert!(cycle::are_broken(&stage.governor.settings()));
     let clients = classes.map(|class| stage.client(class));
@@ -24,7 +24,7 @@ fn cycle(stage: &Stage, classes: [plimsoll_policy::ClassIndex; 2], locks: [u32; 
     clients
 }
 
-/// Looks once, beginning with both; whether another look has to confirm a cycle.
+/// Looks once, beginning with both; returns whether another look has to confirm a cycle.
 fn look(stage: &mut Stage, clients: &[Client; 2]) -> bool {
     let settings = stage.governor.settings();
     let up = stage.control.connection().unwrap();
@@ -32,7 +32,7 @@ fn look(stage: &mut Stage, clients: &[Client; 2]) -> bool {
     stage.round.has_pending_cycle
 }
 
-/// Ends a cycle of which one was cancelled.
+/// Ends a cycle in which one client was cancelled.
 fn end(victim: &Client, other: &Client) {
     assert_eq!(victim.failure(), "57014");
     victim.run("rollback");
@@ -63,8 +63,9 @@ fn a_cycle_between_an_important_one_and_another_is_broken_in_two_rounds() {
     end(&low, &high);
 }
 
-/// Two writers wait for two readers, each of which then asks for the other table and is put behind its writer: four wait in a circle, but
-/// nobody holds what the readers ask for. The server lets them pass. Once the governor rolled a reader back in such a case.
+/// Two writers wait for two readers, each of which then requests the other table and is queued behind its writer. The
+/// four wait in a circle, but no session holds a lock that the readers request, so the server lets them pass. The
+/// governor once rolled back a reader in this situation.
 #[test]
 fn who_is_only_behind_another_one_in_a_queue_is_left_to_the_server() {
     let mut stage = Stage::new("pow");
@@ -77,7 +78,7 @@ fn who_is_only_behind_another_one_in_a_queue_is_left_to_the_server() {
         client.card.state().cycle_loss = Some(CycleLoss::Unnoticed);
     }
     let [first, second, first_writer, second_writer] = &clients;
-    // It looks for a deadlock when this test has looked; the others do not.
+    // Its deadlock check must come after this test's look; the others do not check.
     second_writer.run("set local deadlock_timeout = '2s'");
     first.run("lock table queue_a in access share mode");
     second.run("lock table queue_b in access share mode");
@@ -108,7 +109,7 @@ fn who_is_only_behind_another_one_in_a_queue_is_left_to_the_server() {
     owner.run("drop table queue_a, queue_b");
 }
 
-/// Whoever sends another statement has not waited all the time.
+/// A session that sends another statement has not waited all the time.
 #[test]
 fn links_of_other_statements_are_not_the_same_cycle() {
     let mut stage = Stage::new("pow");
@@ -128,7 +129,7 @@ fn nobody_is_cancelled_whose_card_forbids_it() {
     clients.iter().for_each(|client| client.card.state().cycle_loss = None);
     assert!(!look(&mut stage, &clients) && !look(&mut stage, &clients), "nothing is to be confirmed");
     assert_eq!(stage.governor.events().len(), 0);
-    // The card may change its mind at the last moment.
+    // The card may change at the last moment.
     clients.iter().for_each(|client| client.card.state().cycle_loss = Some(CycleLoss::Unnoticed));
     let (transaction, unit) = clients[0].place();
     clients[0].card.state().cycle_loss = None;

@@ -1,4 +1,4 @@
-//! Objects that users have made in the way of every name that the governor's sessions use. They record that they ran.
+//! Objects that users have created under every name that the governor's sessions use. They record that they ran.
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
@@ -10,7 +10,7 @@ use crate::watch::control::{self, Up};
 use crate::watch::look::{advisory_holders, look, waited_for};
 use crate::watch::statements;
 
-/// Functions by name, arguments and result: each notes that it ran and gives what the server's own gives.
+/// Functions by name, arguments and result: each records its call and returns the result of the server's own function.
 const FUNCTIONS: [(&str, &str, &str, &str); 19] = [
     ("unnest", "a int4[]", "setof int4", "return query select pg_catalog.unnest(a)"),
     ("unnest", "a bool[]", "setof bool", "return query select pg_catalog.unnest(a)"),
@@ -46,7 +46,7 @@ const TYPES: [&str; 5] = ["int4", "int8", "bool", "text", "float8"];
 const RELATIONS: [(&str, &str); 3] =
     [("pg_roles", "true as rolsuper, 'x' as rolname"), ("pg_locks", "1 as pid"), ("pg_stat_activity", "1 as pid")];
 
-/// Makes all of them in a schema where any user may create something.
+/// Creates all of them in a schema where any user may create objects.
 fn plant(connection: &mut Connection) {
     let mut run = |sql: &str| connection.run(sql).unwrap();
     run("set search_path = ''; create role mallory; grant create, usage on schema public to public; \
@@ -74,7 +74,7 @@ fn plant(connection: &mut Connection) {
     run("reset role");
 }
 
-/// What has run, and forgets it.
+/// The objects that have run since the last call.
 fn what_ran(connection: &mut Connection) -> Vec<String> {
     let mut ran = Vec::new();
     let sql = "delete from public.ran returning what";
@@ -84,8 +84,8 @@ fn what_ran(connection: &mut Connection) -> Vec<String> {
     ran
 }
 
-/// In a database where users may create in `public`, as they may before PostgreSQL 15 and after an upgrade, somebody made a
-/// function `unnest(int4[])`. The governor called it with the rights to signal every session.
+/// In a database where users may create objects in `public`, as they may before PostgreSQL 15 and after an upgrade, a
+/// user created a function `unnest(int4[])`. The governor called it with the privilege to signal every session.
 #[test]
 fn nothing_that_users_have_made_runs_as_the_control_role() {
     let server = server();
@@ -119,7 +119,7 @@ fn nothing_that_users_have_made_runs_as_the_control_role() {
     assert_eq!(what_ran(&mut connection), [""; 0]);
 }
 
-/// Says everything else that a round may say.
+/// Sends every other statement that a round may send.
 fn ask_everything(up: &mut Up) {
     let process = up.connection.process_id();
     let array = format!("{{{process}}}");
@@ -145,7 +145,7 @@ fn ask_everything(up: &mut Up) {
     }
 }
 
-/// Temporary objects come before the server's own wherever a name has no schema, whatever `search_path` is.
+/// Temporary objects precede the server's own for every name without a schema, whatever `search_path` is.
 #[test]
 fn nothing_temporary_is_taken_for_the_servers_own() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Who is seen to wait for whom, and what follows from it.
+//! Which sessions are seen to wait for which, and the consequences.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ fn seen_by(stage: &mut Stage, client: &Client) -> Looked {
     look(up, &[client.process()]).unwrap()
 }
 
-/// What a client's session is told whose transaction is to be rolled back while its client thinks.
+/// The command to a session whose transaction is to be rolled back while its client thinks.
 fn is_to_roll_back(client: &Client, event: u64) -> (SessionId, SessionCommand) {
     let (transaction, unit) = client.place();
     (client.card.id, SessionCommand::RollBackIdle { transaction, unit, event: EventId(event) })
 }
 
-/// Everybody in a look with what they are doing.
+/// All sessions in a look with their activities.
 fn activities(stage: &Stage, looked: &Looked) -> Vec<(i32, Activity)> {
     let settings = stage.governor.settings();
     let cards = cards_of(&stage.governor, &looked.processes());
@@ -67,7 +67,7 @@ fn the_queue_for_a_row_is_seen_in_its_order() {
     holder.run("create table queued (id int primary key, n int); insert into queued values (1, 0)");
     let update = "begin; update queued set n = n + 1 where id = 1";
     holder.run(update);
-    // The first who waits for a row has its tuple lock and waits for the holder; the next waits for the first.
+    // The first waiter for a row holds its tuple lock and waits for the holder; the next waits for the first.
     first.send(update);
     stage.until_it_waits(&first);
     high.send(update);
@@ -75,7 +75,7 @@ fn the_queue_for_a_row_is_seen_in_its_order() {
     let looked = seen_by(&mut stage, &high);
     let expect = [(high.process(), vec![first.process()]), (first.process(), vec![holder.process()])];
     assert_eq!(looked.waits, BTreeMap::from(expect));
-    // The first waits and is rolled back; the holder's client thinks, and it is asked to roll back, too.
+    // The first waiter is rolled back; the holder, whose client thinks, is asked to roll back, too.
     let seen = stage.round().unwrap();
     assert!(seen.changed && seen.blocked);
     assert_eq!(first.failure(), "57014");
@@ -109,7 +109,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     high.outcome().unwrap();
     high.run("rollback; drop table shared_by_all");
 
-    // A stranger is never touched, but whoever of ours is in its way is.
+    // A stranger is never touched, but a session of ours that blocks the stranger is.
     low.run("create table held_by_low (id int)");
     low.run("begin; lock table held_by_low");
     stranger.run("begin; select pg_advisory_xact_lock(112)");
@@ -144,7 +144,7 @@ fn parallel_workers_are_their_leader() {
     stage.until_it_waits(&high);
     let looked = seen_by(&mut stage, &high);
     assert_eq!(looked.waits, BTreeMap::from([(high.process(), vec![leader])]), "each once");
-    // It runs, and the policy rolls back whoever is in the way.
+    // It runs, and the policy rolls back the sessions that block it.
     stage.round().unwrap();
     assert_eq!(low.failure(), "57014");
     assert!(!low.card.state().cancels.was_waiting && stage.governor.events()[0].victim_was == "ran");
@@ -154,7 +154,7 @@ fn parallel_workers_are_their_leader() {
     assert_eq!(stage.counts(), [0, 0]);
 }
 
-/// A low transaction that thinks while a high one waits for its table, and what comes of a round.
+/// A low transaction whose client thinks while a high one waits for its table, after a round.
 fn idle_in_the_way(stage: &mut Stage, table: &str, before: &str) -> (Client, Client) {
     let (low, high) = (stage.client(LOW), stage.client(HIGH));
     low.run(&format!("create table {table} (id int)"));
@@ -171,8 +171,8 @@ fn end_idle((low, high): (Client, Client), table: &str) {
     high.run(&format!("rollback; drop table {table}"));
 }
 
-/// A report held an advisory lock that said "this month is being closed", and its client was copying files meanwhile. It was
-/// rolled back because it thought, another took the lock, and two copied the same files.
+/// A report held an advisory lock that meant "this month is being closed" while its client was copying files. It was
+/// rolled back because its client was thinking, another session took the lock, and two clients copied the same files.
 #[test]
 fn a_holder_of_an_advisory_lock_is_left_alone_while_its_client_thinks() {
     for (table, lock) in [("guarded", "pg_advisory_xact_lock(121)"), ("watched_over", "pg_advisory_lock_shared(122)")] {
@@ -184,7 +184,7 @@ fn a_holder_of_an_advisory_lock_is_left_alone_while_its_client_thinks() {
         assert_eq!((events[0].victim_was, events[0].done), ("waited for its client", "left alone"));
         stage.round().unwrap();
         assert_eq!((stage.governor.events().len(), stage.told()), (1, vec![]), "it is said once for each unit");
-        // Once it waits itself it can be cancelled: its client is told, and knows that its lock has gone.
+        // Once it waits itself, it can be cancelled: its client gets an error, and knows that its lock is gone.
         let stranger = stage.stranger();
         stranger.run("begin; select pg_advisory_xact_lock(123)");
         parties.0.send("select pg_advisory_xact_lock(123)");
@@ -196,7 +196,7 @@ fn a_holder_of_an_advisory_lock_is_left_alone_while_its_client_thinks() {
     }
 }
 
-/// What spares one holder must not hide the next one behind it.
+/// The reason that spares one holder must not hide the next one behind it.
 #[test]
 fn others_in_the_way_are_rolled_back_although_one_is_spared() {
     let mut stage = Stage::new("pow");
@@ -223,8 +223,8 @@ fn others_in_the_way_are_rolled_back_although_one_is_spared() {
     high.run("rollback; drop table shared_by_two");
 }
 
-/// CALL outside of a block may commit midway, so it is never cancelled. Whoever stands in its way can be, if it is also in
-/// the way of somebody more important.
+/// CALL outside of a block may commit midway, so it is never cancelled. A session that blocks it can be, if it also
+/// blocks a more important one.
 #[test]
 fn a_call_is_left_alone_and_the_chain_goes_on_behind_it() {
     let mut stage = Stage::new("pow");
@@ -235,7 +235,7 @@ fn a_call_is_left_alone_and_the_chain_goes_on_behind_it() {
     );
     low.run("begin; lock table behind");
     caller.send("call lock_two()");
-    // What the session says of a CALL outside of a block.
+    // The session sets this for a CALL outside of a block.
     caller.card.state().preemptible = false;
     stage.until_it_waits(&caller);
     high.send("begin; lock table called");
@@ -248,7 +248,7 @@ fn a_call_is_left_alone_and_the_chain_goes_on_behind_it() {
     high.run("rollback; drop procedure lock_two; drop table called, behind");
 }
 
-/// What `track` would have saved is the time from the decision until the wait ended.
+/// The saving that `track` counts is the time from the decision until the wait ended.
 #[test]
 fn track_counts_what_it_would_have_saved() {
     let mut stage = Stage::new("track");

@@ -1,4 +1,4 @@
-//! Sessions that wait for admission while others inside wait for them.
+//! Sessions that wait for admission while admitted ones wait for them.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ fn queue(governor: &Governor, client: &Client) {
     (state.phase, state.since) = (Phase::Queued, Instant::now().checked_sub(Duration::from_secs(1)).unwrap());
 }
 
-/// A class lets one in. The session of a job held an advisory lock between its transactions; another job was inside and waited
-/// for it. The statement that would have released the lock had to wait for the one inside: both waited forever, and so
-/// did all who came after them, although nobody important was late.
+/// A class admits one transaction. The session of a job held an advisory lock between its transactions; another job was
+/// inside and waited for it. The statement that would have released the lock had to wait for the one inside. Both
+/// waited forever, and so did all later ones, although no important unit was late.
 #[test]
 fn a_session_that_others_inside_wait_for_is_admitted_beyond_the_limits() {
     let server = server();

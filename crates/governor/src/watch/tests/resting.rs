@@ -1,4 +1,4 @@
-//! What happens between two looks; without a server.
+//! Pauses between two looks, without a server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,8 +8,8 @@ use crate::governor::Heard;
 use crate::testing;
 use crate::watch::Watch;
 
-/// A session that serves another class than before woke the thread as one does that is late: the next look came sooner, and the shares came
-/// after it, a tenth of a second later where looks had no budget.
+/// A session that changed its class woke the thread like a late one: the next look came earlier, and the shares came
+/// after it, a tenth of a second later if looks had no budget.
 #[test]
 fn shares_are_given_during_a_pause_and_only_lateness_ends_it() {
     let governor = testing::governor(|_| {});

@@ -1,4 +1,4 @@
-//! The thread itself: it wakes when it is rung for, acts, says what works, and ends.
+//! The thread itself: it wakes when a session rings, acts, reports what works, and ends.
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
@@ -25,7 +25,7 @@ fn processes_of_governors(connection: &mut Connection, database: &str) -> Vec<St
 #[test]
 fn it_acts_when_it_is_rung_for_and_reconnects_when_it_was_cut_off() {
     let server = server();
-    // A database of its own tells this governor's connection from those of other tests.
+    // A database of its own distinguishes this governor's connection from those of other tests.
     let mut connection = Connection::open(&url(&server)).unwrap();
     connection.run("create database watched").unwrap();
     let own = ServerUrl { database: "watched".to_owned(), ..url(&server) };
@@ -50,7 +50,7 @@ fn it_acts_when_it_is_rung_for_and_reconnects_when_it_was_cut_off() {
         for process in processes_of_governors(&mut connection, "watched") {
             connection.run(&format!("select pg_terminate_backend({process}, 5000)")).unwrap();
         }
-        // It notices by itself, or when it is needed next.
+        // It notices by itself, or when the connection is next needed.
         until("it notices", || governor.health.lock().control_error.is_some() || round == 1);
         until("it connects again", || is_up(&governor) || round == 1);
     }

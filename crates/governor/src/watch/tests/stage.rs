@@ -24,13 +24,13 @@ use crate::watch::{late, round};
 pub(super) const HIGH: ClassIndex = ClassIndex(0);
 pub(super) const LOW: ClassIndex = ClassIndex(1);
 
-/// One server for all tests, which use locks and tables of their own. It ends with the last of them.
+/// One server for all tests, which use locks and tables of their own. It ends with the last test.
 pub(super) fn server() -> Arc<PrivateServer> {
     static SHARED: Mutex<Weak<PrivateServer>> = Mutex::new(Weak::new());
     // A test that fails while it starts the server fails alone; the next one tries again.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
-        // The server's own search for deadlocks is not what is tested: whoever waits too long fails its test.
+        // The server's own deadlock check is not under test: a session that waits too long fails its test.
         let settings =
             [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB"), ("deadlock_timeout", "60s")];
         let mut server = testing::server(&settings);
@@ -47,19 +47,19 @@ pub(super) fn server() -> Arc<PrivateServer> {
     })
 }
 
-/// Everything that a watcher has, driven by hand.
+/// A watcher's parts, driven by hand.
 pub(super) struct Stage {
     pub control: Control,
     pub agent: Agent,
     pub round: Round,
     pub governor: Arc<Governor>,
-    /// What sessions have been told.
+    /// The commands that sessions were sent.
     commands: Receiver<WorkerCommand>,
     _poll: mio::Poll,
     pub server: Arc<PrivateServer>,
 }
 
-/// A governor of that server, with one worker, whose commands come out of the channel.
+/// A governor of that server, with one worker, whose commands arrive at the channel.
 pub(super) fn governor(
     server: &PrivateServer,
     policy: &str,
@@ -92,7 +92,7 @@ impl Stage {
         Stage { control, agent, round, governor, commands, _poll, server }
     }
 
-    /// One round, for everybody who is late.
+    /// One round, for all late sessions.
     pub(super) fn round(&mut self) -> Result<Seen, WireError> {
         let settings = self.governor.settings();
         assert!(round::rules(&settings, &self.agent).is_some());
@@ -101,7 +101,7 @@ impl Stage {
         self.round.go(up, &settings, &late.processes, &mut self.agent)
     }
 
-    /// What sessions have been told since the last time.
+    /// The commands that sessions were sent since the last call.
     pub(super) fn told(&self) -> Vec<(SessionId, SessionCommand)> {
         let session = |command| match command {
             WorkerCommand::Session(id, command) => (id, command),
@@ -115,13 +115,13 @@ impl Stage {
         Client::new(&self.governor, &url(&self.server), class)
     }
 
-    /// Somebody who has not come through the governor.
+    /// A session that does not go through the governor.
     pub(super) fn stranger(&self) -> Client {
         let (governor, ..) = governor(&self.server, "never", |_| {});
         Client::new(&governor, &url(&self.server), LOW)
     }
 
-    /// What was counted of the low class: too late, tracked. Sessions count the rest.
+    /// The counters of the low class: too late, tracked. Sessions count the rest.
     pub(super) fn counts(&self) -> [u64; 2] {
         let low = self.governor.statistics.class(LOW);
         [&low.preempted_too_late, &low.preemptions_tracked]
@@ -142,14 +142,14 @@ impl Stage {
         self.until(&format!("process {process} sleeps"), &sql);
     }
 
-    /// Waits until a question about the server is answered by yes.
+    /// Waits until the query about the server returns true.
     pub(super) fn until(&self, what: &str, sql: &str) {
         let mut connection = Connection::open(&url(&self.server)).unwrap();
         plimsoll_testing::until(what, || connection.text(sql).unwrap().as_deref() == Some("t"));
     }
 }
 
-/// A card of a connection whose client has nothing to do.
+/// A card of a connection whose client is idle.
 pub(super) fn card(
     governor: &Governor,
     url: &ServerUrl,
@@ -194,7 +194,7 @@ impl Client {
         self.card.process().unwrap()
     }
 
-    /// Begins a statement, which its card shows as in flight for long enough to be late.
+    /// Begins a statement; its card shows it as in flight for long enough to be late.
     pub(super) fn send(&self, sql: &str) {
         let mut state = self.card.state();
         if matches!(state.phase, Phase::Idle) {
@@ -209,7 +209,7 @@ impl Client {
         self.statements.as_ref().unwrap().send(sql.to_owned()).unwrap();
     }
 
-    /// What has become of it; its transaction stays open.
+    /// The outcome of the statement; its transaction stays open.
     pub(super) fn outcome(&self) -> Result<(), WireError> {
         let outcome = self.outcomes.recv_timeout(Duration::from_secs(60)).expect("it has an end");
         self.card.state().phase = Phase::IdleInTransaction;
@@ -222,12 +222,12 @@ impl Client {
         self.outcome().unwrap();
     }
 
-    /// The SQLSTATE with which what was begun has failed.
+    /// The SQLSTATE with which the statement has failed.
     pub(super) fn failure(&self) -> String {
         self.outcome().expect_err("it fails").server().expect("the server says so").code.clone()
     }
 
-    /// Which transaction and unit it is at.
+    /// Its current transaction and unit.
     pub(super) fn place(&self) -> (u64, u64) {
         let state = self.card.state();
         (state.transaction, state.unit)
@@ -238,7 +238,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.statements = None;
         if let Some(thread) = self.thread.take() {
-            // A client that is still blocked when its test fails must not keep it from ending.
+            // A client that is still blocked when its test fails must not keep the test from ending.
             if !std::thread::panicking() {
                 let _ = thread.join();
             }

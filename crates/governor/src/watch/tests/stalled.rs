@@ -1,4 +1,4 @@
-//! A control session whose server process stands still while victims are chosen, and goes on later.
+//! A control session whose server process is stopped while victims are chosen, and continues later.
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
@@ -12,7 +12,7 @@ use crate::registry::Phase;
 use crate::watch;
 use crate::watch::act::{LookedAt, cancel};
 
-/// A server process that stands still until this is dropped.
+/// A server process that is stopped until this is dropped.
 struct Stopped(i32);
 
 impl Stopped {
@@ -24,7 +24,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // It cannot have ended; if it had, the test would say so.
+        // It cannot have ended; if it had, the test would fail.
         let _ = kill_process(id(self.0), Signal::CONT);
     }
 }
@@ -33,8 +33,8 @@ fn id(process: i32) -> Pid {
     Pid::from_raw(process).expect("a process")
 }
 
-/// The control session's process stands still between the look and the cancel, for longer than the governor waits, and goes
-/// on when the victim's session has been told to go on. Whether the victim was cancelled then.
+/// The control session's process is stopped between the look and the cancel, for longer than the governor waits. It
+/// continues once the victim's session has been allowed to continue. Returns whether the victim was cancelled then.
 fn is_cancelled_late(key: u32, change: impl FnOnce(LookedAt) -> LookedAt) -> bool {
     let mut stage = Stage::new("pow");
     let (holder, low, high) = scene(&stage, key);
@@ -49,7 +49,7 @@ fn is_cancelled_late(key: u32, change: impl FnOnce(LookedAt) -> LookedAt) -> boo
     assert_eq!(stage.told(), [(low.card.id, SessionCommand::CancelArrived)], "it goes on");
     assert!(stage.control.lost_or_refused(&error));
     drop(stopped);
-    // What lay in the process's buffer has been carried out when it has seen that nobody is there any more.
+    // Once the process has noticed the lost connection and ended, it has executed what was in its buffer.
     let gone = format!("select not exists (select from pg_stat_activity where pid = {process})");
     stage.until("the process that stood still has ended", &gone);
     holder.run("rollback");
@@ -60,22 +60,22 @@ fn is_cancelled_late(key: u32, change: impl FnOnce(LookedAt) -> LookedAt) -> boo
     is_cancelled
 }
 
-/// The statement that cancels lay in a buffer while the server's process stood still (a debugger, a paused machine, swap). The
-/// governor gave it up after two seconds and told the victim's session to go on. When the process went on, it must not
-/// cancel what the session had begun meanwhile.
+/// The statement that cancels was in a buffer while the server's process was stopped (a debugger, a paused machine,
+/// swap). The governor gave up after two seconds and let the victim's session continue. When the process continued, it
+/// must not cancel what the session had begun in between.
 #[test]
 fn a_cancel_that_was_held_up_is_not_carried_out_later() {
     assert!(!is_cancelled_late(431, |looked_at| looked_at));
 }
 
-/// The canary: if what was decided could be done for longer, the test above would see it.
+/// The canary: without the lease, the test above would fail.
 #[test]
 fn a_cancel_without_a_lease_is_seen_to_come_late() {
     assert!(is_cancelled_late(432, |looked_at| LookedAt { server: looked_at.server + 3600.0, ..looked_at }));
 }
 
-/// While the control session's process stands still, traffic flows and the watcher finds another way; when it goes on, nobody
-/// notices.
+/// While the control session's process is stopped, traffic flows and the watcher finds another way; when it continues,
+/// no session is affected.
 #[test]
 fn the_watcher_recovers_from_a_process_that_stands_still() {
     let server = server();
@@ -97,7 +97,7 @@ fn the_watcher_recovers_from_a_process_that_stands_still() {
     governor.bell.ring();
     stranger.run("select 1");
     until("it notices", || governor.health.lock().control_error.is_some());
-    // Over a connection of another process.
+    // Cancelled over a connection to another process.
     assert_eq!(low.failure(), "57014");
     low.run("rollback");
     low.card.state().phase = Phase::Idle;

@@ -19,10 +19,11 @@ use crate::watch;
 /// Transactions of the high class until the test ends.
 const HIGH_TRANSACTIONS: usize = 150;
 
-/// Rows that everybody wants.
+/// The rows that all sessions contend for.
 const ROWS: u32 = 4;
 
-/// A session that keeps to the registry's invariant as the real one does: it begins a unit only while no cancel is in flight.
+/// A session that keeps the registry's invariant as the real one does: it begins a unit only while no cancel is in
+/// flight.
 struct Player {
     card: Arc<SessionCard>,
     connection: Connection,
@@ -37,10 +38,10 @@ impl Player {
         Player { card, connection, random: Pcg64::seed_from_u64(seed), table }
     }
 
-    /// Runs one unit; false if it was cancelled for another's sake.
+    /// Runs one unit; false if it was cancelled for another session.
     ///
     /// # Panics
-    /// If it was cancelled and nobody had aimed at it, or if it fails in another way.
+    /// If it was cancelled although it was not aimed at, or if it fails in another way.
     fn unit(&mut self, sql: &str, governor: &Governor, ends: bool) -> bool {
         let unit = loop {
             let mut state = self.card.state();
@@ -73,7 +74,7 @@ impl Player {
         }
     }
 
-    /// One transaction; how often it was preempted on its way (a rollback is never aimed at).
+    /// One transaction; returns how often it was preempted (a rollback is never aimed at).
     fn transaction(&mut self, governor: &Governor) -> u32 {
         let mut preempted = 0;
         'again: loop {
@@ -81,7 +82,7 @@ impl Player {
             let mut rows: Vec<u32> = (0..3).map(|_| self.random.random_range(0..ROWS)).collect();
             rows.sort_unstable();
             for row in rows {
-                // Short statements among those that wait: what a stray cancel would hit.
+                // Short statements among those that wait: a stray cancel would hit these.
                 for _ in 0..self.random.random_range(0..4) {
                     assert!(self.unit("select 1", governor, false), "it waits for nobody");
                 }
@@ -98,7 +99,7 @@ impl Player {
     }
 }
 
-/// Low sessions for as long as the high ones run; returns how many preemptions they have noticed.
+/// Runs low sessions for as long as the high ones run; returns how many preemptions they have noticed.
 fn play(server: &PrivateServer, control: ServerUrl, table: &'static str, seed: u64) -> (Arc<Governor>, u32) {
     let mut connection = Connection::open(&url(server)).unwrap();
     let rows = ROWS - 1;
@@ -108,7 +109,7 @@ fn play(server: &PrivateServer, control: ServerUrl, table: &'static str, seed: u
     connection.run(&format!("create unique index on {table} (id); grant all on {table} to public")).unwrap();
     let (governor, commands, _poll) = governor(server, "pow", |settings| {
         settings.control = Some(control);
-        // Whoever loses often is not promoted: it is to be aimed at all the time.
+        // Sessions that often lose are not promoted, so that they can be aimed at all the time.
         settings.preemption.bound = plimsoll_policy::StarvationBound::none();
         settings.preemption.threshold = Duration::ZERO;
         settings.preemption.look_interval = Duration::from_micros(200);

@@ -4,12 +4,12 @@ use rand::RngExt;
 
 use super::Writer;
 
-/// What a statement is about.
+/// The kind of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementKind {
     Change,
     Read,
-    /// Its answer is another each time.
+    /// Its answer differs each time.
     Generated,
     Savepoint,
     Cursor,
@@ -19,13 +19,13 @@ pub enum StatementKind {
     Listen,
     Lock,
     Failing,
-    /// Longer than a governor looks at.
+    /// Longer than the text that a governor reads.
     Long,
     Control,
     Discard,
 }
 
-/// What a statement is about where nothing is preferred, for a number from 0 to 99.
+/// The kind for a number from 0 to 99, without a preferred kind.
 pub fn kind_of(number: u32) -> StatementKind {
     match number {
         0..30 => StatementKind::Change,
@@ -69,7 +69,7 @@ impl Writer {
     }
 }
 
-/// The statements of a kind that are always the same.
+/// The statements of a kind without variable parts.
 fn simple(kind: StatementKind) -> &'static [&'static str] {
     match kind {
         StatementKind::Change | StatementKind::Generated => &[],
@@ -127,7 +127,7 @@ fn simple(kind: StatementKind) -> &'static [&'static str] {
     }
 }
 
-/// Those about sessions, and about failing.
+/// Statements about sessions, and statements that fail.
 fn of_sessions(kind: StatementKind) -> &'static [&'static str] {
     match kind {
         StatementKind::Setting => &[

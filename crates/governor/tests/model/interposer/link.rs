@@ -20,33 +20,33 @@ use super::{Canary, Shared};
 
 const CANCEL_REQUEST: i32 = 80_877_102;
 
-/// How long a client's next unit is waited for; there may be none.
+/// How long to wait for a client's next unit; there may be none.
 const NEXT_UNIT_MAX: Duration = Duration::from_millis(100);
 
-/// What fails in the place of a statement; it fails when it is planned, after the statements before it have been carried out.
+/// Fails in the place of a statement: it fails when it is planned, after the statements before it have run.
 const FAILING: &str = "SELECT 1/0";
 
-/// What fails in the place of a COMMIT: the row is there already, which is seen when everything is to be committed.
+/// Fails in the place of a COMMIT: the row exists already, and the deferred check fails at the commit.
 const FAILING_COMMIT: &str = "INSERT INTO later VALUES (1); COMMIT";
 
-/// What both directions of one connection know.
+/// The state shared by both directions of a connection.
 struct Link {
     shared: Arc<Shared>,
     process: AtomicI32,
     has_logged_in: AtomicBool,
-    /// What the server has said last of its transaction.
+    /// The transaction status that the server reported last.
     status: AtomicU8,
     /// Units, counted from 0, whose error is to be that of a cancelled statement.
     cancelled: Mutex<Vec<usize>>,
-    /// The same whose error is to be that of a transaction that cannot be serialized, and whether it is the only answer.
+    /// Units whose error is to be a serialization failure, and whether that is the only answer.
     aborted: Mutex<Vec<(usize, bool)>>,
-    /// Units that have not been answered: which place of the first run each is compared with, and what it asks.
+    /// Units without an answer yet: the place in the first run that each is compared with, and its request.
     replayed: Mutex<VecDeque<(Option<usize>, Vec<u8>)>>,
-    /// The unit after whose answer a session is to learn that its cancel has arrived.
+    /// The unit after whose answer a session is notified that its cancel has arrived.
     arrives_after: Mutex<Option<(usize, Arc<SessionCard>)>>,
 }
 
-/// One connection of the governor, from its first byte to its last.
+/// Serves a connection of the governor, from its first byte to its last.
 pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -> io::Result<()> {
     governor.set_nodelay(true)?;
     let mut head = [0; 4];
@@ -54,7 +54,7 @@ pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -
     let mut startup = vec![0; u32::from_be_bytes(head) as usize - 4];
     governor.read_exact(&mut startup)?;
     if startup[..4] == CANCEL_REQUEST.to_be_bytes() {
-        // It closes when the signal has been sent; whether one is, a script says.
+        // The connection closes when the signal has been sent; the script decides whether one is sent.
         shared.cancels.fetch_add(1, Ordering::SeqCst);
         return Ok(());
     }
@@ -78,7 +78,7 @@ pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -
     result
 }
 
-/// Passes on what the governor sends, until it leaves.
+/// Forwards the governor's messages until it disconnects.
 fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io::Result<()> {
     let (mut bytes, mut pending, mut unit) = (BytesMut::new(), Vec::new(), 0);
     let mut chunk = [0; 16 << 10];
@@ -87,7 +87,7 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
         while let Some(message) = take_message(&mut bytes) {
             let tag = message.tag;
             pending.push(message);
-            // What a server answers, or is asked to answer now. All else would wait for more.
+            // Messages that the server answers at once. The others would wait for more.
             if !matches!(tag, b'P' | b'B' | b'D' | b'E' | b'C') {
                 if matches!(tag, b'Q' | b'S' | b'F' | b'H') {
                     link.interfere(&mut pending, unit, &mut is_late);
@@ -107,7 +107,7 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
     }
 }
 
-/// Passes on what the server answers, until it leaves.
+/// Forwards the server's answers until it disconnects.
 fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
     let (mut bytes, mut answer, mut is_held, mut unit) = (BytesMut::new(), Vec::new(), false, 0);
     let mut chunk = [0; 16 << 10];
@@ -134,9 +134,9 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                             message.body = error("40001", "could not serialize access due to concurrent update");
                         }
                     }
-                    // What was put before a COMMIT to make it fail.
+                    // The answer to the statement that was put before a COMMIT to make it fail.
                     b'C' if link.aborted.lock().unwrap().contains(&(unit, true)) => continue,
-                    // Logging in ends with one that is no unit's.
+                    // The login ends with one that belongs to no unit.
                     b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
                         link.status.store(message.body[0], Ordering::SeqCst);
                         let due = link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit);
@@ -173,7 +173,7 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
     result
 }
 
-/// What a server says of a statement that was cancelled, or that ends its transaction.
+/// The server's error for a statement that was cancelled, or that ends its transaction.
 fn error(state: &str, message: &str) -> Vec<u8> {
     let (state, message) = (format!("C{state}"), format!("M{message}"));
     let fields = ["SERROR", "VERROR", &state, &message, "Fpostgres.c", "L1", "RNone"];
@@ -187,7 +187,7 @@ impl Link {
         self.shared.governor.get().expect("set before anybody connects")
     }
 
-    /// Does to a unit, or to the part of one before a `Flush`, what is due.
+    /// Applies the due injection to a unit, or to its part before a `Flush`.
     fn interfere(&self, messages: &mut [Message], unit: usize, is_late: &mut bool) {
         self.change();
         let canary = *self.shared.canary.lock().unwrap();
@@ -236,18 +236,18 @@ impl Link {
         *self.shared.canary.lock().unwrap() == Some(canary)
     }
 
-    /// Notes what a unit asks; after a ROLLBACK what was asked before is a replay. `place` is where that has come to.
+    /// Records a unit's request; after a ROLLBACK, known requests are a replay. `place` is the position of the replay.
     fn note_request(&self, request: &[u8], place: &mut Option<usize>) {
         if !self.is(Canary::SameAnswers) {
             return;
         }
         let first_run = self.shared.first_run.lock().unwrap();
-        // As the governor asks for it, by a statement of its own.
+        // The governor rolls back with a statement of its own.
         let has = |word: &[u8]| request.windows(word.len()).any(|part| part == word);
         if has(b"\x01plimsoll\0ROLLBACK") {
             *place = Some(0);
         }
-        // The BEGIN itself is not run again.
+        // The BEGIN itself is not replayed.
         let known = place.and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
         if let Some(at) = known {
             *place = Some(at + 1);
@@ -255,12 +255,12 @@ impl Link {
         self.replayed.lock().unwrap().push_back((known, request.to_vec()));
     }
 
-    /// Whether what the server answers now is a replay's.
+    /// Whether the server's next answer belongs to a replay.
     fn is_replayed(&self) -> bool {
         self.replayed.lock().unwrap().front().is_some_and(|(known, _)| known.is_some())
     }
 
-    /// Keeps an answer, or returns the first one in the place of a replay's.
+    /// Keeps an answer, or returns the first run's answer in place of a replay's.
     fn end_answer(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
         let (known, request) = self.replayed.lock().unwrap().pop_front()?;
         let mut first_run = self.shared.first_run.lock().unwrap();
@@ -283,7 +283,8 @@ impl Link {
         done.changed = somebody.as_mut().expect("there is somebody").query(&sql).is_ok();
     }
 
-    /// What is to be done to this unit; counts down what is for a later one. The server aborts nothing that is the governor's own.
+    /// The injection for this unit; counts down those for later units. The server never aborts the governor's own
+    /// statements.
     fn next_injection(&self, is_own: bool) -> Option<Injection> {
         let mut armed = self.shared.armed.lock().unwrap();
         match armed.front_mut()? {
@@ -298,7 +299,7 @@ impl Link {
         }
     }
 
-    /// Aims at the unit that passes as the watcher would; `None` if it may not be cancelled.
+    /// Aims at the unit that passes, as the watcher would; `None` if it may not be cancelled.
     fn aim(&self) -> Option<Arc<SessionCard>> {
         let process = self.process.load(Ordering::SeqCst);
         let card = self.governor().registry.all().into_iter().find(|card| card.process() == Some(process))?;
@@ -311,7 +312,7 @@ impl Link {
             if card.aim_preemption(transaction, unit) {
                 return Some(card);
             }
-            // A unit of a replay is sent a moment before the card says so.
+            // A unit of a replay is sent slightly before its card shows it.
             if phase != Phase::Preempted || Instant::now() > deadline {
                 return None;
             }
@@ -340,7 +341,7 @@ impl Link {
         self.governor().tell(card.worker, card.id, SessionCommand::CancelArrived);
     }
 
-    /// Has the client cancel, and says whether the request came through.
+    /// Has the client cancel, and returns whether the request came through.
     fn client_cancels(&self) -> bool {
         let Some((governor, key)) = self.shared.client.lock().unwrap().clone() else { return false };
         let before = self.shared.cancels.load(Ordering::SeqCst);
@@ -348,13 +349,13 @@ impl Link {
         let body = [&CANCEL_REQUEST.to_be_bytes()[..], &key].concat();
         let request = [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat();
         let asked = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&request));
-        // The governor closes the connection when the request has been delivered, or was not passed on.
+        // The governor closes the connection once the request was delivered or dropped.
         let _ = asked.and_then(|()| stream.read(&mut [0]));
         self.shared.cancels.load(Ordering::SeqCst) > before
     }
 
-    /// Makes that statement, or that message, fail as if the transaction could not be serialized. A COMMIT by itself fails as one
-    /// does: after it no transaction is open.
+    /// Makes that statement, or that message, fail with a serialization failure. A COMMIT by itself fails as a real one
+    /// does: no transaction is open after it.
     fn abort(&self, messages: &mut [Message], at: usize, unit: usize) {
         let commit =
             messages.last_mut().filter(|last| last.tag == b'Q' && matches!(&last.body[..], b"COMMIT\0" | b"END\0"));
@@ -379,19 +380,19 @@ impl Link {
             let before = &statements[..at.min(statements.len().saturating_sub(1))];
             messages[last].body = wire::text(&with_failing(before));
         } else if last > 0 {
-            // A name, so that the unnamed statement stays.
+            // A named statement, so that the unnamed one stays.
             let at = at.min(last - 1);
             messages[at] = Message { tag: b'P', body: wire::parse("cancelled", "this fails")[5..].to_vec() };
         }
     }
 }
 
-/// These statements, and then one that fails.
+/// These statements, followed by one that fails.
 pub fn with_failing(before: &[String]) -> String {
     before.iter().map(String::as_str).chain([FAILING]).collect::<Vec<_>>().join("; ")
 }
 
-/// A change that changes nothing, with the same answer.
+/// Replaces a change with one that has no effect but the same answer.
 fn make_idle(message: &mut Message) {
     const CHANGE: &[u8] = b"v = v + ";
     let changes: Vec<usize> = (0..message.body.len()).filter(|&at| message.body[at..].starts_with(CHANGE)).collect();

@@ -1,4 +1,4 @@
-//! What of an answer is compared.
+//! The parts of an answer that are compared.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,19 @@ use super::super::script::Unit;
 use super::super::wire::Message;
 use super::units::completes;
 
-/// What is compared: not what comes when it likes.
+/// The messages that are compared: those that do not come at arbitrary times.
 pub fn seen(answer: &[Message]) -> Vec<Message> {
     answer.iter().filter(|message| !matches!(message.tag, b'N' | b'A' | b'S')).cloned().collect()
 }
 
-/// Cuts off what was begun and failed, and the error, but not the status.
+/// Removes the failed statement's messages and the error, but not the status.
 pub fn cut(unit: &Unit, answer: &mut Vec<Message>) {
     let Some(error) = answer.iter().position(|message| message.tag == b'E') else { return };
     let done = answer[..error].iter().rposition(|message| completes(unit, message.tag)).map_or(0, |last| last + 1);
     answer.drain(done..=error);
 }
 
-/// What a client was told by the way. A replay may tell it again.
+/// The notices that a client received. A replay may repeat them.
 pub fn notices(answer: &[Message]) -> BTreeSet<String> {
     let notices = answer.iter().filter(|message| message.tag == b'N');
     notices.map(|notice| format!("{} {}", notice.field(b'C'), notice.field(b'M'))).collect()

@@ -6,7 +6,7 @@ use super::super::script::{Request, Unit, expanded};
 use super::super::wire::{self, Client, Message};
 use super::units::completes;
 
-/// What is sent for a unit, all at once.
+/// The bytes of a unit, sent all at once.
 pub fn bytes(unit: &Unit) -> Vec<u8> {
     match unit {
         Unit::Query(statements) => wire::query(&expanded(&statements.join("; "))),
@@ -39,7 +39,7 @@ pub fn until_ready(client: &mut Client, mut answer: Vec<Message>) -> io::Result<
     Ok(answer)
 }
 
-/// Waits for what each `Flush` brings.
+/// Waits for the answers to each `Flush`.
 pub fn flushing(client: &mut Client, requests: &[Request]) -> io::Result<Vec<Message>> {
     let extended = Unit::Extended(Vec::new());
     let (mut answer, mut expected, mut has_failed) = (Vec::new(), 0, false);

@@ -1,4 +1,5 @@
-//! What is done to the governed session: rollbacks while its client thinks, changes by others, and clients that leave.
+//! Injections into the governed session: rollbacks while its client thinks, changes by others, and clients that
+//! disconnect.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use super::units::{can_be_redone, parsed_names};
 use super::{Difference, Play, different};
 
 impl Play<'_> {
-    /// Does to the governed session what comes before a unit, and prepares what comes with it.
+    /// Applies the injections due before a unit to the governed session, and arms those for the unit itself.
     pub(super) fn inject(&mut self, injections: &[Injection]) -> Result<(), Difference> {
         let is_armed = |injection: &Injection| !matches!(injection, Injection::Idle | Injection::Change { .. });
         let armed = injections.iter().copied().filter(is_armed);
@@ -56,7 +57,7 @@ impl Play<'_> {
         };
         let before = too_late();
         let answered = self.world.interposer.answered();
-        // Nobody keeps an event for it.
+        // No event with this number is kept.
         let event = EventId(u64::MAX);
         self.world.governor.tell(card.worker, card.id, SessionCommand::RollBackIdle { transaction, unit, event });
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -72,9 +73,9 @@ impl Play<'_> {
         }
     }
 
-    /// Somebody has changed what the transaction had seen, before the governor ran it again. If the client heard nothing, the
-    /// change might as well have come before the whole transaction: then its answers are the same, and so it is done here.
-    /// If it heard of it, or rolls back itself, the change has come after.
+    /// Another session has changed data that the transaction had read, before the governor replayed it. If the client
+    /// noticed nothing, the change must be equivalent to one before the whole transaction, so that is where the plain
+    /// side makes it. If the client got an error, or rolls back itself, the change comes after.
     pub(super) fn follow_change(&mut self, is_after: bool) -> Result<(), Difference> {
         let change = self.change.take().expect("it was armed");
         if is_after {
@@ -103,10 +104,10 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The client leaves without a word, perhaps after it has sent a unit, and comes again.
+    /// The client disconnects without a message, possibly after it has sent a unit, and reconnects.
     pub(super) fn leave(&mut self, unit: Option<&Unit>) -> Result<(), Difference> {
         let (governed, plain) = self.world.connect().or_else(|error| different("connecting", error.to_string()))?;
-        // The new one cancels nothing of the old one.
+        // The new client cancels nothing of the old one.
         let mut old = [std::mem::replace(&mut self.governed, governed), std::mem::replace(&mut self.plain, plain)];
         let processes = old.each_ref().map(Client::process);
         if let Some(unit) = unit {
@@ -122,12 +123,12 @@ impl Play<'_> {
         }
         self.status = b'I';
         let (mut one, mut other) = self.data();
-        // The plain session is still there, and its locks.
+        // The plain session still exists, with its locks.
         [&mut one, &mut other].into_iter().for_each(|rows| rows.retain(|row| !row.starts_with("advisory lock")));
         if let Some(unit) = unit
             && one != other
         {
-            // It was carried out, and then so it is here.
+            // The unit took effect, so it must take effect here, too.
             converse(&mut plain, &[unit]).or_else(|error| different("plain", error.to_string()))?;
         }
         drop(plain);

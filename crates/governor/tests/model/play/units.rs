@@ -1,4 +1,4 @@
-//! What can be said of a unit before it is sent.
+//! Properties of a unit that are known before it is sent.
 
 use super::super::interposer::with_failing;
 use super::super::script::{Request, ScriptStep, Unit};
@@ -25,7 +25,7 @@ pub fn rollback_like(unit: &Unit) -> Unit {
     ])
 }
 
-/// Whether a message says that a statement, or a message, was carried out.
+/// Whether a message says that a statement, or a message, was executed.
 pub fn completes(unit: &Unit, tag: u8) -> bool {
     match unit {
         Unit::Extended(_) => matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's'),
@@ -33,14 +33,14 @@ pub fn completes(unit: &Unit, tag: u8) -> bool {
     }
 }
 
-/// Whether a unit may run what ends a transaction.
+/// Whether a unit may run a statement that ends a transaction.
 pub fn may_end(unit: &Unit) -> bool {
     let ends = |sql: &str| ["COMMIT", "END", "CALL", "/* @long@ */ COMMIT"].iter().any(|word| sql.starts_with(word));
     match unit {
         Unit::Query(statements) => statements.iter().any(|sql| ends(sql)),
         Unit::Extended(requests) => {
             let executes = requests.iter().any(|request| matches!(request, Request::Execute { .. }));
-            // Only what ends or begins transactions has such names, and a statement without one may be older.
+            // Only statements that end or begin transactions have such names; one without a Parse may be older.
             let ends = |request: &Request| match request {
                 Request::Parse { sql, .. } => ends(sql),
                 Request::Bind { statement, .. } => statement.starts_with(['e', 'k']) || statement.is_empty(),
@@ -52,7 +52,7 @@ pub fn may_end(unit: &Unit) -> bool {
     }
 }
 
-/// Whether a unit runs what rolls a transaction back. What is only prepared is not run.
+/// Whether a unit runs a statement that rolls a transaction back. Statements that are only prepared do not count.
 pub fn rolls_back(unit: &Unit) -> bool {
     let does = |sql: &str| sql.contains("ABORT") || sql.contains("ROLLBACK") && !sql.contains("ROLLBACK TO");
     match unit {
@@ -66,7 +66,7 @@ pub fn rolls_back(unit: &Unit) -> bool {
     }
 }
 
-/// Whether a unit does the same again once its transaction was rolled back, so that it can be done again on the plain side.
+/// Whether a unit has the same effect when repeated after a rollback, so that it can be repeated on the plain side.
 pub fn can_be_redone(unit: &Unit) -> bool {
     const CANNOT: &str = "PREPARE DEALLOCATE EXECUTE FETCH MOVE CLOSE DISCARD advisory CHAIN COMMIT END ROLLBACK numbers \
         close-";
@@ -89,7 +89,7 @@ pub fn parsed_names(unit: &Unit, answer: &[Message]) -> Vec<String> {
     names.collect()
 }
 
-/// The unit, but failing there.
+/// The unit, with a failure at that place.
 pub fn failing_at(unit: &Unit, at: usize) -> Unit {
     match unit {
         Unit::Query(statements) => Unit::Query(vec![with_failing(&statements[..at.min(statements.len())])]),
@@ -105,7 +105,7 @@ pub fn failing_at(unit: &Unit, at: usize) -> Unit {
                 }
                 kept.push(request.clone());
             }
-            // A name, so that the unnamed statement stays.
+            // A named statement, so that the unnamed one stays.
             kept.push(Request::Parse { name: "failing".to_owned(), sql: "this fails".to_owned() });
             Unit::Extended(kept)
         }

@@ -1,4 +1,4 @@
-//! What is there in the end, against what the tellers know.
+//! The final data, compared with the tellers' knowledge.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use super::{ACCOUNTS, OPENING_BALANCE};
 pub struct Told {
     pub acknowledged: usize,
     pub refused: usize,
-    /// Unknown, and there.
+    /// Unknown, but present.
     pub unknown_there: usize,
-    /// Unknown, all of them.
+    /// All unknown ones.
     pub unknown: usize,
 }
 
-/// Waits until the server has noticed that everybody is gone: until then somebody may yet commit.
+/// Waits until the server has noticed that all clients are gone: until then a transaction may still commit.
 pub fn wait_for_quiet(server: &Server) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE usename SIMILAR TO '(low|high)%'";
     until("backends end whose clients are gone", || server.value(others) == "0");
 }
 
-/// Fails where the books are wrong.
+/// Fails if the books do not balance.
 pub fn check(server: &Server, attempts: &[Attempt]) -> Told {
     let mut connection = server.connection();
     let mut there: HashMap<i64, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Who moves money, and what they remember of it.
+//! The clients that move money, and their records.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use super::super::client::{Client, Failure, cancel};
 use super::ACCOUNTS;
 use super::transfer::{End, Transfer, Way};
 
-/// What all share.
+/// The state that all tellers share.
 pub struct Bank {
     pub address: Mutex<SocketAddr>,
     pub database: String,
-    /// When tellers go home.
+    /// When tellers stop.
     pub is_over: AtomicBool,
-    /// How many wait for the answer to a COMMIT.
+    /// How many tellers wait for the answer to a COMMIT.
     pub committing: AtomicU64,
     pub seats: Vec<Seat>,
 }
 
-/// What others know of a teller.
+/// The public facts about a teller.
 pub struct Seat {
     pub user: &'static str,
     /// Address and key of its session.
     key: Mutex<Option<(SocketAddr, Vec<u8>)>>,
-    /// Cancels that were sent for it, counted before they are.
+    /// Cancels sent for it, counted before they are sent.
     cancels: AtomicU64,
-    /// Transfers that it got through.
+    /// Transfers that succeeded.
     pub acknowledged: AtomicU64,
-    /// Transfers of which it did not know what had become, and found out.
+    /// Transfers whose outcome it did not know at first, but found out.
     pub found_out: AtomicU64,
 }
 
 impl Bank {
-    /// A bank with so many tellers of those users.
+    /// A bank with the given number of tellers for each user.
     pub fn new(address: SocketAddr, database: &str, tellers: &[(&'static str, usize)]) -> Bank {
         let users = tellers.iter().flat_map(|&(user, count)| std::iter::repeat_n(user, count));
         let seat = |user| Seat {
@@ -58,12 +58,12 @@ impl Bank {
         }
     }
 
-    /// Cancels what a teller of class low does.
+    /// Cancels the statement of a teller of class low.
     pub fn cancel_one(&self, seat: usize) {
         let seat = &self.seats[seat];
         let Some((address, key)) = seat.key.lock().clone().filter(|_| seat.is_low()) else { return };
         seat.cancels.fetch_add(1, Ordering::SeqCst);
-        // A governor that is gone cancels nothing.
+        // A governor that has ended cancels nothing.
         let _ = cancel(address, &key);
     }
 }
@@ -74,18 +74,18 @@ impl Seat {
     }
 }
 
-/// What became of a transfer, as far as its teller knows.
+/// The outcome of a transfer, as far as its teller knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferOutcome {
-    /// It is there.
+    /// It was committed.
     Acknowledged,
-    /// It is not.
+    /// It was not committed.
     Refused,
-    /// It may be.
+    /// It is unknown.
     Unknown,
 }
 
-/// A transfer that was tried; each try has a number of its own.
+/// An attempt at a transfer; each attempt has a number of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
     pub id: i64,
@@ -97,12 +97,12 @@ pub struct Teller {
     bank: Arc<Bank>,
     seat: usize,
     random: Pcg64Mcg,
-    /// How many transfers it has tried to make.
+    /// The number of transfers attempted.
     made: i64,
     attempts: Vec<Attempt>,
-    /// How often it was told that it was cancelled.
+    /// The number of cancels reported to it.
     cancelled: u64,
-    /// A transfer of which it does not know what became, though it can find out.
+    /// A transfer whose outcome it does not know yet, but can find out.
     in_doubt: Option<Transfer>,
 }
 
@@ -119,13 +119,13 @@ impl Teller {
         }
     }
 
-    /// Works until the bank closes, and tells what was tried.
+    /// Works until the bank closes, and returns its attempts.
     pub fn work(mut self) -> Vec<Attempt> {
         while !self.bank.is_over.load(Ordering::Relaxed) {
             let address = *self.bank.address.lock();
             match Client::connect(address, self.bank.seats[self.seat].user, &self.bank.database) {
                 Ok(client) => self.serve(client, address),
-                // Nobody is there, or goes away, while the governor is started again or a backend ended.
+                // The governor is being restarted, or a backend has ended.
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -135,7 +135,7 @@ impl Teller {
         self.attempts
     }
 
-    /// Moves money until the connection is lost, by fate or on purpose.
+    /// Moves money until the connection is lost, by a fault or on purpose.
     fn serve(&mut self, mut client: Client, address: SocketAddr) {
         *self.bank.seats[self.seat].key.lock() = Some((address, client.key.clone()));
         while !self.bank.is_over.load(Ordering::Relaxed) {
@@ -175,7 +175,7 @@ impl Teller {
         }
     }
 
-    /// Finds out what became of the transfer that is in doubt; whether it knows now.
+    /// Looks for the outcome of the transfer in doubt; returns whether it is known now.
     fn finds_out(&mut self, client: &mut Client) -> bool {
         let Some(transfer) = self.in_doubt else { return true };
         let Ok(is_there) = transfer.is_there(client) else { return false };
@@ -195,11 +195,11 @@ impl Teller {
         Transfer { id: (self.seat as i64) << 32 | number, source, target, amount: self.random.random_range(1..100) }
     }
 
-    /// Nobody may be told anything but what can happen to them.
+    /// A client may get only the errors that can happen to it.
     fn note_refusal(&mut self, failure: &Failure, way: Way) {
         let seat = &self.bank.seats[self.seat];
         match failure.state() {
-            // Deadlocks happen to everybody, and so do the ends of a backend and of the server.
+            // Deadlocks can happen to any client, and so can the ends of a backend and of the server.
             None | Some("40P01" | "57P01" | "57P02") => {}
             Some("40001") => assert!(seat.is_low(), "{} {way:?}: {failure}", seat.user),
             Some("57014") => {

@@ -13,23 +13,23 @@ use rand_pcg::Pcg64Mcg;
 
 use super::super::client::{Answer, Client, Failure};
 
-/// Writes a transfer down.
+/// Records a transfer.
 const NOTE: &str = "INSERT INTO transfer VALUES ($1, $2, $3, $4)";
 
 #[derive(Debug, Clone, Copy)]
 pub struct Transfer {
     pub id: i64,
     pub source: i32,
-    /// To where; another account.
+    /// The destination, another account.
     pub target: i32,
     pub amount: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Balances are read, and what is written is computed from them here: a read that was not true makes money.
+    /// Reads balances and computes the new ones here: a wrong read creates money.
     ReadThenWrite,
-    /// The server adds and subtracts: the answers say nothing, so that a rollback can stay unnoticed.
+    /// The server adds and subtracts: the answers contain no data, so a rollback can stay unnoticed.
     Blind,
     /// One statement with parameters, without a transaction around it.
     OneStatement,
@@ -38,30 +38,30 @@ pub enum Way {
 }
 
 impl Way {
-    /// Whether the transaction holds its rows when its end is asked for, so that one can wait for it.
+    /// Whether the transaction holds its rows when its end is requested, so that a session can wait for it.
     pub fn holds_its_rows(self) -> bool {
         matches!(self, Way::ReadThenWrite | Way::Blind)
     }
 }
 
-/// What the client knows when it is over.
+/// The client's knowledge when it is over.
 #[derive(Debug)]
 pub enum End {
     Acknowledged,
-    /// It was not, as far as one may believe what was said.
+    /// It was not committed, according to the answer.
     Refused(Failure),
-    /// Commit was asked for, and nothing was heard.
+    /// The client requested a commit, but received no answer.
     Unknown,
-    /// The client has asked for commit and gone away. Whoever is still at work for it need not hold its rows.
+    /// The client has requested a commit and disconnected. A process that still works for it need not hold its rows.
     Left,
-    /// The client has gone away before it asked for commit.
+    /// The client disconnected before it requested a commit.
     Abandoned,
 }
 
 impl Transfer {
-    /// Moves the money. A client may go away at any step, `leaves` says whether; it is not to be used any more then.
+    /// Moves the money. The client may disconnect at any step where `leaves` says so; it must not be used afterwards.
     ///
-    /// `committing` counts those who wait for the answer to a COMMIT.
+    /// `committing` counts the clients that wait for the answer to a COMMIT.
     pub fn make(&self, way: Way, client: &mut Client, random: &mut Pcg64Mcg, committing: &AtomicU64) -> End {
         match way {
             Way::ReadThenWrite | Way::Blind => self.step_by_step(way, client, random, committing),
@@ -94,7 +94,7 @@ impl Transfer {
         }
         match random.random_range(0..100) {
             0 => return End::Abandoned,
-            // In the middle of a message. If it fails there is nobody to read it either.
+            // Disconnects in the middle of a message. A failure here has no reader either.
             1 => {
                 let _ = client.send(b"Q\0\0\0\x0bCOM");
                 return End::Abandoned;
@@ -117,9 +117,9 @@ impl Transfer {
         }
     }
 
-    /// Whether a transfer was committed of which the answer to COMMIT was lost.
+    /// Whether a transfer was committed although the answer to its COMMIT was lost.
     ///
-    /// Its transaction, as long as it is open, holds the row that is locked first. So it has ended when that is locked.
+    /// While its transaction is open, it holds the row that is locked first. Once that row is locked, it has ended.
     pub fn is_there(&self, client: &mut Client) -> Result<bool, Failure> {
         client.query("BEGIN")?;
         client.query(&format!("SELECT FROM account WHERE id = {} FOR UPDATE", self.source))?;
@@ -146,7 +146,7 @@ impl Transfer {
         }
     }
 
-    /// With one Sync behind all of it, so that after an error, were it that of BEGIN, nothing more is done.
+    /// One Sync follows all of it, so that nothing more runs after an error, even one of BEGIN.
     fn at_once(&self, client: &mut Client) -> End {
         // Every statement has the same parameters, whether it needs them or not.
         let change = |sign| format!("UPDATE account SET balance = balance {sign} $4 WHERE id = ");
@@ -184,10 +184,10 @@ impl Transfer {
     }
 }
 
-/// What an answer to what commits means.
+/// The meaning of an answer to a statement that commits.
 fn judged(answer: Answer, commands: &[&str]) -> End {
     match answer.refusal {
-        // The server says this to whom it ends, at whatever point.
+        // The server sends this at any point to a session that it ends.
         Some(refusal) if ["57P", "08"].iter().any(|class| refusal.state.starts_with(class)) => End::Unknown,
         Some(refusal) => End::Refused(Failure::Refused(refusal)),
         None => {

@@ -1,4 +1,4 @@
-//! What sits between a governor and its server, passes everything on, and changes some of it.
+//! A relay between a governor and its server that changes some of the traffic.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,10 +15,10 @@ use super::super::client::PATIENCE;
 /// A cancel request begins with its length and this code.
 const CANCEL: [u8; 8] = [0, 0, 0, 16, 4, 210, 22, 46];
 
-/// What is done to what passes.
+/// The changes to the traffic.
 #[derive(Debug, Default)]
 struct Plan {
-    /// In what the server says the first is replaced by the second, which is as long.
+    /// In the server's messages, the first text is replaced with the second, which has the same length.
     replaced: Option<(Vec<u8>, Vec<u8>)>,
     holds_cancels: bool,
     held: usize,
@@ -30,7 +30,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Takes connections like a server, and makes one to the server for each.
+/// Accepts connections like a server, and opens one to the server for each.
 pub struct Meddler {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -61,13 +61,13 @@ impl Meddler {
         format!("postgres://{}/?sslmode=disable", self.address)
     }
 
-    /// From now on replaces some of what the server says.
+    /// From now on replaces that text in the server's messages.
     pub fn replace(&self, some: &[u8], other: &[u8]) {
         assert_eq!(some.len(), other.len(), "messages keep their lengths");
         self.shared.plan.lock().replaced = Some((some.to_vec(), other.to_vec()));
     }
 
-    /// Whether cancels are held up; those that are go on when this becomes false.
+    /// Whether cancels are held up; held ones continue once this becomes false.
     pub fn holds_cancels(&self, holds: bool) {
         self.shared.plan.lock().holds_cancels = holds;
         self.shared.changed.notify_all();
@@ -81,7 +81,7 @@ impl Meddler {
     }
 }
 
-/// Passes a connection on, in both directions, until one side ends it.
+/// Forwards a connection, in both directions, until one side ends it.
 fn pass(mut client: TcpStream, server: &Path, shared: &Shared) {
     let mut chunk = [0; 1 << 16];
     let mut server = UnixStream::connect(server).unwrap();

@@ -1,4 +1,4 @@
-//! What the programs need, made once by the tools of their languages and kept beside the builds.
+//! The dependencies of the programs, made once by the tools of their languages and kept beside the builds.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-/// Fails, with what to install, where a program is missing.
+/// Fails, with the package to install, if a program is missing.
 pub fn tool(name: &str, package: &str) {
     let is_there =
         env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(name).exists()));
@@ -18,9 +18,9 @@ pub fn tool(name: &str, package: &str) {
     );
 }
 
-/// A folder that has what `make` puts into it, made anew when a file of `wanted` (names in `from`) has changed.
+/// A folder with the contents that `make` creates, renewed when a file of `wanted` (names in `from`) has changed.
 pub fn made(name: &str, from: &Path, wanted: &[&str], make: impl FnOnce(&Path)) -> PathBuf {
-    // One at a time: two tests may want the same.
+    // One at a time: two tests may need the same folder.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let program = env::current_exe().unwrap();
@@ -36,7 +36,7 @@ pub fn made(name: &str, from: &Path, wanted: &[&str], make: impl FnOnce(&Path)) 
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     make(&folder);
-    // Written last, so that what is half made is not taken for whole.
+    // Written last, so that an incomplete folder is not taken for a complete one.
     fs::write(stamp_file, stamp).unwrap();
     folder
 }
@@ -53,12 +53,12 @@ fn made_from_copies(name: &str, from: &Path, wanted: &[&str], make: impl FnOnce(
     })
 }
 
-/// Runs a program to its end, which must be good.
+/// Runs a program to its end, which must be successful.
 pub fn run(command: &mut Command) {
     output_of(command);
 }
 
-/// What a program prints that ends well.
+/// The output of a program that succeeds.
 pub fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

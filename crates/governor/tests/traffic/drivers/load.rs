@@ -1,4 +1,4 @@
-//! Important work on the rows that the programs update: two statements a transaction, with some time between.
+//! Important work on the rows that the programs update: two statements per transaction, with a pause between.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts so many.
+    /// Starts the given number of threads.
     pub fn start(address: SocketAddr, database: &str, count: usize) -> Load {
         let is_over = Arc::new(AtomicBool::new(false));
         let worker = |number: usize| {
@@ -26,7 +26,7 @@ impl Load {
         Load { is_over, threads }
     }
 
-    /// Ends it. Nobody of the higher class may have been refused anything; they all must have come through.
+    /// Ends the load. No client of the higher class may have been refused, and all must have made progress.
     pub fn stop(self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -36,7 +36,7 @@ impl Load {
     }
 }
 
-/// Rows are updated in the order of their numbers, as the programs do: what waits here always has an end.
+/// Rows are updated in the order of their numbers, as the programs do: a wait here always ends.
 fn work(address: SocketAddr, database: &str, number: usize, is_over: &AtomicBool) -> u64 {
     let mut client = Client::connect(address, "high", database).unwrap_or_else(|failure| panic!("{failure}"));
     let mut transactions = 0;

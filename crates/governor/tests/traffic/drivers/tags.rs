@@ -1,5 +1,5 @@
-//! Whether the class that an application names in a comment arrives, with drivers that send a bare BEGIN first and with the
-//! object-relational mappers that people use.
+//! Whether a class that an application names in a comment takes effect, with drivers that send a bare BEGIN first and
+//! with popular object-relational mappers.
 //!
 //! The programs are those of `docs/governor.md`. Each runs two transactions whose statements have the tag of class `nightly`
 //! and one without, and, where it can, a tagged statement outside of a transaction.
@@ -14,10 +14,10 @@ use super::super::server::Server;
 use super::environment::{java_libraries, ruby_program};
 use super::{programs, python_program, run};
 
-/// Lines that make another class, to which no rule leads.
+/// Settings of another class, which no rule assigns.
 const NIGHTLY: &str = "[[class]]\nname = \"nightly\"\npriority = \"low\"";
 
-/// Runs a program, and fails unless as many transactions as that were of class `nightly`.
+/// Runs a program, and fails unless exactly that many transactions were of class `nightly`.
 fn check(program: Command, expect: u64) {
     let server = Server::shared();
     let mut governed = Governed::start_with(&server, "", NIGHTLY);
@@ -32,8 +32,8 @@ fn check(program: Command, expect: u64) {
     governed.assert_alive();
 }
 
-/// A nightly report wrote its tag into the first statement of its transactions. The driver had sent a bare BEGIN before, so that the
-/// tag was ignored without a word, and the report was as important as the shop.
+/// A nightly report wrote its tag into the first statement of its transactions. The driver had sent a bare BEGIN
+/// before, so the tag was silently ignored, and the report was as important as the shop.
 #[test]
 fn a_tag_after_a_bare_begin_names_the_class_with_psycopg() {
     check(python_program("orms", "psycopg_class.py"), 3);

@@ -1,4 +1,4 @@
-//! Passwords, keys and rights.
+//! Passwords, keys and privileges.
 
 use std::thread;
 
@@ -52,7 +52,7 @@ fn the_console_lets_in_its_own_users_only() {
     check_refused(&attacked, "nobody", CONSOLE, PASSWORD, &refused);
     check_refused(&attacked, "operator", CONSOLE, "", &refused);
     check_refused(&attacked, "operator ", CONSOLE, PASSWORD, &refused);
-    // Its users are nobody at the server.
+    // The console's users do not exist at the server.
     check_refused(&attacked, "operator", attacked.server.database(), PASSWORD, &refused);
     attacked.stop();
 }
@@ -79,7 +79,7 @@ fn who_may_look_may_not_change() {
     ];
     for command in commands {
         let failure = viewer.query(command).expect_err(command);
-        // Unknown, not understood, or without the right.
+        // Unknown, not understood, or not permitted.
         let states = ["42501", "42601", "0A000", "42704", "22023"];
         assert!(failure.state().is_some_and(|state| states.contains(&state)), "{command}: {failure}");
     }
@@ -145,7 +145,7 @@ fn only_the_right_key_cancels() {
     let other = attacked.client("low");
     let key = sleeper.key.clone();
     let process = sleeper.process();
-    // It sleeps until it is let go on, however long the wrong keys take.
+    // It sleeps until it is released, however long the wrong keys take.
     let mut own = attacked.server.connection();
     own.run("SELECT pg_advisory_lock(4711)").unwrap();
     sleeper.send_query("SELECT pg_advisory_xact_lock(4711), 'slept'").unwrap();
@@ -166,7 +166,7 @@ fn only_the_right_key_cancels() {
     assert_eq!(answer.refusal, None, "a wrong key cancels");
     assert_eq!(answer.rows[0][1].as_deref(), Some("slept"));
 
-    // A backend that sleeps no more is not hit, whatever comes next.
+    // A backend that no longer sleeps is not hit, whatever its next statement is.
     for _ in 0..20 {
         cancel(attacked.address(), &key).unwrap();
         assert_eq!(sleeper.value("SELECT 'awake'").unwrap(), "awake", "a cancel came after its time");
@@ -179,7 +179,7 @@ fn only_the_right_key_cancels() {
     attacked.stop();
 }
 
-/// Waits until a server process waits for that: before, there is nothing that a cancel could hit.
+/// Waits until a server process waits for that: earlier, a cancel would have nothing to hit.
 fn until_it_waits(own: &mut Connection, process: i32, wait_event: &str) {
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND state = 'active' AND wait_event = '{wait_event}'"
@@ -204,8 +204,7 @@ fn a_storm_of_cancels_passes() {
 #[test]
 fn what_a_session_sets_is_its_own() {
     let attacked = Attacked::start();
-    // A search path that comes with the first message reaches the session and nothing else: neither console nor governor
-    // runs any SQL under it.
+    // A search path in the first message affects the session only: neither console nor governor runs any SQL under it.
     let mut own = attacked.server.connection();
     own.run(
         "DROP SCHEMA IF EXISTS evil CASCADE; CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO public;
@@ -238,7 +237,7 @@ fn a_class_above_ones_own_cannot_be_chosen() {
     let mut client = attacked.client("low");
     assert!(client.query("SET plimsoll.class = 'high'").is_err(), "low becomes high by asking");
     let _ = client.query("SET plimsoll.class = 'high'; SELECT 1");
-    // A tag that may not choose is passed over.
+    // A tag that the user may not choose is ignored.
     let before = attacked.governed.count(Some("low"), "transactions");
     client.query("BEGIN /*class='high'*/; SELECT 1; COMMIT").unwrap();
     client.send(&[parse("", "SELECT 1 /*class='high'*/"), sync()].concat()).unwrap();
@@ -248,8 +247,8 @@ fn a_class_above_ones_own_cannot_be_chosen() {
     attacked.stop();
 }
 
-/// A client has a line break in the name of its user, of its database or of its application, and words behind it that look
-/// like a message of the governor. They stood in the log by themselves, as if the governor had said them.
+/// A client has a line break in the name of its user, of its database or of its application, followed by words like a
+/// message of the governor. These were a log line of their own, as if the governor had written it.
 #[test]
 fn names_with_line_breaks_make_no_lines_in_the_log() {
     let attacked = Attacked::start();
@@ -263,7 +262,7 @@ fn names_with_line_breaks_make_no_lines_in_the_log() {
         ("operator".to_owned(), CONSOLE.to_owned(), forged("psql")),
     ] {
         let parameters = [("user", &*user), ("database", &*database), ("application_name", &*application)];
-        // Some are let in and some are not; every one of them may be told of in the log.
+        // Some can log in and some cannot; the log may mention any of them.
         let _ = Client::log_in(attacked.address(), &parameters, PASSWORD);
         let _ = Client::log_in(attacked.address(), &parameters, "wrong");
     }

@@ -1,4 +1,4 @@
-//! What a client may send that has logged in.
+//! Messages that a client may send after its login.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ fn a_message_of_many_megabytes_is_not_kept() {
 /// More than the kernel keeps between client, governor and server.
 const FLOOD_MAX: usize = 64 << 20;
 
-/// Sends as much of the bytes, over and over, as is taken within a while by somebody who gets no answers read.
+/// Sends as much of the bytes, repeatedly, as is taken within a while although no answers are read.
 fn flood(client: &mut Client, bytes: &[u8]) -> usize {
     let mut sent = 0;
     let mut stalled = Instant::now();
@@ -121,12 +121,12 @@ fn who_does_not_read_is_not_written_for() {
     }
     thread::sleep(Duration::from_millis(500));
     attacked.assert_small();
-    // One that reads after all gets everything.
+    // A client that reads after all gets everything.
     assert_eq!(readers[0].answer().unwrap().commands, ["SELECT 300000"]);
     drop(readers);
 
-    // Queries by the thousand, and messages to which there is an answer each but never a Sync.
-    // Long, so that few of them fill what lies between, with answers that are longer still.
+    // Thousands of queries, and messages that are each answered but never followed by a Sync. They are long, so that
+    // few of them fill the buffers between, and their answers are longer still.
     let comment = "c".repeat(1000);
     let asked = query(&format!("SELECT repeat('y', 5000) -- {comment}"));
     let parsed = [parse("", &format!("SELECT 1{} -- {comment}", ",1".repeat(200))), describe("")].concat();
@@ -135,13 +135,13 @@ fn who_does_not_read_is_not_written_for() {
         let sent = flood(&mut client, bytes);
         assert!(sent < FLOOD_MAX, "{sent} bytes were taken of somebody who reads no answers");
         attacked.assert_small();
-        // The rest of the message that was cut, and then every answer is there, and in order.
+        // After the rest of the truncated message, every answer arrives, and in order.
         let rest = (bytes.len() - sent % bytes.len()) % bytes.len();
         let count = (sent + rest) / bytes.len();
         let mut remainder = bytes[bytes.len() - rest..].to_vec();
         let is_query = bytes[0] == b'Q';
         if !is_query {
-            // A server keeps the end of its answers to itself until it is asked for it.
+            // A server holds back the end of its answers until it is asked for it.
             remainder.extend(sync());
         }
         let mut reader = client.second_handle();
@@ -170,7 +170,7 @@ fn a_copy_may_be_left_at_any_point() {
     let data = copy_data("1\n2\n");
     let (done, fail) = (copy_done(), message(b'f', b"no more\0"));
     let mut client = attacked.client("low");
-    // Where no copy is, the server passes over its messages, and so must the governor.
+    // Outside of a copy, the server ignores its messages, and so must the governor.
     for stray in [&data, &done, &fail] {
         client.send(stray).unwrap();
         assert_eq!(client.value("SELECT 'here'").unwrap(), "here");
@@ -193,7 +193,7 @@ fn a_copy_may_be_left_at_any_point() {
         assert_eq!(answer.refusal.is_none(), copied > 0, "{answer:?}");
         assert_eq!(client.value("SELECT count(*) FROM copied").unwrap(), copied.to_string());
     }
-    // What the server refuses half-way: the rest is on its way, and is thrown away.
+    // A copy that the server refuses half-way: the rest is on its way, and is discarded.
     own.run("TRUNCATE copied").unwrap();
     client.send_query("COPY copied FROM STDIN").unwrap();
     client.send(&message(b'd', b"1\nnonsense\n")).unwrap();
@@ -204,7 +204,7 @@ fn a_copy_may_be_left_at_any_point() {
     assert_eq!(client.answer().unwrap().refusal.unwrap().state, "22P02");
     assert_eq!(client.value("SELECT count(*) FROM copied").unwrap(), "0");
     drop(client);
-    // Gone in the middle of it, in the middle of a message: the place in the class is free again for the next.
+    // Disconnected in the middle of a message of the copy: the place in the class is free again for the next.
     for round in 0..12 {
         let mut client = attacked.client("low");
         client.send_query("COPY copied FROM STDIN").unwrap();
@@ -233,7 +233,7 @@ fn many_come_and_go() {
         }
     }
     more.stop();
-    // Two for the good client beside, whatever it is just doing.
+    // Two for the well-behaved client beside it, in any state.
     until("files are closed", || attacked.governed.open_files() <= files + 2);
     attacked.stop();
 }

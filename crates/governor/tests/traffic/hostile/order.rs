@@ -1,4 +1,4 @@
-//! Answers of the governor's own, refusals and cancels among answers of the server: each in its place.
+//! The governor's own answers, refusals and cancels among answers of the server: each in its place.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,7 +21,7 @@ fn holder(attacked: &Attacked) -> Client {
     holder
 }
 
-/// Waits until so many are seen waiting to be let in.
+/// Waits until the given number of transactions are queued.
 fn wait_for_queue(attacked: &Attacked, count: usize) {
     let mut console = attacked.governed.console().unwrap();
     until(&format!("{count} wait"), || console.query("SHOW QUEUE").unwrap().rows.len() == count);
@@ -62,7 +62,7 @@ fn a_full_queue_refuses_at_once() {
     wait_for_queue(&attacked, 2);
     let mut refused = attacked.client("low");
     assert_eq!(refused.query("SELECT 1").unwrap_err().state(), Some("53300"));
-    // A block that is refused has failed as a whole: what may have been sent behind its BEGIN must not be done without it.
+    // A refused block has failed as a whole: units sent after its BEGIN must not run without it.
     assert_eq!(refused.query("BEGIN").unwrap_err().state(), Some("53300"));
     assert_eq!(refused.query("SELECT 1").unwrap_err().state(), Some("25P02"));
     refused.query("ROLLBACK").unwrap();
@@ -103,7 +103,7 @@ fn a_client_that_goes_leaves_the_queue() {
     for (number, client) in waiting.iter_mut().enumerate() {
         client.send_query("CREATE TABLE never (id int)").unwrap();
         if number % 2 == 0 {
-            // More than it may say now.
+            // More than it may send now.
             client.send(&[b'x'; 100]).unwrap();
         }
     }
@@ -150,7 +150,7 @@ fn the_governors_own_answers_keep_their_places() {
         assert_eq!(client.answer().unwrap().value().map(str::len), Some(3_000_000));
         assert_eq!(client.answer().unwrap().commands, ["SET"]);
         assert_eq!(client.answer().unwrap().value(), Some("two"));
-        // Refused by the governor, or, behind what is still to be answered, set by a server that knows of no classes.
+        // Refused by the governor, or, behind unanswered units, set by a server that knows no classes.
         let unknown = client.answer().unwrap();
         assert!(unknown.refusal.is_some() || unknown.commands == ["SET"], "{unknown:?}");
         assert_eq!(client.answer().unwrap().value(), Some("three"));

@@ -1,7 +1,8 @@
-//! What a client says next whose transaction was rolled back for another while it was thinking, and does not know.
+//! The next messages of a client whose transaction was rolled back while it was thinking, and which does not know it.
 //!
-//! Whatever it says, in whatever pieces, every unit gets one answer, in order: either as if nothing had happened, and then all
-//! of the transaction is there, or 40001 where something was asked for, and then nothing of it is.
+//! Whatever it sends, in any pieces, every unit gets one answer, in order. Either all is as if nothing had happened,
+//! and then the whole transaction is present; or a request fails with 40001, and then nothing of the transaction is
+//! present.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,7 @@ use super::super::client::{Answer, Client};
 use super::super::requests::{self, close, parse, query, sync};
 use super::Attacked;
 
-/// What a client says, unit by unit, all at once.
+/// The client's messages, unit by unit, all sent at once.
 type Units = &'static [&'static str];
 
 /// `close` is a Close of a statement with its Sync, `extended …` a statement by the extended protocol, the rest are queries.
@@ -42,13 +43,13 @@ fn said(unit: &str) -> Vec<u8> {
     }
 }
 
-/// One test at a time has the table that they are about.
+/// One test at a time uses the table.
 fn only_one() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes the table anew.
+/// Recreates the table.
 fn prepare(attacked: &Attacked) {
     let mut own = attacked.server.connection();
     own.run(
@@ -58,8 +59,8 @@ fn prepare(attacked: &Attacked) {
     .unwrap();
 }
 
-/// A client of class low within a transaction that has been rolled back for one of class high. If `reads`, it has read what
-/// that one has changed since, so that it cannot be run again unnoticed.
+/// A client of class low within a transaction that has been rolled back for one of class high. If `reads`, it has read
+/// data that the other has changed since, so that it cannot be replayed unnoticed.
 fn rolled_back(attacked: &Attacked, reads: bool) -> Client {
     prepare(attacked);
     let mut low = attacked.client("low");
@@ -89,7 +90,7 @@ fn check(attacked: &Attacked, units: Units, reads: bool) {
     assert_eq!(last.status, b'I', "{context}");
     let is_committed = last.commands == ["COMMIT"];
     assert!(!(is_committed && was_told), "{context}");
-    // As if nothing had happened, the next transaction is another.
+    // As if nothing had happened, the next transaction is another one.
     assert_eq!(client.value("SELECT 'next'").unwrap(), "next", "{context}");
     drop(client);
     let adds = if units.iter().any(|unit| unit.starts_with("UPDATE")) { 11 } else { 1 };
@@ -108,7 +109,7 @@ fn check_answer(unit: &str, answer: &Answer, was_told: bool, context: &str) {
         "sync" => assert!(answer.tags == b"Z" || is_refused, "{unit}: {context}"),
         "ROLLBACK" => assert_eq!(answer.commands, ["ROLLBACK"], "{unit}: {context}"),
         "COMMIT" => {
-            // Of a transaction that has failed it is a rollback.
+            // For a failed transaction, it acts as a rollback.
             let is_end = answer.commands == ["COMMIT"] || answer.commands == ["ROLLBACK"];
             assert!(is_end || state == Some("40001"), "{unit}: {context}");
             assert_eq!(answer.status, b'I', "{unit}: {context}");
@@ -134,8 +135,8 @@ fn who_was_rolled_back_while_thinking_gets_answers_in_order() {
 }
 
 /// A client has a savepoint with the name by which the governor makes transactions fail. It is rolled back while it is
-/// thinking, and the replay reads something else. The governor's ROLLBACK TO that name succeeded, so the transaction did not
-/// fail, and the governor tried again without end.
+/// thinking, and the replay reads other data. The governor's ROLLBACK TO that name succeeded, so the transaction did
+/// not fail, and the governor tried again without end.
 #[test]
 fn savepoints_may_have_any_name() {
     let _one = only_one();
@@ -157,8 +158,8 @@ fn savepoints_may_have_any_name() {
     attacked.stop();
 }
 
-/// A function catches the governor's cancel and raises an error of its own, which is too long for the governor to look at
-/// whole. It was passed on, so that a client heard of a cancel that it had not asked for.
+/// A function catches the governor's cancel and raises an error of its own, which is longer than the governor reads. It
+/// was forwarded, so a client was told of a cancel that it had not requested.
 #[test]
 fn an_error_of_our_cancel_may_have_any_length() {
     let attacked = Attacked::start();
@@ -175,7 +176,7 @@ fn an_error_of_our_cancel_may_have_any_length() {
     holder.run("BEGIN; UPDATE hot SET low = low WHERE id = 3").unwrap();
     let mut low = attacked.client("low");
     low.query("BEGIN").unwrap();
-    // It cannot be run again, so it is told that it was rolled back.
+    // It cannot be replayed, so its client gets the error.
     low.query("LISTEN birds").unwrap();
     low.query("UPDATE hot SET low = low WHERE id = 2").unwrap();
     low.send_query("SELECT noisy(3)").unwrap();

@@ -1,4 +1,4 @@
-//! A server that means no good, or is none at all.
+//! A malicious server, or a peer that is not a server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,14 +11,14 @@ use super::super::client::{Client, message};
 use super::super::governed::Governed;
 use super::GROWTH_MAX;
 
-/// What the server says to whoever has said who they are, and whether it hangs up then.
+/// The server's message to a client that has named its user, and whether it then disconnects.
 #[derive(Clone)]
 struct Script {
     says: Vec<u8>,
     hangs_up: bool,
 }
 
-/// A server that follows a script with everybody.
+/// A server that follows the same script with every client.
 fn serve(script: Script) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -34,7 +34,7 @@ fn serve(script: Script) -> SocketAddr {
 fn converse(mut stream: TcpStream, script: &Script) {
     let mut chunk = [0; 4096];
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // A first message fits one read; the governor sends it whole. If it asks for encryption, there is none.
+    // The first message fits one read, because the governor sends it whole. A request for encryption is declined.
     while let Ok(length) = stream.read(&mut chunk) {
         if length == 0 {
             return;
@@ -52,7 +52,7 @@ fn converse(mut stream: TcpStream, script: &Script) {
     while stream.read(&mut chunk).is_ok_and(|length| length > 0) {}
 }
 
-/// Everything a server says to let somebody in.
+/// All messages by which a server admits a client.
 fn welcome() -> Vec<u8> {
     [message(b'R', &[0; 4]), message(b'K', &[0, 0, 0, 7, 0, 0, 0, 9]), message(b'Z', b"I")].concat()
 }
@@ -60,7 +60,7 @@ fn welcome() -> Vec<u8> {
 fn check(governed: &mut Governed, what: &str, resident_bytes: u64) {
     let mut client = Client::bare(governed.address).unwrap();
     client.write(|out| frontend::startup_message([("user", "low"), ("database", "any")], out)).unwrap();
-    // If it is let in it asks something that is not answered, and goes.
+    // A client that is admitted sends a query that is not answered, and disconnects.
     let _ = client.send_query("SELECT 1");
     let _ = client.close_sending();
     assert!(client.is_closed(), "{what}: the client hangs");

@@ -1,4 +1,4 @@
-//! What comes before anybody has said who they are.
+//! Messages before a client has named its user.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn first(length: u32, code: u32, rest: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &code.to_be_bytes(), rest].concat()
 }
 
-/// The first message of a client that means well.
+/// The first message of a well-behaved client.
 fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut out = BytesMut::new();
     frontend::startup_message(parameters.iter().copied(), &mut out).unwrap();
@@ -68,7 +68,7 @@ fn garbage_is_refused() {
     for (what, bytes) in cases {
         for ends in [false, true] {
             let mut client = attacked.bare();
-            // It may be refused before all of it was taken.
+            // It may be refused before all of it was read.
             let _ = client.send(&bytes);
             if ends {
                 let _ = client.close_sending();
@@ -115,7 +115,7 @@ fn a_first_message_may_come_in_any_pieces() {
         thread::sleep(Duration::from_micros(100));
     }
     client.finish_log_in(PASSWORD).unwrap();
-    // A question about encryption first, in the same packet and alone.
+    // A request for encryption first, in the same packet and alone.
     for code in [SSL, GSS] {
         let mut client = attacked.bare();
         client.send(&first(8, code, b"")).unwrap();
@@ -131,7 +131,7 @@ fn who_takes_too_long_to_log_in_is_sent_away() {
     let attacked = Attacked::impatient();
     let bytes = startup(&[("user", "low"), ("database", attacked.server.database())]);
     let mut silent = (0..100).map(|_| attacked.bare()).collect::<Vec<_>>();
-    // One byte now and then does not make the time longer.
+    // An occasional byte does not extend the time limit.
     let mut slow = (0..20).map(|_| attacked.bare()).collect::<Vec<_>>();
     for &byte in &bytes {
         for client in &mut slow {

@@ -17,7 +17,7 @@ pub struct Suite {
     pub version: String,
 }
 
-/// Repositories that have packages of source, by the name that they give themselves.
+/// The self-chosen names of repositories with source packages.
 const ORIGINS: [&str; 3] = ["Debian", "Ubuntu", "apt.postgresql.org"];
 
 impl Suite {
@@ -32,7 +32,7 @@ impl Suite {
         let version = output_of(Command::new("dpkg-query").args(["-W", "-f", "${Version}", &package]));
         let folder = made(&format!("suites-{version}"), Path::new(""), &[], |folder| {
             let apt = Apt::new(&folder.join("apt"));
-            // The installed version may be gone from the repositories; then that of a near one says as much, for both
+            // The repositories may no longer have the installed version. A similar version serves as well, because both
             // outputs that are compared come from the same server.
             let found =
                 apt.versions(&package, &version).into_iter().find(|version| apt.fetch(&package, version, folder));
@@ -86,7 +86,7 @@ impl Apt {
         command
     }
 
-    /// Versions of which there is source, the wanted one first.
+    /// Versions with source packages, the wanted one first.
     fn versions(&self, package: &str, wanted: &str) -> Vec<String> {
         let shown = output_of(self.command("apt-cache").args(["showsrc", package]));
         let versions = shown.lines().filter_map(|line| line.strip_prefix("Version: ")).map(str::to_owned);
@@ -95,7 +95,7 @@ impl Apt {
         versions
     }
 
-    /// Downloads the source and the headers of a version; whether both are there.
+    /// Downloads the source and the headers of a version; returns whether both exist.
     fn fetch(&self, package: &str, version: &str, folder: &Path) -> bool {
         let headers = package.replace("postgresql-", "postgresql-server-dev-");
         let mut source = self.command("apt-get");

@@ -1,4 +1,4 @@
-//! What clients say as they connect, and certificates that change.
+//! Start-up messages of clients, and certificates that change.
 
 use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ use super::super::governed::{CONSOLE, Governed};
 use super::super::server::{PASSWORD, Server};
 use super::World;
 
-/// What clients say as they connect, and what the server makes of it: the same words, or the same refusal.
+/// Start-up messages of clients, and the server's answers: the same text, or the same refusal.
 #[test]
 fn startup_parameters_and_refusals_are_the_servers() {
     let world = World::start();
@@ -63,7 +63,8 @@ fn startup_parameters_and_refusals_are_the_servers() {
         check(&[("application_name", name), ("IntervalStyle", "sql_standard")], PASSWORD);
     }
     assert!(check(&[("nothing", "of this name")], PASSWORD).contains("42704"));
-    // Who is not there is refused as somebody is whose password is wrong, and a wrong password goes before a database that is not there.
+    // An unknown user gets the same error as one with a wrong password, and a wrong password is reported before a
+    // missing database.
     assert!(check(&[("user", "nobody_of_that_name")], PASSWORD).contains("28P01"));
     assert!(check(&[], "wrong").contains("28P01"));
     assert!(check(&[("database", "nowhere")], "wrong").contains("28P01"));
@@ -77,7 +78,8 @@ fn startup_parameters_and_refusals_are_the_servers() {
     assert!(refused.contains("Refused") || refused.contains("Lost"), "{refused}");
 }
 
-/// Connections after a reload are shown the new certificate. Sessions go on, and a client that hangs up without a word of TLS is no warning.
+/// Connections after a reload get the new certificate. Sessions continue, and a client that closes without a TLS
+/// message causes no warning.
 #[test]
 fn certificates_change_with_a_reload() {
     tool("psql", "postgresql-client");
@@ -110,7 +112,7 @@ fn certificates_change_with_a_reload() {
 
     certify(folder.path(), "second");
     assert!(succeeds("first.crt"), "nothing was reloaded");
-    // The console, too, is reached by TLS.
+    // The console uses TLS, too.
     let console = |sql: &str| {
         let mut console = psql("first.crt");
         console
@@ -123,7 +125,7 @@ fn certificates_change_with_a_reload() {
     let reloaded = console("RELOAD");
     assert!(reloaded.status.success(), "{}", String::from_utf8_lossy(&reloaded.stderr));
     assert!(succeeds("second.crt") && !succeeds("first.crt"), "the old certificate is still shown");
-    // A certificate that is not there is refused, and what was there goes on.
+    // A missing certificate is refused, and the earlier one stays in use.
     std::fs::remove_file(file("server.crt")).unwrap();
     let refused = console("RELOAD");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("server.crt"), "{refused:?}");
@@ -141,7 +143,7 @@ fn certificates_change_with_a_reload() {
     governed.assert_alive();
 }
 
-/// Makes a certificate that signs itself and has that name, and has the governor's files be those.
+/// Makes a self-signed certificate with that name, and replaces the governor's files with it.
 fn certify(folder: &Path, name: &str) {
     self_signed(folder, name, "localhost");
     for end in ["key", "crt"] {

@@ -9,7 +9,7 @@ use super::{CaseStep, World, play, say};
 #[test]
 fn copies_end_as_they_do_without_a_governor() {
     let mut world = World::start();
-    /// A protocol's name, how a copy begins, and what is sent behind its end.
+    /// A protocol's name, how a copy begins, and the messages after its end.
     type Begin<'a> = (&'a str, Vec<u8>, &'a [Vec<u8>]);
     let begins: [Begin<'_>; 3] = [
         ("simple", query("COPY copied FROM STDIN"), &[]),
@@ -31,7 +31,7 @@ fn copies_end_as_they_do_without_a_governor() {
         case("given up", [&begin()[..], &[say([copy_data("1\n")]), fail()]].concat());
         case("refused before its end", [&begin()[..], &[say([copy_data("bad\n")]), Hear(b'E'), end()]].concat());
         case("refused after its end", [&begin()[..], &[say([copy_data("bad\n")]), end()]].concat());
-        // Late rows, and their end, come when the server has long forgotten the copy.
+        // Late rows, and their end, arrive when the server has long ended the copy.
         let late = [say([copy_data("bad\n")]), Hear(b'E'), say([copy_data("3\n")]), end(), say([query("SELECT 1")])];
         case("late rows", [&begin()[..], &late].concat());
         let block = [say([query("BEGIN")]), Hear(b'Z')];
@@ -49,7 +49,7 @@ fn copies_end_as_they_do_without_a_governor() {
     world.check(&cases);
 }
 
-/// Prepared statements that fail, are not there, are there already, are closed twice.
+/// Prepared statements that fail, do not exist, exist already, or are closed twice.
 #[test]
 fn prepared_statements_and_pipelines_answer_as_they_do_without_a_governor() {
     let mut world = World::start();
@@ -79,7 +79,7 @@ fn prepared_statements_and_pipelines_answer_as_they_do_without_a_governor() {
     ]);
 }
 
-/// Pipelines of which a statement fails, and what follows it.
+/// Pipelines in which a statement fails, and the messages after it.
 #[test]
 fn pipelines_that_fail_answer_as_they_do_without_a_governor() {
     let mut world = World::start();
@@ -154,7 +154,7 @@ fn messages_of_any_size_pass_whole() {
         let long = "1".repeat(size);
         let literal = say([parse("", &format!("SELECT '{long}'")), bind("", &[]), execute(), sync()]);
         let value = say([parse("", "SELECT length($1)"), bind("", &[&long]), execute(), sync()]);
-        // The first of two is whole and the second is not, at the end of what was read at once.
+        // The first of two is complete and the second is not, at the end of a read.
         let half = &long[..size / 2];
         let halves = say([parse("", &format!("SELECT 'a{half}'")), parse("", &format!("SELECT 'b{half}'")), sync()]);
         cases.extend([
@@ -187,7 +187,7 @@ fn pipelines_of_many_prepared_statements_keep_their_order() {
                 pipeline.extend(parse(&name, &format!("SELECT $1::int AS {name}, $2::text")));
                 pipeline.extend(bind(&name, &[&place.to_string(), &format!("{round:0512}")]));
                 pipeline.extend(execute());
-                // An error ends what is before the next Sync, so each statement has its own or shares one.
+                // An error skips the messages before the next Sync, so each statement has its own or shares one.
                 if random(2) == 0 {
                     pipeline.extend(sync());
                     ends += 1;
@@ -203,8 +203,8 @@ fn pipelines_of_many_prepared_statements_keep_their_order() {
     world.check(&cases);
 }
 
-/// A client sends the beginning of its next unit with the end of the last one, and then takes its time. Others must not come between, and
-/// nothing of it may get lost.
+/// A client sends the beginning of its next unit with the end of the last one, and then pauses. Other units must not
+/// come in between, and no part may get lost.
 #[test]
 fn a_unit_that_has_begun_is_not_parted_from_its_rest() {
     let mut world = World::start();
@@ -219,7 +219,7 @@ fn a_unit_that_has_begun_is_not_parted_from_its_rest() {
     while heard.iter().filter(|message: &&Message| message.tag == b'1').count() < 2 {
         heard.push(first.message().unwrap());
     }
-    // Another of its class must wait, for one place is all that there is; one of another class need not.
+    // Another of its class must wait for the only place; one of another class need not.
     let mut second = world.governed("low_other");
     second.send_query("SELECT 'second'").unwrap();
     plimsoll_testing::until("it waits", || world.governed.count(Some("low"), "queued") > 0);

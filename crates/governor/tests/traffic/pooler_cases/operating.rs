@@ -1,4 +1,4 @@
-//! What operators do while sessions are at work.
+//! Operators' actions while sessions are active.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,7 +8,8 @@ use super::super::client::{Client, PATIENCE};
 use super::super::governed::Governed;
 use super::super::server::{PASSWORD, Server};
 
-/// The server is restarted under sessions that are idle, in a transaction and at work: these end, and new ones come as soon as it is back.
+/// The server is restarted under sessions that are idle, in a transaction and active: these end, and new ones succeed
+/// as soon as it is back.
 #[test]
 fn a_server_may_be_restarted() {
     let mut server = Server::start();
@@ -36,7 +37,8 @@ fn a_server_may_be_restarted() {
     governed.assert_alive();
 }
 
-/// Work goes on through several pauses, and no client gets an error. While the console has paused everybody, nobody is inside.
+/// Work continues through several pauses, and no client gets an error. While the console has paused all classes, no
+/// transaction is inside.
 #[test]
 fn pauses_hold_work_up_and_lose_none() {
     let server = Server::start();
@@ -77,7 +79,8 @@ fn pauses_hold_work_up_and_lose_none() {
     governed.assert_alive();
 }
 
-/// One session is ended by its number, and its client is told why; its transaction is rolled back. There must be one of that number.
+/// One session is ended by its number, and its client gets the reason; its transaction is rolled back. An unknown
+/// number is refused.
 #[test]
 fn a_session_can_be_killed() {
     let server = Server::start();

@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-/// What is put into literals, comments and names: all of it would mean something outside.
+/// The contents of literals, comments and names: all of it would have a meaning outside.
 const CONTENTS: &[&[u8]] = &[
     b"",
     b"a",
@@ -43,7 +43,7 @@ const ENDS: &[&str] = &[
 /// Statements that begin one.
 const BEGINS: &[&str] = &["BEGIN", "begin work", "START TRANSACTION", "BEGIN ISOLATION LEVEL READ COMMITTED"];
 
-/// Statements with words or marks in them that mean something elsewhere.
+/// Statements with words or marks in them that have another meaning elsewhere.
 const PUZZLES: &[&str] = &[
     "SELECT 1 AS begin",
     "SELECT 1 AS end",
@@ -84,7 +84,7 @@ const PUZZLES: &[&str] = &[
     "",
 ];
 
-/// What damages a text.
+/// The pieces that damage a text.
 const DAMAGE: &[u8] = b"'\"\\$;/*-\n()Ee&a \x83\x5c";
 
 /// Makes one text.

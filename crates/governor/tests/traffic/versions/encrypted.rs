@@ -1,4 +1,5 @@
-//! TLS with a version: the governor's certificate at the server, the server's certificate at the governor, encryption without asking.
+//! TLS with a version: the governor's certificate at the server, the server's certificate at the governor, TLS without
+//! a request.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -14,10 +15,10 @@ use super::super::governed::Governed;
 use super::super::server::Server;
 use super::with_libpq;
 
-/// The first version that takes encryption without asking.
+/// The first version that accepts TLS without a request.
 const DIRECT_SINCE: u32 = 17;
 
-/// Who may log in how over TCP: by password with a certificate of the authority, and one role by certificate alone.
+/// Authentication rules over TCP: by password with a certificate of the authority, and one role by certificate alone.
 const RULES: &str = "local all plimsoll trust
 local all all scram-sha-256
 hostssl all low_cert 127.0.0.0/8 cert map=governors
@@ -31,7 +32,7 @@ pub fn check(server: &mut Server, major: u32) {
     let Some(newest) = &postgres_version(NEWEST_LIBPQ) else { return };
     let own = tempfile::tempdir().unwrap();
     let id = std::process::id();
-    // The port is fixed; nobody else has this address of this machine.
+    // The port is fixed; no other test uses this address of this machine.
     let address = format!("127.{}.{}.{}", 128 + major, id >> 7 & 127, 1 + (id & 127));
     certify(own.path(), &address);
     listen(server, own.path(), &address);
@@ -60,7 +61,7 @@ pub fn check(server: &mut Server, major: u32) {
     }
     drop(governed);
 
-    // Without a certificate the server lets nobody in.
+    // Without a certificate the server admits no client.
     let governed = Governed::start_at(&url(""), "", "", "");
     let refused = Client::connect(governed.address, "low", server.database()).expect_err("no certificate was shown");
     assert_eq!(refused.state(), Some("28000"), "{refused}");
@@ -83,7 +84,7 @@ fn certify(folder: &Path, address: &str) {
     signed(folder, "governor", "governor", "ca", "basicConstraints=CA:FALSE\n");
 }
 
-/// Has the server listen at that address with its certificate, and ask for one that the authority has signed.
+/// Has the server listen at that address with its certificate, and require one that the authority has signed.
 fn listen(server: &mut Server, folder: &Path, address: &str) {
     let data = server.own().data_folder().to_owned();
     let owner = fs::metadata(&data).unwrap();

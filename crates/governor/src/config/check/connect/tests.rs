@@ -1,4 +1,4 @@
-//! A private server, and operators whose settings do not fit it.
+//! A private server, and operators whose settings do not match it.
 
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
@@ -48,10 +48,10 @@ impl Stage {
         self.connection().run(sql).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Another pg_hba.conf, which has been read when this returns.
+    /// Replaces pg_hba.conf; returns once the server has read it.
     fn rules(&self, rules: &str) {
         std::fs::write(self.own.data_folder().join("pg_hba.conf"), rules).expect("the folder is ours");
-        // The postmaster sets the time when it reads its files, and then those of a new process.
+        // The postmaster sets this time before it reads its files; a new process has the new ones.
         let loaded = "SELECT extract(epoch FROM pg_conf_load_time())";
         let loaded = || self.connection().text(loaded).unwrap_or_else(|error| panic!("{error}"));
         let before = loaded();
@@ -59,7 +59,8 @@ impl Stage {
         until("the server has read its pg_hba.conf", || loaded() != before);
     }
 
-    /// How `watcher` reaches the server by TCP, through something that changes its messages until a session has begun.
+    /// The URL by which `watcher` reaches the server over TCP, through a relay that changes its messages until a
+    /// session has begun.
     fn over_tcp(&self, mode: &str, change: fn(&mut [u8])) -> ServerUrl {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -79,7 +80,7 @@ fn tcp_url(address: &str, mode: &str) -> ServerUrl {
     ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Passes bytes on both ways until one side ends.
+/// Forwards bytes both ways until one side ends.
 fn forward(client: &TcpStream, socket: &Path, change: fn(&mut [u8])) {
     let server = UnixStream::connect(socket).expect("the server listens");
     thread::scope(|scope| {
@@ -108,8 +109,8 @@ fn check(found: &Found, what: &str, is_good: bool, parts: &[&str]) {
     }
 }
 
-/// An operator had written a role that she had not created yet, another one a wrong password, a third a role that may not
-/// log in. All three read the same message, and looked for the fault in pg_hba.conf.
+/// One operator had configured a role that did not exist yet, another a wrong password, a third a role without LOGIN.
+/// All three got the same message, and looked for the fault in pg_hba.conf.
 #[test]
 fn each_refused_login_names_its_statements() {
     let stage = Stage::start();
@@ -142,8 +143,8 @@ fn each_refused_login_names_its_statements() {
     assert!(found.warnings.is_empty(), "{found:?}");
 }
 
-/// The server had no TLS, `server` said `sslmode=require`, and the check was content, for it had only tried to connect. Then
-/// no client could log in.
+/// The server had no TLS, `server` had `sslmode=require`, and the check passed, because it had only opened a
+/// connection. Then no client could log in.
 #[test]
 fn a_server_without_tls_fails_where_clients_need_it() {
     let stage = Stage::start();
@@ -155,8 +156,8 @@ fn a_server_without_tls_fails_where_clients_need_it() {
     check(&found, "server", true, &["without TLS (sslmode=prefer)"]);
 }
 
-/// pg_hba.conf had a line for the applications' machines and none for the governor's, whose address is the only one that the
-/// server sees.
+/// pg_hba.conf had a line for the applications' machines but not for the governor's, whose address is the only one that
+/// the server sees.
 #[test]
 fn a_missing_line_of_pg_hba_is_told_with_the_line() {
     let stage = Stage::start();
@@ -168,13 +169,13 @@ fn a_missing_line_of_pg_hba_is_told_with_the_line() {
     }
 }
 
-/// A pooler stood between the governor and the server. Everything seemed to work, but no lock was ever traced to a client: the
-/// pooler gives its clients process numbers of its own.
+/// There was a pooler between the governor and the server. Everything seemed to work, but no lock was ever traced to a
+/// client: the pooler gives its clients process numbers of its own.
 #[test]
 fn a_pooler_in_the_place_of_the_server_is_found_out() {
     let stage = Stage::start();
     let url = stage.over_tcp("disable", |bytes| {
-        // BackendKeyData is the only message of that tag and length that comes before the first answer.
+        // BackendKeyData is the only message of that tag and length before the first answer.
         let head = [b'K', 0, 0, 0, 12];
         if let Some(at) = bytes.windows(head.len()).position(|part| part == head) {
             bytes[at + 5..at + 9].copy_from_slice(&7i32.to_be_bytes());
@@ -184,8 +185,8 @@ fn a_pooler_in_the_place_of_the_server_is_found_out() {
     check(&found, "pooler", false, &["is a pooler", "put the pooler in front"]);
 }
 
-/// With `trust` for the governor's machine every client that reached the governor was a superuser of the server if it said
-/// so.
+/// With `trust` for the governor's machine, any client that reached the governor could log in as a superuser of the
+/// server.
 #[test]
 fn a_server_that_asks_for_no_password_is_a_warning() {
     let stage = Stage::start();
@@ -207,7 +208,7 @@ fn certificate(folder: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(folder.join("server.crt")).expect("a certificate")
 }
 
-/// An operator followed the advice of the check and gave the governor the server's certificate, and the check went on to say
+/// An operator followed the check's advice and gave the governor the server's certificate, but the check still reported
 /// that clients cannot log in.
 #[test]
 fn the_servers_own_certificate_in_front_is_recognised() {
@@ -222,7 +223,7 @@ fn the_servers_own_certificate_in_front_is_recognised() {
         chown(&to, Some(data.uid()), Some(data.gid())).expect("the folder is the server's");
     }
     stage.rules("local all plimsoll trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n");
-    // The port of private servers is fixed, so this one gets an address that no other test has.
+    // The port of private servers is fixed, so this one gets an address that no other test uses.
     let id = std::process::id();
     let host = format!("127.{}.{}.{}", 128 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
     stage.run(&format!("ALTER SYSTEM SET listen_addresses = '{host}'"));

@@ -1,4 +1,4 @@
-//! Cards as looks make them, without a server.
+//! Cards that looks create, without a server.
 
 use plimsoll_policy::{Login, PreemptionPolicy};
 
@@ -16,7 +16,7 @@ struct World {
     at: i64,
 }
 
-/// A session of that user, at work since that second.
+/// An active session of that user, whose statement began at that second.
 fn active(process: i32, user: &str, second: i64, text: &str) -> Row {
     let began = Some(second * SECOND);
     let text = text.as_bytes().to_vec();
@@ -63,7 +63,7 @@ fn sessions_come_change_and_go() {
     assert_eq!((world.state(5).class, world.state(6).class), (HIGH, LOW));
     assert_eq!((world.state(5).phase, world.cards.known[&6].card.process()), (Phase::Idle, Some(6)));
     let first = world.id(6);
-    // Another process with the same number, and one that gives itself another name.
+    // Another process with the same number, and a session that changes its application name.
     world.see(vec![Row { process_began: 2 * SECOND, ..Row::idle(6, "report") }]);
     let second = world.id(6);
     let login = Login { user: "report".to_owned(), application_name: "x".to_owned(), ..Login::default() };
@@ -112,7 +112,7 @@ fn the_first_statement_that_is_seen_decides_the_class() {
     assert_eq!((world.state(5).chosen_by, world.state(5).served), (ChosenBy::Tag, LOW));
     world.see(vec![Row::idle(5, "high")]);
     assert_eq!((world.state(5).class, world.state(5).served), (HIGH, LOW), "its process keeps its share in between");
-    // Nobody raises himself by a tag.
+    // A tag cannot raise a session's own class.
     world.see(vec![active(6, "report", 60, "select 1 /*class='high'*/")]);
     assert_eq!(world.state(6).class, LOW);
 }
