@@ -86,7 +86,7 @@ impl Counted {
         let before = first.statements.as_ref()?;
         let now = last.statements.as_ref()?;
         let zero = StatementCounter::default();
-        // The server forgot a statement and counted it anew if it has fewer calls than before.
+        // The server forgot a statement and began to count it again if it has fewer calls than before.
         let in_between = |key, now: &StatementCounter| {
             let then = before.get(key).filter(|then| then.calls <= now.calls).unwrap_or(&zero);
             since(now, then)

@@ -298,7 +298,7 @@ impl Connection {
 
     /// The answer makes no sense, and neither would later messages.
     fn disorder(&mut self, why: &dyn fmt::Display) -> WireError {
-        self.lose(&format!("the server's answer makes no sense: {why}"))
+        self.lose(&format!("the server's answer cannot be understood: {why}"))
     }
 
     fn lose(&mut self, why: &str) -> WireError {
@@ -337,9 +337,9 @@ impl fmt::Debug for Connection {
 /// The meaning of a failed read or write.
 fn describe(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::UnexpectedEof => "the server closed the connection without a word; did it crash?".to_owned(),
+        ErrorKind::UnexpectedEof => "the server closed the connection and gave no reason; did it crash?".to_owned(),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time (connect_timeout)".to_owned(),
-        ErrorKind::InvalidData | ErrorKind::InvalidInput => format!("the server's answer makes no sense: {error}"),
+        ErrorKind::InvalidData | ErrorKind::InvalidInput => format!("the server's answer cannot be understood: {error}"),
         _ => format!("the server does not answer any more: {error}"),
     }
 }

@@ -62,7 +62,7 @@ pub struct PostgresDatabase {
 enum Server {
     /// We do, and may change every setting.
     Private(Box<RwLock<PrivateServer>>),
-    /// Somebody else does; we set only our own sessions.
+    /// Its administrator does; we set only our own sessions.
     Given { location: Location, settings: RwLock<ServerSettings> },
 }
 
@@ -101,7 +101,7 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    /// The settings of the server, or those of our sessions on somebody else's.
+    /// The settings of the server, or those of our sessions on a given one.
     fn settings(&self) -> ServerSettings {
         match &self.server {
             Server::Private(server) => server.read().settings().clone(),
@@ -126,7 +126,7 @@ impl PostgresDatabase {
         Ok((ServerUrl { host: way.host.clone(), port: way.port, ..url }, tells_class))
     }
 
-    /// Creates a user of a private server, with our rights except superuser; on somebody else's, the user must exist.
+    /// Creates a user of a private server, with our rights except superuser; on a given server, the user must exist.
     fn make_user(&self, user: &str) -> Result<(), DatabaseError> {
         use postgres_protocol::escape::{escape_identifier, escape_literal};
         let mut known = self.users.lock();

@@ -58,7 +58,7 @@ fn show(node: &Value, out: &mut String) {
     }
 }
 
-/// FNV-1a, 64 bits: fixed for ever, and good enough to tell plans apart.
+/// FNV-1a, 64 bits: fixed forever, and good enough to tell plans apart.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -115,7 +115,7 @@ impl PrivateServer {
         Ok(server)
     }
 
-    /// Creates the standby that the settings ask for, anew if there was one.
+    /// Creates the standby that the settings ask for, again if there was one.
     fn make_standby(&mut self) -> Result<(), ServerError> {
         self.standby = None;
         if self.settings.has_standby() {

@@ -142,7 +142,7 @@ impl PostgresSession {
         // A setting is rolled back with the transaction that it was made in.
         self.degree = None;
         if self.connection.lost().is_none() && self.connection.transaction_state() != TransactionState::Idle {
-            // If this fails, the connection is lost, and the next call says so.
+            // If this fails, the connection is lost, and the next call reports it.
             let _ = self.connection.execute(&self.rollback, &[], &mut self.nothing);
         }
     }

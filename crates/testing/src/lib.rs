@@ -205,7 +205,7 @@ pub fn check_made(path: impl AsRef<Path>, text: &str) {
     let (of, test) = (of_crate(), test(Location::caller()));
     assert!(
         is_same,
-        "{} is not what the code makes; write it anew with\n  {BLESS}=1 cargo test --release -p {of} {test}",
+        "{} is not what the code makes; write it again with\n  {BLESS}=1 cargo test --release -p {of} {test}",
         path.display()
     );
 }

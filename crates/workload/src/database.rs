@@ -49,7 +49,7 @@ pub trait Database: Send + Sync {
     /// creates the user.
     fn session_as(&self, schema: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
         let _ = schema;
-        Err(DatabaseError::Unsupported(format!("this target has no users, so nobody can log in as `{user}`")))
+        Err(DatabaseError::Unsupported(format!("this target has no users, so no client can log in as `{user}`")))
     }
 
     /// Opens the connection of a client that only runs queries ([`Session::query`]), as `user` if given. A target with

@@ -8,4 +8,5 @@ mod idle;
 mod limited;
 mod made_up;
 mod real;
+mod shares;
 mod workers;

@@ -6,7 +6,7 @@
 //! SCRAM-SHA-256-PLUS binds a proof to the certificate of its connection, and there are two connections here. If the
 //! governor presents the server's own certificate to clients ([`Terms::binding_holds`]), the proof is valid on both,
 //! and everything is passed on. Otherwise that mechanism is removed from the server's offer. A client that could have
-//! used it says so in the data that it signs, and a server that offered it must refuse such a login as an attack (RFC
+//! used it states that in the data that it signs, and a server that offered it must refuse such a login as an attack (RFC
 //! 5802, section 6). The governor refuses first, with a more helpful message.
 //!
 //! A server that does not ask for a proof authenticates the governor, not the client: `peer` accepts the role of the

@@ -44,7 +44,7 @@ impl Resolver {
     /// Asks; the resolver's thread calls `answer`.
     pub(super) fn ask(&self, host: &str, port: u16, answer: impl FnOnce(io::Result<Vec<SocketAddr>>) + Send + 'static) {
         let question = Question { host: host.to_owned(), port, answer: Box::new(answer) };
-        self.0.send(question).expect("the thread lives as long as somebody may ask");
+        self.0.send(question).expect("the thread lives as long as its asker");
     }
 }
 

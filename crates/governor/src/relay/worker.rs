@@ -340,7 +340,7 @@ pub(super) fn shed<T>(act: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(act))
         .inspect_err(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             tracing::error!("a session has panicked and was ended; this is a fault in the governor: {text}");
         })
         .ok()

@@ -127,7 +127,7 @@ pub struct TypedRun {
     pub warmup: Option<At<String>>,
     /// The length of each window, as `20s`: `10s` without it.
     pub measure: Option<At<String>>,
-    /// How often each arm of each setting runs: 3 without it.
+    /// How often each arm of each setting runs: 5 without it.
     pub repeats: Option<At<u32>>,
     /// The order of runs and everything that clients draw follows from it: 7 without it.
     pub seed: Option<u64>,
@@ -181,7 +181,7 @@ pub enum TypedSearch {
     Knee,
 }
 
-/// What `--quick` changes. Whatever is not told here keeps to the rule: warm-up at most 1 s, windows at most 2 s, at most 3
+/// What `--quick` changes. Whatever is not told here keeps to the rule: warm-up at most 1 s, windows at most 2 s, at most 5
 /// repeats.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]

@@ -169,7 +169,7 @@ fn governed(results: &Results, other: &str) -> Vec<Lever> {
     };
     let nice = plimsoll_model::shares::weight_of_nice;
     let mut levers =
-        vec![shares("nice-10", "at nice 10", nice(10)), shares("idle", "on cores that nobody else wants", IDLE_WEIGHT)];
+        vec![shares("nice-10", "at nice 10", nice(10)), shares("idle", "on idle cores only", IDLE_WEIGHT)];
     let clients = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == other);
     let clients = clients.map(|one| one.clients).max().unwrap_or(0);
     if clients > 1 {

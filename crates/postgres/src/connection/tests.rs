@@ -83,11 +83,11 @@ fn a_session_that_cannot_begin_says_why() {
         (url(), sasl, "asks for the password of `ann`"),
         (url(), message(b'R', &[0, 0, 0, 7]), "asks for Kerberos"),
         (url(), message(b'R', b"\0\0\0\x0aOAUTHBEARER\0\0"), "only OAUTHBEARER"),
-        (url(), message(b'R', &[0, 0, 0, 99]), "makes no sense"),
+        (url(), message(b'R', &[0, 0, 0, 99]), "cannot be understood"),
         (url(), message(b'D', &[0, 0]), "does not belong to the beginning"),
-        (url(), b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "makes no sense"),
+        (url(), b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "cannot be understood"),
         (url(), error("FATAL", "3D000", "database \"shop\" does not exist"), "3D000"),
-        (url(), Vec::new(), "closed the connection without a word"),
+        (url(), Vec::new(), "closed the connection and gave no reason"),
         (password.clone(), proofless, "did not prove that it knows the password"),
         (password.clone(), message(b'R', &[0, 0, 0, 11, b'r']), "a proof out of turn"),
         (password, message(b'R', &[0, 0, 0, 12, b'v']), "a proof out of turn"),
@@ -126,11 +126,11 @@ fn last_words_are_told_and_what_makes_no_sense_ends_it() {
     check_lost(&message(b'Z', b""), "the state of a transaction");
     check_lost(&message(b'?', b""), "tag '?'");
     check_lost(&message(b'G', &[1, 0, 0]), "COPY … FROM STDIN cannot be run here");
-    check_lost(&[b'D', 0, 0, 0, 3], "makes no sense");
-    check_lost(&[b'D', 0xff, 0xff, 0xff, 0xff], "makes no sense");
+    check_lost(&[b'D', 0, 0, 0, 3], "cannot be understood");
+    check_lost(&[b'D', 0xff, 0xff, 0xff, 0xff], "cannot be understood");
     check_lost(&[b'D', 0, 0, 1, 0, 1, 2, 3], "did it crash?");
-    check_lost(&message(b'E', b"Sno end"), "makes no sense");
-    check_lost(&message(b'S', b"name only\0"), "makes no sense");
+    check_lost(&message(b'E', b"Sno end"), "cannot be understood");
+    check_lost(&message(b'S', b"name only\0"), "cannot be understood");
 }
 
 #[test]

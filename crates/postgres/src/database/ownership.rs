@@ -13,7 +13,7 @@ enum Present {
     Nothing,
     /// Ours, with the note behind the mark.
     Ours(String),
-    /// Somebody else's.
+    /// It has another owner.
     Foreign,
 }
 
@@ -33,7 +33,7 @@ fn foreign(schema: &Schema) -> DatabaseError {
     ))
 }
 
-/// Whether our schema exists; somebody else's is an error.
+/// Whether our schema exists; one of another owner is an error.
 fn is_there(connection: &mut Connection, schema: &Schema) -> Result<bool, DatabaseError> {
     match present(connection, schema)? {
         Present::Nothing => Ok(false),

@@ -88,7 +88,7 @@ pub struct GovernorProcess {
 }
 
 impl GovernorProcess {
-    /// Starts a governor in front of a server, ours or somebody else's, and waits until a client has reached the server
+    /// Starts a governor in front of a server, a private one or a given one, and waits until a client has reached the server
     /// through it.
     pub fn start(
         server: &ServerUrl,

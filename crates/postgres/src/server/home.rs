@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plimsoll-postgres-PROCESS-NUMBER/   ours, entered by all
-//!     plimsoll-server.json            the mark that says so, with the record
+//!     plimsoll-server.json            the mark of our folders, with the record
 //!     log                             of the server
 //!     data/  socket/                  of the server's account; only it and root may enter
 //! ```

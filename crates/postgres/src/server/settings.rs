@@ -99,7 +99,7 @@ impl ServerSettings {
     }
 
     /// The PostgreSQL parameters that sessions set, from the options that were given. For the others, a private
-    /// server's configuration has the values, and somebody else's server keeps its own.
+    /// server's configuration has the values, and a server that is not ours keeps its own.
     pub(crate) fn session_settings(&self) -> Vec<(String, String)> {
         let said = SERVER_OPTIONS.iter().filter(|option| option.for_any_server && self.is_set(option.name));
         said.flat_map(|option| self.parameters(option)).collect()

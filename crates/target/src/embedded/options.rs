@@ -310,7 +310,7 @@ const MIB_MAX: u64 = 1 << 20;
 const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
 
 /// Why it cannot be 0.
-const NO_BOUND: &str = "`none` or a number from 1, for with 0 everybody would go before everybody";
+const NO_BOUND: &str = "`none` or a number from 1, for with 0 every transaction would go before every other";
 
 /// The words that an option can be, and the nearest one, if one is near.
 pub(super) fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> String {

@@ -91,7 +91,7 @@ impl Declared {
             Source::Constant(_) | Source::OneOf { .. } | Source::Query { .. } => Ok((0, 0)),
             Source::Sequence { start, .. } => number(start).map(|start| (start, start)),
             Source::Range { low, high, .. } => match (number(low)?, number(high)?) {
-                (low, high) if low > high => Err(format!("there is no number from {low} to {high}")),
+                (low, high) if low > high => Err(format!("no number lies between {low} and {high}")),
                 (low, high) if high.checked_sub(low).is_none_or(|width| width == i64::MAX) => {
                     Err(format!("from {low} to {high} is too wide a range"))
                 }
@@ -277,7 +277,7 @@ mod tests {
         let range = declared(Source::Range { low: number(1), high: times(number(1000)), exponent: None });
         assert_eq!(range.bounds(&Datum::Int(4)), Ok((1, 4000)));
         assert_eq!(range.bounds(&Datum::Double(0.25)), Ok((1, 250)));
-        assert!(range.bounds(&Datum::Int(0)).unwrap_err().contains("there is no number from 1 to 0"));
+        assert!(range.bounds(&Datum::Int(0)).unwrap_err().contains("no number lies between 1 and 0"));
         assert!(range.bounds(&Datum::Double(0.0015)).unwrap_err().contains("round it with int"));
         let wide = declared(Source::Range { low: number(i64::MIN), high: number(i64::MAX), exponent: None });
         assert!(wide.bounds(&Datum::Int(1)).unwrap_err().contains("too wide"));

@@ -245,7 +245,7 @@ impl Reader<'_> {
         }
         match (&typed.read_only, &typed.transaction) {
             (Some(read_only), Some(transaction)) if *read_only.get_ref() && !transaction.get_ref() => {
-                let message = "`read_only` is told to a transaction, and with `transaction = false` there is none; \
+                let message = "`read_only` is a property of a transaction, and `transaction = false` makes none; \
                                leave one of them out";
                 Err(Problem::new(read_only.span(), message))
             }

@@ -86,7 +86,7 @@ pub struct TypedTransaction {
     /// Whether the statements are one transaction; if not, each is one of its own (autocommit). `true` without it.
     #[schemars(with = "Option<bool>")]
     pub transaction: Option<Spanned<bool>>,
-    /// Whether the database is told that it only reads. `false` without it.
+    /// Whether the transaction is declared read-only to the database. `false` without it.
     #[schemars(with = "Option<bool>")]
     pub read_only: Option<Spanned<bool>>,
     /// Whether it is run again after a deadlock or a conflict. `true` without it.
@@ -264,7 +264,7 @@ mod tests {
         let kept = fs::read_to_string(path).unwrap_or_default();
         assert!(
             kept == text,
-            "{path} is not the schema of the types; write it anew with\n  PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-workload schema"
+            "{path} is not the schema of the types; write it again with\n  PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-workload schema"
         );
     }
 

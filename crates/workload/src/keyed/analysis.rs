@@ -194,7 +194,7 @@ impl<'s> Analysis<'s> {
                 Err(_) => match Numeric::parse(digits) {
                     Some(number) => constant(Scalar::Numeric(number), Some(Type::Numeric)),
                     None => {
-                        refused(at, format!("`{digits}` is no number that can be used; {}", super::numeric::TOO_LARGE))
+                        refused(at, format!("`{digits}` cannot be used as a number; {}", super::numeric::TOO_LARGE))
                     }
                 },
             },

@@ -29,7 +29,7 @@ use crate::settings::Settings;
 /// SSLRequest.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// A Unix socket whose server has a full backlog says so at once; the connection is tried again after this time.
+/// A Unix socket whose server has a full backlog refuses at once; the connection is tried again after this time.
 const ROOM_RETRY: Duration = Duration::from_millis(20);
 
 /// The hint if no server answers.

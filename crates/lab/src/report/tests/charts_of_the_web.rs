@@ -7,7 +7,7 @@ use super::*;
 fn they_are_those_of_the_fixtures() {
     let mut out = BTreeMap::new();
     let mut keep = |name: &str, results: &Results, kind: &str, label: &str| {
-        let found = charts(&parse(&render(with_records(results.clone())))).into_iter();
+        let found = charts(&parse(&as_xml(&render(with_records(results.clone()))))).into_iter();
         let found =
             found.into_iter().find(|c| c["kind"] == kind && c["label"].as_str().is_some_and(|l| l.contains(label)));
         out.insert(name.to_owned(), found.unwrap_or_else(|| panic!("no {kind} of {label}")));

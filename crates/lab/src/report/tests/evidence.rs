@@ -51,7 +51,7 @@ fn records_of_other_runs_are_not_shown() {
 
 /// The panels of the chart whose label contains these words.
 fn panels(source: &Source, label: &str) -> Vec<Value> {
-    chart(&parse(&render(source)), label)["panels"].as_array().expect("panels").clone()
+    chart(&parse(&as_xml(&render(source))), label)["panels"].as_array().expect("panels").clone()
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_roof_is_the_probe_and_points_lie_below() {
 #[test]
 fn the_slots_of_a_bar_add_up() {
     let found =
-        charts(&parse(&render(&counted()))).into_iter().find(|chart| chart["whole"] == "slots").expect("bars of slots");
+        charts(&parse(&as_xml(&render(&counted())))).into_iter().find(|chart| chart["whole"] == "slots").expect("bars of slots");
     for bar in found["bars"].as_array().expect("bars") {
         let sum: f64 = bar["values"].as_array().expect("values").iter().filter_map(Value::as_f64).sum();
         assert!((sum - 1.0).abs() < 1e-3, "{bar}");
@@ -154,7 +154,8 @@ fn ours_stand_beside_the_published() {
     {
         assert!(told.contains(words), "{words} in {told}");
     }
-    let page = parse(&render_all(&[graded(), study()]));
+    let xml = as_xml(&render_all(&[graded(), study()]));
+    let page = parse(&xml);
     assert!(text(by_id(&page, "published")).contains("SR-cores"), "over all documents");
     by_id(&page, "r1-published");
     assert!(!sections(&study()).contains(&"published".to_owned()));

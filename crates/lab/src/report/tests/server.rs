@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn the_parts_of_a_server_are_told_and_drawn_in_their_own_colours() {
-    let page = parse(&render(&on_server()));
+    let xml = as_xml(&render(&on_server()));
+    let page = parse(&xml);
     let charts = charts(&page);
     let shares: Vec<&Value> = charts.iter().filter(|chart| chart["kind"] == "shares").collect();
     let [all, shop, reports] = shares[..] else { panic!("{} charts of shares", shares.len()) };
@@ -34,7 +35,8 @@ fn the_parts_of_a_server_are_told_and_drawn_in_their_own_colours() {
 
 #[test]
 fn a_server_s_own_view_has_marks_statements_and_what_looking_cost() {
-    let page = parse(&render(&on_server()));
+    let xml = as_xml(&render(&on_server()));
+    let page = parse(&xml);
     let section = text(by_id(&page, "server"));
     for part in
         ["3.00 s: checkpoint begins", "vacuum of stock begins", "UPDATE stock SET", "812 044", "2 490", "310 µs"]

@@ -94,7 +94,7 @@ pub(super) fn extreme(operands: &[Datum], least: bool) -> Result<Datum, String> 
 fn bounds(low: &Datum, high: &Datum) -> Result<(i64, i64), String> {
     let (low, high) = (integer(low)?, integer(high)?);
     match high.checked_sub(low).and_then(|width| width.checked_add(1)) {
-        _ if low > high => Err(format!("there is no number from {low} to {high}")),
+        _ if low > high => Err(format!("no number lies between {low} and {high}")),
         None => Err(format!("from {low} to {high} is too wide a range")),
         Some(_) => Ok((low, high)),
     }

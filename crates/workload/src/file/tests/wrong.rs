@@ -58,7 +58,7 @@ fn keys_and_values_that_mean_nothing() {
 fn parameters_and_their_generators() {
     check(":x\"]", ":y\"]", "w.toml:5:23: there is no parameter `:y` (did you mean `x`?); there are `x`, `scale`");
     check("SELECT :x", "SELECT 1", "w.toml:4:12: no statement uses `:x`");
-    check("[1, 10]", "[10, 1]", "w.toml:4:16: `:x` at scale 1: there is no number from 10 to 1");
+    check("[1, 10]", "[10, 1]", "w.toml:4:16: `:x` at scale 1: no number lies between 10 and 1");
     check("[1, 10]", "[1]", "w.toml:4:");
     check("[1, 10]", "[1, \"10 * :scal\"]", "w.toml:4:16: `10 * :scal`: `:scal` is not known here; there is `:scale`");
     check("[1, 10]", "[1, \"10 *\"]", "`10 *`: here a value is missing");
