@@ -1,4 +1,4 @@
-//! `plimsoll check`: whether data and answers are what they must be.
+//! `plimsoll check`: checks that data and answers are correct.
 
 use std::process::ExitCode;
 

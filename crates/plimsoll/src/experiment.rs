@@ -45,11 +45,11 @@ pub struct Experiment<'a> {
     pub cores: Option<usize>,
     /// Claims that had results before it was begun, as they were then.
     pub first: Hashes,
-    /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as the plan says.
+    /// The most blocks to run until its claims are decided; `None` if it runs as many as the plan says.
     pub blocks_max: Option<u32>,
 }
 
-/// What was there before an experiment began, or went on.
+/// The runs and results from before an experiment began or continued.
 #[derive(Debug, Default)]
 pub struct Before {
     /// Runs that are done.
@@ -63,7 +63,7 @@ pub struct Before {
 /// An experiment that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// What came of it.
+    /// Its results.
     pub results: Results,
     /// The files it left.
     pub files: Vec<PathBuf>,
@@ -76,7 +76,7 @@ pub struct Ended {
 /// The runs of an experiment.
 struct Schedule {
     selection: Selection,
-    /// The plan for each time that its claims are looked at; one, unless it goes on until they are decided.
+    /// The plan up to each evaluation of its claims; one, unless it runs until they are decided.
     looks: Vec<Plan>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Experiment<'a> {
         self.begin_after(place, Before::default())
     }
 
-    /// The same after something has gone before it.
+    /// The same for an experiment that continues from `before`.
     pub fn begin_after(&self, place: &Path, before: Before) -> Result<Ended, Failure> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
@@ -160,7 +160,7 @@ impl<'a> Experiment<'a> {
         claims
     }
 
-    /// What is run, if its data fits into memory.
+    /// The schedule to run, if its data fits into memory.
     fn schedule(&self) -> Result<Schedule, Failure> {
         let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
         capacity::check_machine(self.plan, &TARGETS).map_err(|why| Failure::Input(anyhow::anyhow!(why)))?;
@@ -173,7 +173,7 @@ impl<'a> Experiment<'a> {
         Ok(Schedule { selection: selection.unwrap_or_default(), looks })
     }
 
-    /// Runs what is left to run. `header` is the first line of its journal.
+    /// Runs the remaining runs. `header` is the first line of its journal.
     fn run(
         &self,
         Schedule { selection, looks }: Schedule,
@@ -208,7 +208,7 @@ impl<'a> Experiment<'a> {
         progress.clear();
         let still_limited = lifted.err().map(|error| format!("the machine is still limited: {error}"));
         if let Some(warning) = &still_limited {
-            // Also after an error, of which no document tells.
+            // Also after an error, which no document records.
             tell(warning);
         }
         let place = directory.place().to_owned();
@@ -244,8 +244,7 @@ impl<'a> Experiment<'a> {
 /// What an earlier run has left.
 pub use plimsoll_lab::run_directory::Begun as Found;
 
-/// Whose fault it is that an experiment cannot go on. `place` is the run directory, if it keeps what was
-/// measured before.
+/// The kind of failure that stops an experiment. `place` is the run directory, if it keeps the measurements so far.
 pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
     let is_input = matches!(&error, RunError::Run { error: DriveError::Options { .. }, .. });
     match place {

@@ -7,7 +7,7 @@ use crate::output::tell;
 /// An error and whose it is.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was typed makes no sense or asks for too much.
+    /// The input makes no sense or asks for too much.
     Input(anyhow::Error),
     /// The system, the target or a workload failed.
     World(anyhow::Error),

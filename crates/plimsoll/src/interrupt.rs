@@ -10,7 +10,7 @@ use crate::output::tell;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Begins to listen, or goes on listening.
+/// Begins to listen; does nothing if already listening.
 pub fn listen() -> Result<&'static AtomicBool, Failure> {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {

@@ -62,7 +62,7 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let disk = DiskSpeed::measure(&folder, options.quick, &mut show);
     let (disk_speed, why_no_disk_speed) =
         disk.map_or_else(|error| (None, Some(error.to_string())), |disk| (Some(disk), None));
-    // Kept before what comes next, which takes as long again and may be stopped.
+    // Save now: the next measurement takes as long again and may be interrupted.
     let kept = memory_speed::keep(&speed, disk_speed.as_ref(), &machine);
     let llc_hog = if options.quick {
         Err("not tried with --quick".to_owned())

@@ -67,7 +67,7 @@ fn write(options: &ObserveOptions, url: &ServerUrl, place: &Path, observation: &
     Ok(())
 }
 
-/// Settings are not written over others, and where they go is known before minutes have gone by.
+/// Refuses to overwrite existing settings, before minutes are spent on observing.
 fn check_free(file: &Path) -> Result<(), Failure> {
     let shown = file.display();
     if file.exists() {
@@ -81,7 +81,7 @@ fn check_free(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// What was seen is reported in any case; that the server was lost is a failure of the world.
+/// The observation is reported in any case; a lost server is a failure of the environment.
 fn code(observation: &Observation) -> ExitCode {
     match &observation.ended {
         Ended::ServerLost(why) => {

@@ -1,4 +1,4 @@
-//! What is being done and how long it will take: a bar on a terminal, a line a step elsewhere. On stderr.
+//! Shows the current step and the remaining time on stderr: a bar on a terminal, a line per step elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;

@@ -1,8 +1,8 @@
 //! `plimsoll reproduce`: the experiments that this program carries, and what of the published numbers they show.
 //!
-//! Everything lies in one folder: a run directory for each exhibit, the page (`reproduction.md`), and the claims as they were when
-//! they had their first results (`claims.lock`). What was finished in that folder before is kept, so that a reproduction of
-//! many hours can be interrupted and continued.
+//! Everything lies in one folder: a run directory for each exhibit, the page (`reproduction.md`), and the claims as
+//! they were when they had their first results (`claims.lock`). Exhibits already finished in that folder are kept, so
+//! that a reproduction of many hours can be interrupted and continued.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -163,7 +163,7 @@ impl Reproduction {
     }
 }
 
-/// Runs an experiment into a folder, or what is left of it.
+/// Runs an experiment into a folder, or continues it there.
 fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure> {
     let plan = experiment.plan;
     match read_results(place) {
@@ -188,7 +188,7 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
     }
 }
 
-/// Up to how many blocks an exhibit goes on. One that claims nothing, or searches for a knee, runs as its file says.
+/// The most blocks to run for an exhibit. One without claims, or with a search for a knee, runs as its file says.
 fn most_blocks(options: &ReproduceOptions, plan: &Plan) -> Option<u32> {
     blocks_max(&options.until_decided, plan).filter(|most| longest(plan, *most).is_ok())
 }

@@ -74,8 +74,8 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Measures what isolates the workloads of a study that has ended, and puts it into its results. Where that fails the study
-/// stays as it is, with a warning. What was measured is in a folder of its own below the study's; `None` if nothing was.
+/// Measures what isolates the workloads of a finished study, and adds it to the results. If that fails, the study stays
+/// as it is, with a warning. Returns the folder of the measurements, below the study's; `None` if nothing was measured.
 fn draw(
     study: &Study<'_>,
     options: &StudyOptions,

@@ -18,7 +18,7 @@ use crate::output::{print, print_json};
 const EVERY: Duration = Duration::from_secs(1);
 /// How long the governor may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Puts the cursor to the upper left corner and clears what is below.
+/// Moves the cursor to the upper left corner and clears the screen below it.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Asks and shows, until Ctrl-C.

@@ -110,7 +110,7 @@ fn what_was_changed_is_not_gone_on_with() {
     assert!(said(&nowhere).contains("nowhere is not a run directory"), "{}", said(&nowhere));
 }
 
-/// The program where no file may become larger than so many blocks of 512 bytes: its writes fail as on a full disk.
+/// The program with files limited to `blocks` blocks of 512 bytes: its writes fail as on a full disk.
 fn with_small_files(blocks: u32, arguments: &str, folder: &Path) -> Command {
     let mut command = Command::new("sh");
     let program = env!("CARGO_BIN_EXE_plimsoll");

@@ -1,4 +1,5 @@
-//! Limits of the machine as a user sees them: put in force, seen to bite, and gone afterwards, whatever happens.
+//! Limits of the machine as a user sees them: put in force, seen to take effect, and removed afterwards, even after
+//! failures.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,7 +49,7 @@ impl Trial {
         self.command(arguments).output().unwrap()
     }
 
-    /// What is there for the next one to put back.
+    /// Whether a journal is left for the next process to undo.
     fn has_left_over(&self) -> bool {
         self.state.path().join("restore.jsonl").exists()
     }
@@ -69,7 +70,7 @@ fn groups_of(process: u32) -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    // Not the links beside the folders of version 1: what they lead to is found by its own name.
+    // Skip the links beside the folders of version 1: their targets are found by name.
     walk(Path::new("/sys/fs/cgroup"), &format!("plimsoll-{process}-"), &mut found);
     if Path::new("/sys/fs/resctrl").exists() {
         walk(Path::new("/sys/fs/resctrl"), &format!("plimsoll-{process}-"), &mut found);

@@ -1,5 +1,6 @@
-//! House rules that no compiler knows: every file says what it is, files and functions stay short, nothing is leaked, pure crates are
-//! pure, only `machine` reads what the kernel tells, and the map of crates in `ARCHITECTURE.md` is the workspace as it is.
+//! House rules that the compiler does not check: every file has a module comment, files and functions stay short,
+//! nothing is leaked, pure crates are pure, only `machine` reads the kernel's files, and the crate map in
+//! `ARCHITECTURE.md` matches the workspace.
 //!
 //! This file needs nothing but the standard library, so that `./check fast` compiles it alone.
 
@@ -30,7 +31,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is wrong with a source, by the rules above.
+/// The violations of the rules above in a source.
 fn faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if !text.starts_with("//! ") {
@@ -46,7 +47,7 @@ fn faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// Where memory is given to nobody, so that it stays until the process ends.
+/// Places that leak memory until the process ends.
 fn leaks(text: &str) -> impl Iterator<Item = String> {
     let is_leak = |line: &str| ["::", "."].iter().any(|before| line.contains(&format!("{before}leak(")));
     code(text)
@@ -206,7 +207,7 @@ fn kernel_questions(text: &str) -> Vec<String> {
     let is_path = |line: &str| {
         ["\"/proc/", "\"/sys/"].iter().any(|root| {
             line.match_indices(root).any(|(at, _)| {
-                // A message that names a path goes on with other words, and a quoted path is part of one.
+                // A message that names a path continues with other words, and a quoted path is part of a message.
                 let path = line[at + 1..].split('"').next().unwrap_or("");
                 !path.contains(' ') && !line[..at].ends_with('\\')
             })

@@ -29,7 +29,7 @@ pub struct FakeKernel {
     state: Mutex<State>,
 }
 
-/// What has become of it. Two equal states are the same to every reader, but for `last_cmd_status`.
+/// The state of the fake. Equal states look the same to every reader, except for `last_cmd_status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     /// What groups have by path; the empty one is the default group.
@@ -86,7 +86,7 @@ impl FakeKernel {
         self.state().counters.insert((group.to_owned(), domain, event.to_owned()), reads.to_string());
     }
 
-    /// Everything that a reader could see, but for the status of the last command and what was counted.
+    /// Everything that a reader can see, except for the status of the last command and the counters.
     pub fn snapshot(&self) -> State {
         State { status: String::new(), counters: BTreeMap::new(), ..self.state().clone() }
     }
@@ -252,7 +252,7 @@ impl State {
     }
 }
 
-/// The resources of the shape, for those who know schemas only.
+/// The resources of the shape, looked up by schema.
 impl Shape {
     /// What a fresh group has, the default one too: everything.
     fn defaults(&self) -> Values {

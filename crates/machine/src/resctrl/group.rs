@@ -1,4 +1,4 @@
-//! One group: its tasks, its shares, and what it holds and moves.
+//! One group: its tasks, its shares, and the bytes that it holds and transfers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -146,7 +146,7 @@ impl Group {
         Undo::WriteFile { path: self.resctrl.absolute(&self.file("schemata")), text }
     }
 
-    /// What is in force.
+    /// The shares in force.
     pub fn schemata(&self) -> Result<Schemata, ControlError> {
         self.parsed("schemata")
     }

@@ -55,7 +55,8 @@ pub fn enter(resctrl: &Resctrl, context: &mut ControlContext<'_>, control: &str)
 /// Moves every thread of the subject into its group, and looks again until a look finds none outside: a thread that is made
 /// by one that was moved already belongs to the group, one that is made by another does not.
 pub(crate) fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(), ControlError> {
-    /// Each look finds only what was made during the one before, so that a few are enough for any program that ends.
+    /// Each look finds only threads that began during the previous one, so a few looks are enough for any program that
+    /// ends.
     const LOOKS_MAX: usize = 32;
     for _ in 0..LOOKS_MAX {
         let outside = outside(group, host, subject)?;

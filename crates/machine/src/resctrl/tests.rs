@@ -313,7 +313,7 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
     };
 }
 
-/// Whatever is done, in any order, and refused or not: undoing leaves everything as it was.
+/// After any changes in any order, refused or not, undoing restores the original state.
 #[test]
 fn undoing_leaves_everything_as_it_was() {
     let first = world(Shape::intel());

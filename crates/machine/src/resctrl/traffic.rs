@@ -27,7 +27,7 @@ pub struct CacheSample {
 }
 
 impl CacheSample {
-    /// Samples groups, of which a counter that cannot be read makes all of them unknown.
+    /// Samples groups. If a counter cannot be read, its figure is unknown for all of them.
     pub fn read(groups: &[Group]) -> CacheSample {
         let sum = |counted: Result<super::ByDomain, NotRead>| counted.ok().map(|by_domain| by_domain.values().sum());
         let moved = |group: &Group| Some((group.path().to_owned(), sum(group.memory_bytes(Traffic::Total))?));
@@ -37,8 +37,8 @@ impl CacheSample {
         }
     }
 
-    /// What was moved in the `window` since `earlier`, and what is held. A group that came within it began at nothing; one
-    /// whose counter was reset makes the sum unknown.
+    /// The bytes transferred in the `window` since `earlier`, and the bytes held now. A group made within the window
+    /// began at 0; if a counter was reset, the sum is unknown.
     pub fn since(&self, earlier: &CacheSample, window: Duration) -> CacheUse {
         let moved = || {
             let (now, then) = (self.moved.as_ref()?, earlier.moved.as_ref()?);

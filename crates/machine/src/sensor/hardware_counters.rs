@@ -1,4 +1,4 @@
-//! Hardware counters, by `perf_event_open`; with them the top-down breakdown, which is computed from what they count.
+//! Hardware counters, by `perf_event_open`; also the top-down breakdown, which is computed from the counts.
 
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
@@ -77,7 +77,7 @@ impl Reading for Counting {
     }
 }
 
-/// Why there are no counters, with what would give some.
+/// Why there are no counters, with the remedy.
 pub(super) fn unavailable(why: &CountersUnavailable) -> Availability {
     Availability::no(why.to_string(), why.remedy().as_deref())
 }

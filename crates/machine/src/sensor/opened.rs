@@ -26,7 +26,7 @@ impl Sensors {
         sensors
     }
 
-    /// To be called about once a second between two calls of [`read`](Sensors::read).
+    /// To be called about once per second between two calls of [`read`](Sensors::read).
     pub fn second(&mut self) {
         self.readings.iter_mut().for_each(|reading| reading.second());
     }

@@ -1,4 +1,4 @@
-//! Whether the time of a process and its descendants can be told apart, and that time.
+//! The time of a process and its descendants, and whether it can be measured.
 
 use crate::availability::Availability;
 use crate::host::Host;

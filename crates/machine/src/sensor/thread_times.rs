@@ -37,7 +37,7 @@ impl Sensor for ThreadSchedulingTimes {
         let Observed::Threads(threads) = observed else {
             return Err(Availability::no("these times are of threads", None));
         };
-        // Threads with what they had when they were looked at last.
+        // Threads with their times at the last look.
         let mut threads: Vec<(i32, Option<ThreadTimes>)> = threads.iter().map(|thread| (*thread, None)).collect();
         let (host, mut has_begun) = (instruments.host().clone(), false);
         // The sum over all threads; `None` if any is not known, for a part would pass for the whole.

@@ -1,11 +1,11 @@
-//! The form of a family's table: which events, and what is computed from them.
+//! The form of a family's table: its events, and the formulas over them.
 
 use std::collections::BTreeMap;
 
 use super::Unit;
 use crate::counters::source::Code;
 
-/// What is counted on one family of processors beside what all have, and what is made of it.
+/// The events of one family of processors beyond those of all, and the formulas over them.
 #[derive(Debug)]
 pub struct FamilyTable {
     /// Ways to level 1, best first. The first whose events can all be counted together is used.
@@ -32,7 +32,7 @@ pub struct NamedCode {
     pub name: &'static str,
     /// Its numbers.
     pub code: Code,
-    /// Whether any work at all makes it count. If such an event stands at 0, the counter is not wired, as in guests.
+    /// Whether any work at all increases it. If such an event stays at 0, the counter is not wired, as in guests.
     pub counts_always: bool,
 }
 
@@ -62,9 +62,9 @@ pub enum Lead {
 /// One way to level 1.
 #[derive(Debug)]
 pub struct Method {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: &'static str,
-    /// What its shares are shares of.
+    /// The whole that its shares refer to.
     pub unit: Unit,
     /// Whether it only approximates what top-down means.
     pub approximate: bool,
@@ -74,7 +74,7 @@ pub struct Method {
     pub events: &'static [NamedCode],
     /// What a reader must know.
     pub notes: &'static [&'static str],
-    /// From counts to shares, not yet clipped. A division by zero gives what is not a number, which is refused afterwards.
+    /// From counts to shares, not yet clipped. A division by zero gives NaN, which is refused afterwards.
     pub evaluate: fn(&Counts<'_>) -> Shares,
 }
 
@@ -102,7 +102,7 @@ pub struct MemorySplit {
 /// Lines read from memory.
 #[derive(Debug)]
 pub enum MemoryReads {
-    /// The sum of these events, and what is missing in it.
+    /// The sum of these events, and the reads that it misses.
     Events(&'static [NamedCode], &'static str),
     /// Why this family cannot tell.
     Unknown(&'static str),
@@ -144,6 +144,6 @@ pub struct Shares {
     pub smt_contention: Option<f64>,
     /// The part of `backend` that waited for memory.
     pub memory: Option<f64>,
-    /// What was corrected on the way.
+    /// Notes on corrections.
     pub notes: Vec<String>,
 }

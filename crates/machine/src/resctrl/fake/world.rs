@@ -1,4 +1,4 @@
-//! A fake kernel, the `/proc` that goes with it, and what was noted to be undone.
+//! A fake kernel with its `/proc`, and the undo notes.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct World {
     proc: Arc<FakeHost>,
 }
 
-/// Undoing, in the order in which it was noted; what is about the same file or group counts once, as in the restore journal.
+/// Undo notes in their order; notes on the same file or group count once, as in the restore journal.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) undo: Vec<Undo>,
