@@ -123,7 +123,7 @@ pub enum Undo {
     Affinity {
         /// The thread.
         thread: i32,
-        /// When it began, in clock ticks since boot: the id may belong to another by now.
+        /// When it began, in clock ticks since boot: the id may have been reused.
         started: u64,
         /// The cores.
         cores: Vec<usize>,
@@ -156,7 +156,7 @@ pub enum Undo {
 pub struct Origin {
     /// The process.
     pub process: i32,
-    /// When it began, in clock ticks since boot: the id may belong to another by now.
+    /// When it began, in clock ticks since boot: the id may have been reused.
     pub started: u64,
     /// The folder of its group, absolute on the host.
     pub folder: String,

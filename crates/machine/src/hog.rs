@@ -97,7 +97,7 @@ pub enum HogError {
     Core {
         /// The core.
         core: usize,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
     /// No memory for the hog's buffer.
@@ -113,7 +113,7 @@ pub enum HogError {
         folder: PathBuf,
         /// The size of the file, MiB.
         needed_mib: u64,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The folder is on no disk, or its file system cannot be written to directly.

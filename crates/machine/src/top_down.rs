@@ -67,7 +67,7 @@ pub struct TopDown {
     pub core: Option<f64>,
     /// Share of the threads' time on cores in which the events were counted.
     pub coverage: f64,
-    /// What a reader must know.
+    /// Caveats for the reader.
     pub notes: Vec<String>,
 }
 

@@ -49,12 +49,12 @@ pub struct Experiment<'a> {
     pub blocks_max: Option<u32>,
 }
 
-/// The runs and results from before an experiment began or continued.
+/// Runs, warnings and an open database from before an experiment began or continued.
 #[derive(Debug, Default)]
 pub struct Before {
     /// Runs that are done.
     pub records: Vec<RunRecord>,
-    /// What a reader must know.
+    /// Caveats for the reader.
     pub warnings: Vec<String>,
     /// A database that is open.
     pub opened: Opened,
@@ -92,7 +92,7 @@ impl<'a> Experiment<'a> {
         self.begin_after(place, Before::default())
     }
 
-    /// The same for an experiment that continues from `before`.
+    /// The same, with the runs and the open database of `before`.
     pub fn begin_after(&self, place: &Path, before: Before) -> Result<Ended, Failure> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();

@@ -78,7 +78,7 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     kept.map(|_| ExitCode::SUCCESS).map_err(Failure::world)
 }
 
-/// In words, a line each.
+/// As text, one line per entry.
 impl fmt::Display for Probed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "Memory of this machine: the median of several rounds (lowest to highest)")?;

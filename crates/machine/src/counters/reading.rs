@@ -52,7 +52,7 @@ pub struct CounterReading {
     pub slots_per_cycle: Option<u32>,
     /// Why there is no top-down breakdown, if it was known before counting.
     pub why_no_top_down: Option<String>,
-    /// Why figures are missing, and what stands for others.
+    /// Why figures are missing, and the substitutes for others.
     pub notes: Vec<String>,
 }
 
@@ -279,7 +279,7 @@ pub struct CounterSummary {
     pub top_down: Option<TopDown>,
     /// Lines read from memory.
     pub memory_read: Option<MemoryRead>,
-    /// Why figures are missing, and what stands for others.
+    /// Why figures are missing, and the substitutes for others.
     pub notes: Vec<String>,
 }
 

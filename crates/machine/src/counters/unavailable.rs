@@ -18,7 +18,7 @@ pub enum CountersUnavailable {
     /// The processor or its hypervisor offers none.
     #[error("the kernel sees no performance counters in this processor (perf_event_open: {error})")]
     NotOffered {
-        /// What the kernel said.
+        /// The kernel's error.
         error: String,
         /// Whether a hypervisor may hide them.
         guest: bool,
@@ -45,7 +45,7 @@ pub enum CountersUnavailable {
     NotAControlGroup {
         /// The folder.
         folder: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: String,
     },
     /// Too many files are open.

@@ -65,7 +65,7 @@ pub enum NotRead {
     Io {
         /// The file, below the mount.
         file: String,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
 }

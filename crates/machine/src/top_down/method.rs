@@ -72,7 +72,7 @@ pub struct Method {
     pub lead: Lead,
     /// Its own events, all in one group.
     pub events: &'static [NamedCode],
-    /// What a reader must know.
+    /// Caveats for the reader.
     pub notes: &'static [&'static str],
     /// From counts to shares, not yet clipped. A division by zero gives NaN, which is refused afterwards.
     pub evaluate: fn(&Counts<'_>) -> Shares,

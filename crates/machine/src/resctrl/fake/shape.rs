@@ -38,7 +38,7 @@ pub struct CacheShape {
     pub size: u32,
 }
 
-/// What is counted of groups.
+/// The figures that are counted for groups.
 #[derive(Debug, Clone)]
 pub struct MonitoringShape {
     /// How many groups can be counted apart.
