@@ -31,7 +31,7 @@ use crate::counters::{CountersUnavailable, Plan};
 use crate::cpu_time::current_thread_id;
 use crate::host::Host;
 
-/// What a sensor's figures are about.
+/// The scope of a sensor's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -47,7 +47,7 @@ pub enum Scope {
     Machine,
 }
 
-/// Whom or what a sensor is opened for.
+/// The subject that a sensor is opened for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed {
     /// These threads, by the kernel's ids, of this process or another. Threads and processes that they start are not
@@ -72,7 +72,7 @@ impl Observed {
         }
     }
 
-    /// What belongs to the calling thread.
+    /// The subject of this scope that includes the calling thread.
     fn own(scope: Scope) -> Observed {
         let process = std::process::id().cast_signed();
         match scope {
@@ -118,7 +118,7 @@ impl<F: FnMut(&mut Figures)> Reading for F {
     }
 }
 
-/// What sensors find out once for a machine, when it is first needed.
+/// Facts that sensors find out once per machine, when first needed.
 #[derive(Debug)]
 pub struct Instruments {
     host: Host,
@@ -166,7 +166,7 @@ pub static SENSORS: &[&dyn Sensor] = &[
     &resctrl_monitoring::ResctrlMonitoring,
 ];
 
-/// What one sensor is, and whether it works on a host.
+/// One sensor, and whether it works on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SensorReport {
     /// As in [`Sensor::name`].
@@ -181,8 +181,8 @@ pub struct SensorReport {
     pub reason: String,
     /// How to make it work; `None` if it works or nothing can make it work.
     pub remedy: Option<String>,
-    /// What a reading costs, microseconds: the median of some taken for this report, of the calling thread, its process or
-    /// its group, or of the machine. `None` if the sensor does not work.
+    /// The cost of a reading, microseconds: the median of several readings for this report, of the calling thread, its
+    /// process or its group, or of the machine. `None` if the sensor does not work.
     pub cost_us: Option<f64>,
 }
 

@@ -1,10 +1,11 @@
 //! Top-down: which share of a core's capacity did work, and where the rest was lost.
 //!
-//! A core can begin a fixed number of operations in each cycle; each such opportunity is a *slot*. A slot is used for work that is kept
-//! (retiring), used for work that is thrown away (bad speculation), or empty, because no instructions were ready (frontend) or
-//! because the core could not accept them (backend). On AMD Zen 4 and 5 there is a fifth case: the other hardware thread
-//! had the cycle (SMT contention); it is not part of the backend and is never added to it. The backend's share is split into
-//! waiting for memory and waiting for execution (core) where the family's events tell.
+//! A core can begin a fixed number of operations in each cycle; each such opportunity is a *slot*. A slot is used for
+//! work that is kept (retiring), used for work that is discarded (bad speculation), or empty, because no instructions
+//! were ready (frontend) or because the core could not accept them (backend). On AMD Zen 4 and 5 there is a fifth case:
+//! the other hardware thread had the cycle (SMT contention); it is not part of the backend and is never added to it.
+//! The backend's share is split into waiting for memory and waiting for execution (core) where the family's events
+//! tell.
 //!
 //! Each [`Family`] is one file with a table: its events by the vendor's names and numbers, in groups that are counted
 //! together, and a formula over these names ([`method`]). The formulas are the vendor's; the checks afterwards are the

@@ -241,7 +241,7 @@ impl<'a> Experiment<'a> {
     }
 }
 
-/// What an earlier run has left.
+/// The state that an earlier run has left.
 pub use plimsoll_lab::run_directory::Begun as Found;
 
 /// The kind of failure that stops an experiment. `place` is the run directory, if it keeps the measurements so far.

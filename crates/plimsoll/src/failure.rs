@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::output::tell;
 
-/// An error and whose it is.
+/// An error, by its origin.
 #[derive(Debug)]
 pub enum Failure {
     /// The input makes no sense or asks for too much.

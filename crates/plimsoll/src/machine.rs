@@ -33,7 +33,7 @@ pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `--probe` has measured.
+/// The measurements of `--probe`.
 #[derive(Debug, Serialize)]
 struct Probed {
     /// How fast the memory is.

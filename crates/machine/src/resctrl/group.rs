@@ -114,8 +114,8 @@ impl Group {
         shares.bandwidth.map_or(Ok(()), |limit| self.set_bandwidth(limit))
     }
 
-    /// Gives it these ways of the last-level cache in each domain, for code and data alike. All lines are written at once, so
-    /// that the kernel takes all or none.
+    /// Gives it these ways of the last-level cache in each domain, for code and data alike. All lines are written at
+    /// once, so that the kernel accepts all or none.
     pub(crate) fn set_mask(&self, mask: CacheMask) -> Result<(), ControlError> {
         let Some(cache) = self.resctrl.capabilities.last_level() else {
             return Err(self.unsupported("last-level cache"));

@@ -43,7 +43,7 @@ impl Schemata {
     }
 }
 
-/// The line that gives each domain of a resource the same value, with the newline that the kernel asks for.
+/// The line that gives each domain of a resource the same value, with the newline that the kernel requires.
 pub(super) fn line(resource: &str, domains: &[u32], value: impl Display) -> String {
     let values: Vec<String> = domains.iter().map(|id| format!("{id}={value}")).collect();
     format!("{resource}:{}\n", values.join(";"))

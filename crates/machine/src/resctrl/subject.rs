@@ -73,7 +73,8 @@ pub(crate) fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Res
 
 /// The threads of the subject that are neither in the group nor in one for a class.
 fn outside(group: &Group, host: &Host, subject: &Subject) -> Result<BTreeSet<i32>, ControlError> {
-    // Threads first: one that is made in between by a member is a member, and must not look like a stranger.
+    // List threads first: a thread that a member starts in between is a member, and must not look like an unrelated
+    // one.
     let threads = threads(host, subject);
     let mut inside = group.tasks()?;
     inside.extend(in_classes(group.resctrl(), subject));

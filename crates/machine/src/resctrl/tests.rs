@@ -345,7 +345,7 @@ fn kernel_of(shape: Shape) -> Resctrl {
 }
 
 proptest! {
-    /// What we call right the kernel takes, and what we call wrong it refuses.
+    /// The kernel accepts masks that we call valid, and refuses those that we call invalid.
     #[test]
     fn masks_are_right_exactly_where_the_kernel_takes_them(
         mask in 0u32..0x1_0000, bits_min in 0u32..4, sparse in any::<bool>(), ways in 1u32..16,

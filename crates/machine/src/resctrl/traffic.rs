@@ -1,4 +1,4 @@
-//! What groups hold of the last level and move from and to memory, between two moments.
+//! The bytes that groups hold in the last level, and transfer to and from memory between two moments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group::{Group, NotRead, Traffic};
 
-/// What some groups held and moved between two samples.
+/// The bytes that groups held and transferred between two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheUse {
     /// Last-level cache held at the end, MiB.
@@ -18,7 +18,7 @@ pub struct CacheUse {
     pub memory_mb_s: Option<f64>,
 }
 
-/// What some groups held and had moved up to one moment.
+/// The bytes that groups held at one moment, and had transferred until then.
 #[derive(Debug)]
 pub struct CacheSample {
     held: Option<u64>,

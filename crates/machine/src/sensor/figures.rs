@@ -23,11 +23,11 @@ pub struct Figures {
     pub cpu_time: Option<Duration>,
     /// Time that threads waited for block I/O, summed.
     pub block_io: Option<Duration>,
-    /// What processors and disks did.
+    /// The activity of processors and disks.
     pub devices: DeviceUse,
     /// Time stalled.
     pub pressure: Option<PressureUse>,
-    /// What a control group used.
+    /// The resource use of a control group.
     pub group: Option<GroupUse>,
     /// Speed of cores, MHz, on average over cores and time.
     pub mhz: Option<f64>,
@@ -37,12 +37,12 @@ pub struct Figures {
     pub cache: Option<CacheUse>,
     /// By a sensor's name, why some or all of its figures are missing, with the remedy.
     pub missing: BTreeMap<&'static str, Availability>,
-    /// What a reader of the figures must know.
+    /// Caveats for the reader of the figures.
     pub notes: BTreeSet<String>,
 }
 
 impl Figures {
-    /// Notes why a sensor tells nothing.
+    /// Records why a sensor has no figures.
     pub(crate) fn miss(&mut self, sensor: &'static str, why: Availability) {
         self.missing.insert(sensor, why);
     }

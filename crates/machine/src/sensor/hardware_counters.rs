@@ -82,7 +82,7 @@ pub(super) fn unavailable(why: &CountersUnavailable) -> Availability {
     Availability::no(why.to_string(), why.remedy().as_deref())
 }
 
-/// Opening counters says little: virtual ones may open and stand still, so what counts is that cycles were counted.
+/// Opening counters proves little: virtual ones may open and stand still, so the test is that cycles were counted.
 fn judge(counted: &Result<CounterReading, CountersUnavailable>) -> Availability {
     match counted {
         Ok(reading) if reading.figure(Event::Cycles).is_some() => {

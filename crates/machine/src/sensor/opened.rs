@@ -31,7 +31,7 @@ impl Sensors {
         self.readings.iter_mut().for_each(|reading| reading.second());
     }
 
-    /// What happened since the last call; nothing, for the first.
+    /// The figures since the last call; empty for the first call.
     pub fn read(&mut self) -> Figures {
         let mut figures = self.none.clone();
         self.readings.iter_mut().for_each(|reading| reading.read(&mut figures));

@@ -8,7 +8,7 @@ use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 #[derive(Debug)]
 pub(super) struct ThreadSchedulingTimes;
 
-/// What a kernel needs to keep these times.
+/// The kernel configuration that keeps these times.
 pub(super) const REMEDY: &str = "a kernel with CONFIG_SCHED_INFO (CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT)";
 
 impl Sensor for ThreadSchedulingTimes {

@@ -10,14 +10,14 @@ use crate::counters::source::Code;
 pub struct FamilyTable {
     /// Ways to level 1, best first. The first whose events can all be counted together is used.
     pub methods: &'static [Method],
-    /// How the backend's share is split into memory and core where level 1 does not tell: by a group of its own.
+    /// How the backend's share is split into memory and core where level 1 does not: by a separate group.
     pub memory: Option<MemorySplit>,
     /// Demand misses of the first level by what served them: the second level, the third or another core's cache, memory.
     /// One group.
     pub served: Option<[NamedCode; 3]>,
     /// Lines of code that missed the first level: those that came from the second, and those from beyond. One group.
     pub code: Option<[NamedCode; 2]>,
-    /// Whose counts are lines read from memory; several are added.
+    /// Events whose counts are lines read from memory; several are added.
     pub memory_reads: MemoryReads,
     /// Reads that look into the first-level data cache, where the kernel's own event does not count.
     pub l1d_loads: Option<NamedCode>,
@@ -25,7 +25,7 @@ pub struct FamilyTable {
     pub l2_misses: Option<NamedCode>,
 }
 
-/// An event of a family under the name that its maker gives it.
+/// An event of a family under its vendor's name.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedCode {
     /// The maker's name, in lower case.
@@ -104,7 +104,7 @@ pub struct MemorySplit {
 pub enum MemoryReads {
     /// The sum of these events, and the reads that it misses.
     Events(&'static [NamedCode], &'static str),
-    /// Why this family cannot tell.
+    /// Why this family cannot count them.
     Unknown(&'static str),
 }
 
@@ -113,7 +113,7 @@ pub enum MemoryReads {
 pub struct Counts<'a> {
     /// The counts.
     pub counts: &'a BTreeMap<&'static str, f64>,
-    /// Slots of a cycle, where the processor tells; 0 if it does not.
+    /// Slots per cycle if the processor reports them, else 0.
     pub slots_per_cycle: f64,
 }
 
@@ -129,7 +129,7 @@ impl Counts<'_> {
     }
 }
 
-/// Shares as a formula gives them. `None` is what the method cannot tell.
+/// Shares from a formula. `None` if the method cannot determine the share.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
     /// Work that was kept.

@@ -223,7 +223,7 @@ fn neoverse_by_hand() {
 
 #[test]
 fn parts_that_do_not_add_up_are_refused() {
-    // What a guest gives whose dispatched operations stand at 0: retiring without dispatching.
+    // Counts of a guest whose dispatched operations stay at 0: retiring without dispatching.
     let counts = |dispatched, backend| {
         [
             ("cycles", 100.),

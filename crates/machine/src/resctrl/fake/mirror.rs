@@ -97,7 +97,7 @@ impl Mirror {
     }
 }
 
-/// Gives a file a text in one step, for others may be reading it.
+/// Replaces a file's text atomically, because other threads may be reading it.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, text)?;

@@ -12,7 +12,7 @@ use crate::host::fake::FakeHost;
 use crate::limiter::undo::{Undone, undo};
 use crate::resctrl::{BandwidthUnit, Resctrl, ResctrlFiles};
 
-/// Process 100 with the threads 100 to 102 and its child 200, who are the subject; and the stranger 300.
+/// The subject is process 100, with threads 100 to 102, and its child 200. Process 300 is unrelated.
 pub(crate) struct World {
     pub(crate) kernel: Arc<FakeKernel>,
     pub(crate) subject: Subject,
@@ -79,7 +79,7 @@ impl World {
     pub(crate) fn mounted(&self) -> (Host, Arc<Mirror>) {
         self.proc.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
         self.proc.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
-        // What an earlier mount has shown may be gone by now.
+        // A file of an earlier mount may no longer exist.
         let _ = std::fs::remove_dir_all(self.host.path(MOUNT));
         let mirror = Arc::new(Mirror::of(self.kernel.clone(), self.host.path(MOUNT)));
         (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)
