@@ -1,4 +1,4 @@
-//! Runs a plan into a run directory: what `study`, `run` and `reproduce` have in common.
+//! Runs a plan into a run directory: the common part of `study`, `run` and `reproduce`.
 
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,7 @@ impl<'a> Experiment<'a> {
         self.run(schedule, directory, beginning, machine, header, before)
     }
 
-    /// Goes on where an earlier run of it was ended. `found` is what that one has left.
+    /// Continues where an earlier run of it ended. `found` is the state that the earlier run left.
     pub fn resume(&self, found: Found) -> Result<Ended, Failure> {
         let machine = MachineFacts::read();
         let beginning = Beginning::earlier(&found.header.started);
@@ -153,7 +153,7 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Its claims as they were when they had their first results; those that have had none as they are.
+    /// Its claims as they were at their first results, or the present ones if they have had none.
     fn claims(&self) -> Hashes {
         let mut claims: Hashes = self.plan.claims.iter().map(|claim| (claim.text.clone(), claim.hash())).collect();
         claims.extend(self.first.clone());

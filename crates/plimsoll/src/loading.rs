@@ -11,7 +11,7 @@ use crate::arguments::TargetOptions;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Understands the target that was asked for.
+/// Parses the requested target.
 pub fn parse_target(options: &TargetOptions) -> Result<Target, Failure> {
     Target::parse(&options.target, options.options.iter().map(String::as_str)).map_err(Failure::input)
 }

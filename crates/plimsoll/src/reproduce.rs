@@ -37,7 +37,7 @@ const LOCK: &str = "claims.lock";
 /// Why an exhibit could not be run, in the place of its run directory.
 const NOT_RUN: &str = "not-run.txt";
 
-/// Runs the exhibits that were asked for, one after the other, or only writes the page of those that were run.
+/// Runs the requested exhibits one after the other, or only writes the page of those already run.
 pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     let cores = core_count(options.cores);
     let all = plans(&terms(options.quick, cores)?)?;
@@ -114,13 +114,13 @@ impl Reproduction {
         };
         match why_not {
             Some(why) => write(&note, &why)?,
-            // There may be none, from an earlier try.
+            // An earlier try may not have left one.
             None => drop(fs::remove_file(&note)),
         }
         Ok(stopped)
     }
 
-    /// What there is of an exhibit in the folder; `None` if it has never been run.
+    /// The state of an exhibit in the folder; `None` if it has never been run.
     fn exhibit(&self, (source, plan): &Carried) -> Option<Exhibit> {
         let directory = self.place.join(&plan.name);
         let note = fs::read_to_string(self.place.join(format!("{}.{NOT_RUN}", plan.name))).ok();

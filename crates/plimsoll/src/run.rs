@@ -23,7 +23,7 @@ use crate::output::{print, print_json, tell};
 use crate::study::default_place;
 use crate::targets::TARGETS;
 
-/// Experiments that take longer than this are probably a slip of the pen.
+/// Experiments that take longer than this are probably a typing error.
 const UNASKED_MAX: Duration = Duration::from_secs(12 * 3600);
 
 /// More runs than this are probably one too, however short they are: each has its clients to start and its line to keep.

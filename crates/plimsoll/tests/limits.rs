@@ -59,7 +59,7 @@ impl Trial {
 /// same time.
 fn groups_of(process: u32) -> Vec<PathBuf> {
     fn walk(folder: &Path, prefix: &str, found: &mut Vec<PathBuf>) {
-        // Groups go while we look.
+        // Groups may be removed while we look.
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 if entry.file_name().to_string_lossy().starts_with(prefix) {
@@ -78,7 +78,7 @@ fn groups_of(process: u32) -> Vec<PathBuf> {
     found
 }
 
-/// What the program says of this machine.
+/// The program's description of this machine.
 fn machine() -> Value {
     json(&run(&["machine", "--json"], tempfile::tempdir().unwrap().path()))
 }
@@ -193,7 +193,7 @@ fn one_limits_at_a_time() {
     let restore = trial.output(&["machine", "--restore"]);
     assert_ended(&restore, 3);
     assert!(said(&restore).contains(&in_use), "{}", said(&restore));
-    // Who limits nothing need not wait.
+    // A run without limits does not wait.
     fs::write(trial.folder.path().join("free.toml"), SMALL).unwrap();
     json(&trial.output(&["run", "free.toml", "--out", "free", "--json"]));
 

@@ -105,8 +105,8 @@ const PURE: [(&str, &[&str]); 3] = [
     ("policy", &["plimsoll-notation", "glob", "serde", "thiserror"]),
 ];
 
-/// Words that cost a reader of our English a second look, each with what to write instead. Only those that a machine finds without
-/// false alarms; a space stands for any white space, also across lines.
+/// Words that puzzle readers, each with its replacement. Only words that can be found without false alarms; a space
+/// matches any white space, also across lines.
 const PUZZLES: [(&str, &str); 32] = [
     ("whoever", "name the client, transaction or process: \"a process that\""),
     ("somebody", "name the client, transaction or process"),
@@ -142,7 +142,7 @@ const PUZZLES: [(&str, &str); 32] = [
     ("is no number", "\"is not a number\""),
 ];
 
-/// Crates whose comments and texts are free of these words. Add yours when it is.
+/// Crates whose comments and texts are free of these words. Add a crate when it is.
 const PLAIN_CRATES: [&str; 6] = ["governor", "lab", "machine", "model", "plimsoll", "policy"];
 
 /// Modules of these crates that are not yet free of them.
@@ -155,7 +155,7 @@ const NOTES: [&str; 4] = ["engine/src/lock", "governor/src/session", "governor/s
 /// Guides that are not yet free of them; `reproduction.md` is written by a program.
 const PUZZLING_GUIDES: [&str; 4] = ["cache-classes.md", "performance.md", "predict.md", "reproduction.md"];
 
-/// What a pure crate has no business with: a clock, the world outside, threads, chance without a seed, and state that calls share.
+/// Names that a pure crate must not use: clocks, I/O, threads, randomness without a seed, and shared state.
 const IMPURE: [&str; 18] = [
     "Instant::now",
     ".elapsed()",
@@ -251,7 +251,7 @@ fn guide_sentences(text: &str) -> Vec<String> {
     text.lines().map(sentence).collect()
 }
 
-/// Where sentences have one of the [`PUZZLES`], which may continue in the next line.
+/// Sentences with one of the [`PUZZLES`], which may continue in the next line.
 fn puzzles(lines: &[String]) -> Vec<String> {
     let is_end = |next: Option<char>| !next.is_some_and(|next| next.is_alphanumeric() || next == '_' || next == '-');
     let has = |at: usize, puzzle: &str| {
@@ -354,7 +354,7 @@ fn the_readme_has_the_list_of_needs() {
     assert_eq!(told, needs, "README.md and tools/install-needs differ");
 }
 
-/// The rules themselves, lest they accept everything.
+/// The rules themselves, so that they do not accept everything.
 #[test]
 fn faults_are_seen() {
     assert_eq!(faults("//! Good.\n\nfn f() {\n    g();\n}\n"), Vec::<String>::new());
