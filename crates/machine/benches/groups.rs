@@ -44,7 +44,7 @@ enum GroupPlace {
     Own,
     /// In a group that is idle, as the governor makes it.
     IdleGroup,
-    /// In an idle group below that of all other processes. The governor makes none where autogroups are off.
+    /// In an idle group below that of all other processes, for scenes without autogroups.
     PlainGroup,
 }
 

@@ -175,7 +175,7 @@ mod tests {
         check(0, (0.0, 0.0, 0.25), (8.0, [6.0, 8.0]));
         check(0, (0.1, 0.05, 0.15), (7.2, [6.8, 7.6]));
         check(0, (1.0, 1.0, 1.0), (0.0, [0.0, 0.0]));
-        // Nine bytes are swept, one of them is in the second level: misses reduce the share of the last level.
+        // Nine MiB are swept, one of them is in the second level: all misses reduce the part in the last level.
         check(1, (0.0, 0.0, 0.0), (8.0, [8.0, 8.0]));
         check(1, (1.0 / 3.0, 0.0, 0.9), (5.0, [0.0, 8.0]));
     }
