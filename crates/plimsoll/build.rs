@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// Set to keep the symbols, which are a fifth of the program, for `perf` and for the names in a backtrace.
+/// If set, keeps the symbols (a fifth of the program) for `perf` and for names in backtraces.
 const SYMBOLS: &str = "PLIMSOLL_SYMBOLS";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     link_small();
-    // Moves with each commit and checkout. Outside of a checkout there is no such file, and no commit to name.
+    // This file changes with each commit and checkout. Outside of a checkout it is missing, and so is the commit.
     for file in ["HEAD", "index"] {
         if let Some(path) = git(&["rev-parse", "--git-path", file]) {
             println!("cargo:rerun-if-changed={path}");
@@ -30,7 +30,7 @@ fn link_small() {
         return;
     }
     println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
-    // Functions that come to the same code are linked once. Rust promises no function an address of its own; data keep theirs.
+    // Functions with identical code are linked once. Rust promises no function an address of its own; data keep theirs.
     const FOLD: &str = "-Wl,--icf=all";
     // Addresses in tables of functions, which are as many as there are types and traits, take an eighth of the space in this form. The
     // loader must know it: glibc does from 2.36 on.

@@ -1,9 +1,10 @@
-//! What nice values, scheduling policies and control groups do for processes that wake often beside others that compute without end, by the
-//! means that the governor has: [`ProcessShare`], [`IdleGroup`], and the control `autogroups`.
+//! Measures how nice values, scheduling policies and control groups help processes that wake often while others compute
+//! continuously. It uses the governor's means: [`ProcessShare`], [`IdleGroup`], and the control `autogroups`.
 //!
-//! Two processes stand for important server processes and wake every 2 ms to compute for 0.3 ms; ten stand for reports. Each is a
-//! session of its own, as PostgreSQL's processes are. The time is from the moment at which a process should have woken to the end of its work. It
-//! needs root, two cores that nobody else uses, and control groups with `cpu.idle`; what cannot be made is left out and says why.
+//! Two processes represent important server processes and wake every 2 ms to compute for 0.3 ms; ten represent reports.
+//! Each is a process session of its own, as PostgreSQL's processes are. Times run from when a process should have woken
+//! to the end of its work. The bench needs root, two otherwise unused cores, and control groups with `cpu.idle`. It
+//! skips a scene that it cannot set up, and prints the reason.
 //!
 //! `cargo bench -p plimsoll-machine --bench groups -- --rounds 7 --seconds 3`
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
@@ -39,15 +40,15 @@ const LATE_MS: f64 = 1.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GroupPlace {
     Absent,
-    /// Where they began.
+    /// The group in which they began.
     Own,
     /// In a group that is idle, as the governor makes it.
     IdleGroup,
-    /// In one that is idle below that of all others, where there are no autogroups and the governor makes none.
+    /// In an idle group below that of all other processes, for scenes without autogroups.
     PlainGroup,
 }
 
-/// What is compared: in words, whether there are autogroups, and where the ten are.
+/// The scenes compared: a description, whether autogroups are on, and where the ten report processes run.
 const SCENES: [(&str, bool, GroupPlace); 5] = [
     ("are not there", true, GroupPlace::Absent),
     ("autogroups on, `SCHED_IDLE`, autogroups of nice 19", true, GroupPlace::Own),
@@ -112,7 +113,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// One round of one scene; in words why it cannot be.
+/// One round of one scene, or the reason why it cannot run.
 fn measure(autogroups: bool, place: GroupPlace, window: Duration, state: &Path) -> Result<Measured, String> {
     let host = Host::real();
     let word = if autogroups { "on" } else { "off" };
@@ -124,7 +125,7 @@ fn measure(autogroups: bool, place: GroupPlace, window: Duration, state: &Path) 
     let mut important: Vec<Process> = (0..IMPORTANT).map(|_| Process::start("--wakes", window)).collect();
     let count = if place == GroupPlace::Absent { 0 } else { REPORTS };
     let mut reports: Vec<Process> = (0..count).map(|_| Process::start("--computes", window)).collect();
-    // Removed below, when the last process in it has ended.
+    // Removed below, after its last process has ended.
     let (idle, plain) = match place {
         GroupPlace::IdleGroup => {
             let made = IdleGroup::make(&host, &state.join("group"), ProcessIdentity::own());
@@ -157,7 +158,7 @@ fn measure(autogroups: bool, place: GroupPlace, window: Duration, state: &Path) 
     })
 }
 
-/// This program in another process, which waits until it may go.
+/// This program in a child process, which waits for the signal to start.
 struct Process(Child);
 
 impl Process {
@@ -165,7 +166,7 @@ impl Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([role, &window.as_millis().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // It is a session of its own when it has said so.
+        // The byte reports that the child has a session of its own.
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         Process(child)
     }
@@ -174,7 +175,7 @@ impl Process {
         self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
     }
 
-    /// What it has measured, when it has ended.
+    /// Waits for the process to end and returns its measurements.
     fn figures(mut self) -> Vec<f64> {
         let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
         lines.map(|line| line.unwrap().parse().unwrap()).collect()
@@ -188,7 +189,7 @@ impl Drop for Process {
     }
 }
 
-/// Becomes a session of its own, says so, and waits.
+/// Starts a session of its own, reports that, and waits.
 fn wait_to_go() {
     rustix::process::setsid().unwrap();
     std::io::stdout().write_all(b".").unwrap();
@@ -196,7 +197,7 @@ fn wait_to_go() {
     std::io::stdin().read_exact(&mut [0]).unwrap();
 }
 
-/// Computes for as long as it may, and tells its processor time in seconds.
+/// Computes for the whole window and prints its CPU time in seconds.
 fn computes(window: Duration) {
     wait_to_go();
     let (began, before) = (Instant::now(), process_cpu_time());
@@ -208,13 +209,13 @@ fn computes(window: Duration) {
     println!("{}", (process_cpu_time() - before).as_secs_f64());
 }
 
-/// Wakes and computes; tells how long each took from the moment at which it should have woken, in milliseconds.
+/// Wakes and computes; prints how long each wake took from when it was due, in milliseconds.
 fn wakes(window: Duration) {
     wait_to_go();
     let (mut due, ends, mut times) = (Instant::now(), Instant::now() + window, Vec::new());
     while due < ends {
         due += EVERY;
-        // One that is far behind does not run after what is past.
+        // A process that is far behind skips the wakes it missed.
         due = due.max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let before = process_cpu_time();
@@ -225,7 +226,7 @@ fn wakes(window: Duration) {
     std::io::stdout().write_all(lines.as_bytes()).unwrap();
 }
 
-/// A control group for processors that is idle, below our own; it goes when it is empty.
+/// An idle CPU control group below our own; it is removed when empty.
 struct PlainGroup(PathBuf);
 
 impl PlainGroup {

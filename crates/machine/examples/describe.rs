@@ -1,4 +1,4 @@
-//! Prints what this machine is, and what can be measured and limited on it.
+//! Prints a description of this machine and what can be measured and limited on it.
 
 use plimsoll_machine::Description;
 use plimsoll_machine::host::Host;

@@ -1,4 +1,4 @@
-//! Runs a hog and prints what it does: `hog llc:8 CORE,CORE 5` for five seconds; without cores wherever it may run.
+//! Runs a hog and prints its report. `hog llc:8 CORE,CORE 5` runs for five seconds on two cores; without cores, on any.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Validates the pirate on this machine and prints what it found.
+//! Validates the pirate on this machine and prints the result.
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::hog::pirate::validate;

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::ControlError;
 
-/// The answer of a sensor or control to "can you, here?"; as an error, that it cannot.
+/// Whether a sensor or control works on this host. As an error, it says that it does not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}{}", remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})")).unwrap_or_default())]
 pub struct Availability {
     /// Whether it works here.
     pub available: bool,
-    /// What was found: by which mechanism it works, or why it does not.
+    /// The mechanism by which it works, or why it does not work.
     pub reason: String,
-    /// What would make it work; `None` if it does, or nothing can.
+    /// How to make it work; `None` if it works or nothing can make it work.
     pub remedy: Option<String>,
 }
 
@@ -22,7 +22,7 @@ impl Availability {
         Availability { available: true, reason: mechanism.into(), remedy: None }
     }
 
-    /// It does not work, for this reason; `remedy` is what would make it work, if anything would.
+    /// It does not work, for this reason; `remedy` says how to make it work, if that is possible.
     pub fn no(reason: impl Into<String>, remedy: Option<&str>) -> Availability {
         Availability { available: false, reason: reason.into(), remedy: remedy.map(str::to_owned) }
     }

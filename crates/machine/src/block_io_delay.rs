@@ -1,7 +1,7 @@
 //! How long threads wait for block I/O, by the kernel's delay accounting.
 //!
 //! The kernel measures it only for tasks that began while delay accounting was on, and writes 0 for all others (kernel
-//! Documentation/accounting/delay-accounting.rst), so that a 0 is believed only where there is a reason to.
+//! Documentation/accounting/delay-accounting.rst). A 0 is therefore believed only if there is a reason to.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::process_tree::stat::{Stat, from_ticks, thread_folder};
 /// Whether the kernel measures delays of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DelayAccounting {
-    /// It does not.
+    /// It measures no delays.
     Off,
-    /// It does for tasks that began since it was switched on, whenever that was.
+    /// It measures tasks that began after accounting was switched on, at an unknown time.
     On,
-    /// It does since boot, and so for all tasks.
+    /// It has measured since boot, so for all tasks.
     SinceBoot,
 }
 
@@ -26,12 +26,13 @@ const REMEDY: &str = "as root: sysctl -w kernel.task_delayacct=1, then start the
                       delayacct";
 
 impl DelayAccounting {
-    /// Reads how it stands.
+    /// Reads whether accounting is on.
     pub fn read(host: &Host) -> DelayAccounting {
         let boot = host.text("/proc/cmdline").unwrap_or_default();
         let is_on = match host.text("/proc/sys/kernel/task_delayacct") {
             Some(flag) => flag == "1",
-            // Before Linux 5.14 there is no such file; delays are measured unless the boot line says no.
+            // Before Linux 5.14 the file does not exist, and delays are measured unless the kernel command line
+            // disables it.
             None => {
                 host.exists("/proc/sys/kernel/osrelease") && !boot.split_whitespace().any(|word| word == "nodelayacct")
             }
@@ -43,7 +44,7 @@ impl DelayAccounting {
         }
     }
 
-    /// The same as an answer with reason and remedy.
+    /// The same as an [`Availability`], with reason and remedy.
     pub fn availability(self) -> Availability {
         match self {
             DelayAccounting::Off => {
@@ -57,19 +58,19 @@ impl DelayAccounting {
     }
 }
 
-/// How long some threads had waited up to one moment.
+/// How long a set of threads had waited up to one moment.
 #[derive(Debug, Clone)]
 pub struct DelaySample {
     accounting: DelayAccounting,
     threads: BTreeMap<ProcessIdentity, Delayed>,
-    /// How many were asked for.
+    /// The number of threads requested.
     asked: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Delayed {
     ticks: u64,
-    /// Bytes that the thread read from and wrote to storage; `None` if we may not know.
+    /// Bytes that the thread read from and wrote to storage; `None` without the permission to read it.
     storage_bytes: Option<u64>,
 }
 
@@ -93,7 +94,7 @@ impl DelaySample {
         }
     }
 
-    /// How long they waited since `earlier`, summed; if that cannot be believed, why not.
+    /// How long the threads waited since `earlier`, summed, or why the figure cannot be trusted.
     ///
     /// A thread that shows a delay was measured, and so was every one that began after it. Older ones may not have been: if
     /// such a thread read or wrote storage in between, the time it waited is unknown.
@@ -120,7 +121,7 @@ impl DelaySample {
             }
         }
         if known < self.asked {
-            // A part would pass for the whole.
+            // A partial sum would be taken for the total.
             let gone = format!("{} of {} threads had ended", self.asked - known, self.asked);
             return Err(Availability::no(gone, None));
         }

@@ -6,8 +6,8 @@
 //! misses. It is computed beside top-down to show where the two disagree (SI fig. 3.1): it misses the cost of
 //! decoding, and over-estimates the data stalls of engines that overlap their misses.
 //!
-//! Of the front end it knows the misses of the first-level instruction cache. What top-down says is lost there and these do
-//! not explain is taken to be decoding, which is how SI splits it (SI 3.2, fig. 4.1).
+//! Of the front end it knows the misses of the first-level instruction cache. The rest of the front-end loss that
+//! top-down reports is taken to be decoding, as SI splits it (SI 3.2, fig. 4.1).
 //!
 //! Misses are counted in user mode, and so are the slots of top-down: shares are of the time in user mode, too.
 //!
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::counters::{CounterReading, Event};
 use crate::top_down::TopDown;
 
-/// What a dependent load costs by the level that serves it, nanoseconds, measured on this machine.
+/// The latency of a dependent load by the level that serves it, nanoseconds, measured on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LevelLatencies {
     /// Second-level cache.
@@ -31,8 +31,8 @@ pub struct LevelLatencies {
     pub dram_ns: f64,
 }
 
-/// Time that misses would have cost had they come one after another. Shares of the threads' time on cores in user mode; each
-/// may be above 1, for overlap is not modelled.
+/// Time that misses would have cost one after another, as shares of the threads' time on cores in user mode. A share
+/// may exceed 1, because overlap is not modelled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheMissBreakdown {
     /// By misses that the second level served.
@@ -43,27 +43,28 @@ pub struct CacheMissBreakdown {
     pub dram: f64,
     /// The three together: an upper bound of the share of time lost to data.
     pub memory: f64,
-    /// `memory` less what top-down says the backend lost to memory: positive where misses overlapped, negative where data
-    /// stalls were no misses. `None` where top-down does not tell.
+    /// `memory` less the share that the backend lost to memory by top-down: positive where misses overlapped, negative
+    /// where data stalls were not misses. `None` where top-down does not report it.
     pub disagreement: Option<f64>,
     /// By misses of the first-level instruction cache: lines from the second level at its latency, those from beyond at the last
     /// level's. `None` where they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icache: Option<f64>,
-    /// What top-down says the front end lost, less `icache`: decoding. 0 if `icache` is more. `None` where either is not known.
+    /// The share that the front end lost by top-down, less `icache`: decoding. 0 if `icache` is more. `None` where
+    /// either is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoding: Option<f64>,
     /// Share of the threads' time on cores in which the misses were counted.
     pub coverage: f64,
-    /// What a reader must know.
+    /// Caveats for the reader.
     pub notes: Vec<String>,
 }
 
 impl CacheMissBreakdown {
-    /// Computes the breakdown of what was counted. If there is none, why not.
+    /// Computes the breakdown from the counts, or says why there is none.
     ///
-    /// Time is that in which the misses' group was counted, not cycles, so that a clock that changes does not matter; of it,
-    /// the part in user mode.
+    /// Time is the user-mode part of the time in which the misses' group was counted. It is not in cycles, so that
+    /// changes of the clock frequency do not matter.
     pub fn of(
         reading: &CounterReading,
         latencies: &LevelLatencies,
@@ -114,7 +115,7 @@ impl CacheMissBreakdown {
     }
 }
 
-/// The part in user mode of time on cores, nanoseconds: counts are of user mode alone.
+/// The user-mode part of the time on cores, nanoseconds: events are counted in user mode only.
 fn user_ns(reading: &CounterReading, on_core: Duration) -> Result<f64, String> {
     if on_core.is_zero() {
         return Err("the threads did not run".to_owned());

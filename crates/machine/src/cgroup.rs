@@ -1,4 +1,4 @@
-//! The control groups a process is in, of version 1, 2 or both: what they limit, and whether we may change them.
+//! The control groups of a process, of version 1, 2 or both: their limits, and whether we may change them.
 //!
 //! Limits are hierarchical: the effective limit is the smallest of the group's own and those of all visible groups above it.
 
@@ -10,7 +10,7 @@ use procfs::process::{MountInfo, MountInfos};
 
 use crate::host::Host;
 
-/// Where a process stands in one hierarchy.
+/// The groups of a process in one hierarchy.
 #[derive(Debug, Clone)]
 struct Hierarchy {
     /// Version 2 has one hierarchy for all controllers, version 1 mostly one for each.
@@ -84,9 +84,9 @@ impl Cgroups {
         Some(self.host.writable(hierarchy.groups.first()?))
     }
 
-    /// Where the process stands in the hierarchy that has a controller, by its names in either version: whether that
-    /// hierarchy is version 2's, and the process's own group and each one above it that can be seen. In version 2 the
-    /// own group may lack a controller that one above it has.
+    /// The process's groups in the hierarchy that has a controller, named as in either version. Returns whether that
+    /// hierarchy is version 2, and the process's own group with all visible groups above it. In version 2 the own group
+    /// may lack a controller that a group above has.
     pub(crate) fn standing(&self, v1: &str, v2: &str) -> Option<(bool, &[PathBuf])> {
         let has = |hierarchy: &&Hierarchy| match hierarchy.unified {
             false => hierarchy.controllers.contains(v1),
@@ -111,10 +111,10 @@ impl Cgroups {
         hierarchy.groups.first().map(PathBuf::as_path)
     }
 
-    /// The folder of the process's group in the hierarchy that a folder belongs to, if that is one's that is mounted.
+    /// The folder of the process's group in the mounted hierarchy that `folder` belongs to, if any.
     pub fn beside(&self, folder: &Path) -> Option<&Path> {
         let holds = |hierarchy: &&Hierarchy| hierarchy.groups.last().is_some_and(|mount| folder.starts_with(mount));
-        // Of mounts within each other, as with both versions, the innermost.
+        // Mounts may be nested where both versions are in use; take the innermost.
         let depth = |hierarchy: &&Hierarchy| hierarchy.groups.last().map(|mount| mount.components().count());
         self.hierarchies.iter().filter(holds).max_by_key(depth)?.groups.first().map(PathBuf::as_path)
     }
@@ -160,7 +160,7 @@ impl Cgroups {
     }
 }
 
-/// The CPU quota that a group has itself, in cores.
+/// The group's own CPU quota, in cores.
 pub(crate) fn quota_of(host: &Host, group: &Path, unified: bool) -> Option<f64> {
     let (quota, period): (f64, f64) = if unified {
         let text = host.text(group.join("cpu.max"))?;
@@ -182,9 +182,9 @@ impl Hierarchy {
 
 /// The folder of the group `path` and of all groups above it, up to the mount point.
 ///
-/// Within a container the mount may show only a part of the hierarchy, and the path may be of the whole, or lead out of
-/// it (`/../other`). Where the two do not fit, the mount point is the nearest group that can be seen, if the process is this one; another one may be
-/// anywhere, and has none.
+/// Within a container the mount may show only a part of the hierarchy, while the path is that of the whole, or leads
+/// out of the part (`/../other`). If the two do not match, the mount point is the nearest visible group of this
+/// process. The groups of another process are then unknown, and the list is empty.
 fn groups(host: &Host, mount: &MountInfo, path: &str, is_own: bool) -> Vec<PathBuf> {
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(path));
     let group = mount.mount_point.join(below.strip_prefix("/").unwrap_or(below));

@@ -13,11 +13,11 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
-/// What can be changed on a machine. Paths are those of this machine, whatever root the host has.
+/// The changes that can be made to a machine. Paths are those of this machine, regardless of the host's root.
 pub trait Changes: Debug + Send + Sync {
-    /// Writes to a file that is there, in one piece.
+    /// Writes to an existing file in a single write.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
-    /// Makes a folder in one that is there.
+    /// Makes a folder in an existing one.
     fn make_folder(&self, path: &Path) -> io::Result<()>;
     /// Removes a folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
@@ -33,11 +33,12 @@ pub trait Changes: Debug + Send + Sync {
     fn set_scheduling_policy(&self, _thread: i32, _policy: i32) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// For how long a thread keeps a core while others wait for it; `None` where the kernel does not tell (Linux before 6.12).
+    /// For how long a thread keeps a core while others wait for it; `None` where the kernel does not report it (Linux
+    /// before 6.12).
     fn slice(&self, _thread: i32) -> Option<Duration> {
         None
     }
-    /// Sets that, from 0.1 to 100 ms, of a thread with a policy for which it counts: not `SCHED_IDLE`.
+    /// Sets that time, 0.1 to 100 ms. It has no effect on a thread with `SCHED_IDLE`.
     fn set_slice(&self, _thread: i32, _slice: Duration) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -47,7 +48,7 @@ pub trait Changes: Debug + Send + Sync {
     }
 }
 
-/// The kernel of this machine; where the host is but a folder, files are all there is to change.
+/// The kernel of this machine. If the host is only a folder, only files can be changed.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     /// Whether thread numbers are those of this machine.
@@ -55,7 +56,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// A number of a made-up machine is that of a stranger here.
+    /// A thread number of a fake machine belongs to an unrelated thread here.
     fn thread(&self, thread: i32) -> io::Result<Option<Pid>> {
         // `from_raw` asserts that the number is not negative.
         match Some(thread).filter(|thread| *thread > 0).and_then(Pid::from_raw) {
@@ -67,7 +68,7 @@ impl Kernel {
 
 impl Changes for Kernel {
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        // Never created: a file that the kernel does not offer is a controller that is not there.
+        // Never create the file: if the kernel does not offer it, the controller is missing.
         OpenOptions::new().write(true).truncate(!self.is_real).open(path)?.write_all(text.as_bytes())
     }
 
@@ -94,7 +95,8 @@ impl Changes for Kernel {
     }
 
     fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
-        // Linux keeps the nice value of each thread, and takes a thread's number for a process's (setpriority(2), BUGS).
+        // Linux keeps the nice value of each thread, and accepts a thread's number in place of a process's
+        // (setpriority(2), BUGS).
         Ok(rustix::process::setpriority_process(self.thread(thread)?, nice)?)
     }
 
@@ -115,7 +117,7 @@ impl Changes for Kernel {
         let Some(thread) = self.thread(thread)? else { return Err(io::ErrorKind::Unsupported.into()) };
         let mut attributes = attributes(thread)?;
         attributes.sched_runtime = slice.as_nanos() as u64;
-        // SAFETY: the kernel reads one `sched_attr` of the size that it says, which lives until the call returns.
+        // SAFETY: the kernel reads one `sched_attr` of the size stated in it, which lives until the call returns.
         let done = unsafe { libc::syscall(libc::SYS_sched_setattr, thread.as_raw_pid(), &raw const attributes, 0) };
         if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -125,10 +127,11 @@ impl Changes for Kernel {
     }
 }
 
-/// How the kernel schedules a thread. A runtime of a thread without real-time guarantees is its slice (Linux 6.12, sched_setattr(2)).
+/// How the kernel schedules a thread. The runtime of a thread without real-time guarantees is its slice (Linux 6.12,
+/// sched_setattr(2)).
 fn attributes(thread: Pid) -> io::Result<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>();
-    // SAFETY: a `sched_attr` is numbers, of which each may be zero.
+    // SAFETY: all fields of a `sched_attr` are numbers, and each may be zero.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most `size` bytes to one `sched_attr` of that size.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, thread.as_raw_pid(), &raw mut attributes, size, 0) };

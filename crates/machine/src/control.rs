@@ -39,7 +39,7 @@ pub(crate) use cores::list as core_list;
 pub use llc_ways::KEY as LLC_WAYS;
 
 /// How much of something is allowed, as typed in an experiment: a number in the control's unit, or a text such as
-/// `0-3,8` or `unlimited`, which is the same as if the control were not named.
+/// `0-3,8` or `unlimited`, which is the same as not naming the control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Amount {
@@ -68,26 +68,26 @@ impl fmt::Display for Amount {
 /// Amounts wanted at one time, by [`Control::key`]. A control that is not named here limits nothing.
 pub type Limits = BTreeMap<String, Amount>;
 
-/// What was seen of a limit during a window.
+/// How a limit held during a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The figure that the limit bounds, in the unit of the control: bytes per second reached, cores run on; `None` if it
     /// could not be measured, and [`why_not`](Verdict::why_not) says why.
     pub achieved: Option<Amount>,
-    /// Why the limit did not bite, or could not be seen to; `None` if it did.
+    /// Why the limit had no effect, or why its effect could not be seen; `None` if it had one.
     pub why_not: Option<String>,
 }
 
 /// Raw figures that a control takes at the beginning of a window, to compare with the end: bytes so far, time so far.
 pub type Observation = BTreeMap<String, f64>;
 
-/// Whose share of the machine is limited: whole processes, with every thread they have and will have.
+/// The processes whose share of the machine is limited, with all present and future threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// Process ids. Children that they start later belong to them.
+    /// Process ids. Children that they start later are included.
     pub processes: Vec<i32>,
-    /// Where their data lies: limits of reading and writing are for the disk below it. `None` is the folder for temporary
-    /// files.
+    /// The folder of their data: limits on reading and writing apply to the disk below it. `None` is the folder for
+    /// temporary files.
     pub data_folder: Option<PathBuf>,
 }
 
@@ -96,42 +96,42 @@ pub struct Subject {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
-    /// A group folder that we made in a control group hierarchy or in resctrl: what is left in it moves to `tasks_to`, the
-    /// folder's parent if `None`, and the folder is removed.
+    /// A group folder that we made in a control group hierarchy or in resctrl: the remaining tasks move to `tasks_to`
+    /// (the folder's parent if `None`), and the folder is removed.
     RemoveGroup {
         /// The folder, absolute on the host.
         folder: String,
-        /// Where its tasks came from.
+        /// The group that its tasks came from.
         tasks_to: Option<String>,
     },
-    /// A control group that we made: its members go back to where they came from, and the group goes.
+    /// A control group that we made: its members return to their original groups, and the group is removed.
     RemoveControlGroup {
         /// The folder, absolute on the host.
         folder: String,
-        /// Where members came from, at least one. Members that are not listed began within the group: they go to where the
-        /// process came from that began them, or to the first.
+        /// The origins of members, at least one. Members that are not listed began within the group: they go to the
+        /// origin of the process that started them, or else to the first origin.
         came_from: Vec<Origin>,
     },
-    /// A file of `/proc` or `/sys` that gets its text back.
+    /// A file of `/proc` or `/sys` whose previous text is written back.
     WriteFile {
         /// The file, absolute on the host.
         path: String,
-        /// What it held.
+        /// The previous text.
         text: String,
     },
     /// A thread that may run on these cores again.
     Affinity {
         /// The thread.
         thread: i32,
-        /// When it began, in clock ticks since boot: the id may belong to another by now.
+        /// When it began, in clock ticks since boot: the id may have been reused.
         started: u64,
         /// The cores.
         cores: Vec<usize>,
-        /// If the thread is a process's first: threads and children of the process that began at this tick or later have
-        /// inherited what was set, and get these cores too.
+        /// If the thread is a process's first: the process's threads and children that began at this tick or later
+        /// inherited the limit, and get these cores too.
         since: Option<u64>,
     },
-    /// A thread that gets its nice value back.
+    /// A thread whose nice value is restored.
     Nice {
         /// The thread.
         thread: i32,
@@ -142,29 +142,29 @@ pub enum Undo {
         /// As for [`Undo::Affinity`].
         since: Option<u64>,
     },
-    /// A model-specific register of every core listed gets its value back.
+    /// The value of a model-specific register is restored on every core listed.
     Register {
         /// The number of the register.
         register: u32,
-        /// What each core held.
+        /// The previous value on each core.
         values: BTreeMap<usize, u64>,
     },
 }
 
-/// Where a process was before it was moved into a control group of ours.
+/// The group of a process before we moved it into one of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The process.
     pub process: i32,
-    /// When it began, in clock ticks since boot: the id may belong to another by now.
+    /// When it began, in clock ticks since boot: the id may have been reused.
     pub started: u64,
     /// The folder of its group, absolute on the host.
     pub folder: String,
 }
 
-/// Where undoing is noted before anything is changed.
+/// Records how to undo each change before it is made.
 pub trait UndoNotes {
-    /// Notes how the change that is about to be made is undone. The change may only be made if this succeeds.
+    /// Records how to undo the next change. The change may be made only if this succeeds.
     fn note(&mut self, undo: Undo) -> Result<(), ControlError>;
 }
 
@@ -185,15 +185,15 @@ pub struct Window<'a> {
     pub host: &'a Host,
     /// Whose share is limited.
     pub subject: &'a Subject,
-    /// What was put in force.
+    /// The amount in force.
     pub amount: &'a Amount,
-    /// What was [observed](Control::observe) when the window began.
+    /// The figures [observed](Control::observe) when the window began.
     pub earlier: &'a Observation,
     /// How long the window was.
     pub length: Duration,
 }
 
-/// Why nothing can be told of a limit.
+/// Why the effect of a limit is unknown.
 #[derive(Debug)]
 pub struct Unknown(String);
 
@@ -218,9 +218,9 @@ pub enum ControlError {
     Amount {
         /// The control's key.
         control: String,
-        /// What was asked for.
+        /// The requested amount.
         amount: String,
-        /// What is wrong with it, and what would be right.
+        /// The error, and the permitted amounts.
         why: String,
     },
     /// The control does not work here.
@@ -230,19 +230,19 @@ pub enum ControlError {
         control: String,
         /// Why not.
         reason: String,
-        /// What would make it work.
+        /// How to make it work.
         remedy: Option<String>,
     },
     /// The kernel refused.
     #[error("cannot {doing} {path}: {error}{}", told.as_ref().map(|told| format!(" ({told})")).unwrap_or_default())]
     Refused {
-        /// What was tried: `write "0-1" to`, `make`.
+        /// The attempted action: `write "0-1" to`, `make`.
         doing: String,
         /// The file or folder.
         path: String,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
-        /// What the kernel told in a file of its own, as resctrl does.
+        /// The kernel's explanation from a separate file, as resctrl has.
         told: Option<String>,
     },
 }
@@ -264,9 +264,9 @@ impl ControlError {
         ControlError::Refused { doing: doing.into(), path: path.to_string(), error, told: None }
     }
 
-    /// Whether the file or group is not there that was to be changed.
+    /// Whether the file or group to change no longer exists.
     pub fn is_gone(&self) -> bool {
-        // The kernel says ENODEV of a file that was opened just before its group was removed.
+        // The kernel returns ENODEV for a file that was opened just before its group was removed.
         let is_gone = |error: &std::io::Error| {
             error.kind() == std::io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::NODEV)
         };
@@ -275,12 +275,12 @@ impl ControlError {
 }
 
 impl Verdict {
-    /// The limit was in force, and this was reached below it.
+    /// The limit was in force, and `achieved` was reached within it.
     pub(crate) fn held(achieved: Amount) -> Verdict {
         Verdict { achieved: Some(achieved), why_not: None }
     }
 
-    /// This was reached, and the limit did not bite for this reason.
+    /// `achieved` was reached, and the limit had no effect for this reason.
     pub(crate) fn escaped(achieved: Amount, why_not: impl Into<String>) -> Verdict {
         Verdict { achieved: Some(achieved), why_not: Some(why_not.into()) }
     }
@@ -292,25 +292,25 @@ pub trait Control: Sync {
     fn key(&self) -> &'static str;
     /// The unit of its amounts.
     fn unit(&self) -> &'static str;
-    /// What it limits, in a sentence.
+    /// A sentence that says what the control limits.
     fn meaning(&self) -> &'static str;
     /// Whether it works on `host`, and by which mechanism. Changes nothing.
     fn probe(&self, host: &Host) -> Availability;
-    /// Whether an amount makes sense on `host`: no less than the minimum, no core that is not there. Changes nothing.
+    /// Whether an amount makes sense on `host`: not less than the minimum, and only existing cores. Changes nothing.
     fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError>;
-    /// Puts an amount in force for the subject, or another one than is in force. If it fails, what it changed is undone by
-    /// what it noted.
+    /// Puts an amount in force for the subject, or replaces the present one. If it fails, its changes are undone from
+    /// the notes.
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError>;
-    /// Figures at the beginning of a window; none for a control that is judged by what is set.
+    /// Figures at the beginning of a window; empty for a control that is verified by its settings alone.
     fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
         Observation::new()
     }
-    /// Whether the limit was in force and bit in a window: reads back what was set and compares what was reached with what
-    /// is allowed.
+    /// Whether the limit was in force and took effect in a window: reads back the setting and compares the figure
+    /// reached with the amount allowed.
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown>;
 }
 
-/// Every control, in the order in which they are told and applied.
+/// Every control, in the order in which they are listed and applied.
 pub static CONTROLS: &[&dyn Control] = &[
     &cores::Cores,
     &cpu_weight::CpuWeight,

@@ -2,40 +2,43 @@
 //!
 //! # Groups
 //!
-//! Events that are compared with each other must be counted at the same moments. The unit of counting is therefore a *group*:
-//! a few events that the kernel schedules together or not at all, led by cycles and instructions. A [`Plan`] is the list of
-//! groups that this machine can count. It is found by trying: each group counts the calling thread for a moment, so that a
-//! group larger than the processor has counters for (six on AMD, of which a guest may have five; four to eight beside the
-//! fixed ones on Intel; six on Arm) is split or dropped, an event that the processor does not offer is left out, and a
-//! counter that opens and stands still, as in guests, is not used. [`Plan::notes`] says each of these.
+//! Events that are compared with each other must be counted at the same moments. The unit of counting is therefore a
+//! *group*: a few events that the kernel schedules together or not at all, led by cycles and instructions. A [`Plan`]
+//! is the list of groups that this machine can count. It is found by trying: each group counts the calling thread for a
+//! moment, so that a group larger than the processor has counters for (six on AMD, of which a guest may have five; four
+//! to eight beside the fixed ones on Intel; six on Arm) is split or dropped, an event that the processor does not offer
+//! is left out, and a counter that opens and stands still, as in guests, is not used. [`Plan::notes`] reports each of
+//! these.
 //!
 //! # Rotation
 //!
-//! There are more groups than fit into the counters. The kernel would multiplex them by itself, in turns of milliseconds
-//! that begin and end anywhere, and its figures mix moments. So only one group of a [`CounterSet`] counts at a time, and
-//! `CounterSet::rotate`, called about once a second, gives the turn to the next. The first group has cycles,
-//! instructions and the misses that people ask for first; a caller that never rotates gets these alone, exactly.
+//! There are more groups than fit into the counters. The kernel would multiplex them in turns of milliseconds that
+//! begin and end at arbitrary moments, so its figures mix moments. Therefore only one group of a [`CounterSet`] counts
+//! at a time, and `CounterSet::rotate`, called about once per second, switches to the next. The first group has cycles,
+//! instructions and the misses that are most in demand; a caller that never rotates gets these alone, exactly.
 //!
 //! # Coverage
 //!
 //! A [`Figure`] is a count over the whole window, estimated from the turns of the groups that have the event: what they
-//! counted, times the threads' time on cores over the groups' own. [`Figure::coverage`] is the share of the threads' time on
-//! cores in which the event was really counted: 1 is exact, 0.2 is one turn of five. If other users of the counters force
-//! the kernel to multiplex after all, the group's running time is less than its turn, coverage falls, and a note reports it.
-//! The estimate is right for work that is the same in all turns, and worse the more the work changes from turn to turn.
+//! counted, times the threads' time on cores over the groups' own. [`Figure::coverage`] is the share of the threads'
+//! time on cores in which the event was really counted: 1 is exact, 0.2 is one turn of five. If other users of the
+//! counters force the kernel to multiplex after all, the group's running time is less than its turn, coverage falls,
+//! and a note reports it. The estimate is right for work that is the same in all turns; its error grows with the change
+//! from turn to turn.
 //!
 //! Ratios never mix moments: [`CounterReading::ratio`], the top-down breakdown and memory reads use only groups that have
 //! all the events they need, and are `None` if there is none.
 //!
 //! # Limits
 //!
-//! User mode, which is what `perf_event_paranoid` lets every user count, and what the workload itself does; one group also has
-//! instructions in kernel mode, where that may be counted. Threads and
-//! children that a process starts are inherited; a process that ends keeps its counts.
+//! Events are counted in user mode: `perf_event_paranoid` lets every user count it, and the workload itself runs in it.
+//! One group also has instructions in kernel mode, if they may be counted. Threads and children that a process starts
+//! are inherited; a process that ends keeps its counts.
 //!
-//! Main types in reading order: [`Plan`] is what can be counted, [`Watched`] whom, [`CounterSet`] opens and reads,
-//! [`CounterReading`] is what comes out, [`CountersUnavailable`] is why nothing does. [`Event`] is what every processor
-//! has; [`top_down`](crate::top_down) is what families have beside.
+//! Main types in reading order: [`Plan`] lists the events that can be counted, and [`Watched`] names the threads to
+//! count. [`CounterSet`] opens and reads counters, [`CounterReading`] holds the result, and [`CountersUnavailable`]
+//! says why there is none. [`Event`] lists the events of every processor; [`top_down`](crate::top_down) has those of
+//! processor families.
 
 mod event;
 mod opened;
@@ -70,10 +73,10 @@ use spins::Programs;
 use tree::{ThreadIdentity, threads_of_tree};
 use user_time::ModeTimes;
 
-/// Whom to count.
+/// The threads to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
-    /// These threads, by the kernel's ids. What they start is not counted.
+    /// These threads, by the kernel's ids. Threads and processes that they start are not counted.
     Threads(Vec<i32>),
     /// A process with all its threads and children, and all that these start.
     ProcessTree(i32),
@@ -89,7 +92,7 @@ pub struct CounterSet {
     turn: usize,
     is_enabled: bool,
     tree: Option<Tree>,
-    /// The threads that were asked for, where it was threads; and what they had used when counting began.
+    /// The requested threads, if threads were requested, and their CPU time when counting began.
     threads: Vec<i32>,
     began: ModeTimes,
     programs: Programs,
@@ -105,7 +108,7 @@ struct Target {
 struct Tree {
     process: i32,
     known: BTreeSet<ThreadIdentity>,
-    /// Whether the kernel counts what the threads start. If not, they are looked for at each rotation.
+    /// Whether the kernel also counts threads that these start. If not, each rotation looks for new ones.
     inherits: bool,
 }
 
@@ -161,9 +164,9 @@ impl CounterSet {
         Ok(())
     }
 
-    /// Gives the turn to the next group. To be called about once a second while counting, from any thread; before
-    /// [`enable`](CounterSet::enable) it does nothing. With turns of more than a few seconds, Intel's shares of slots lose
-    /// precision, because they have eight bits (kernel `tools/perf/Documentation/topdown.txt`).
+    /// Switches to the next group. To be called about once per second while counting, from any thread; before
+    /// [`enable`](CounterSet::enable) it does nothing. With turns of more than a few seconds, Intel's shares of slots
+    /// lose precision, because they have eight bits (kernel `tools/perf/Documentation/topdown.txt`).
     pub(crate) fn rotate(&mut self) {
         if !self.is_enabled {
             return;
@@ -182,14 +185,14 @@ impl CounterSet {
         self.turn = next;
     }
 
-    /// What was counted since [`enable`](CounterSet::enable), summed over the threads, those that ended since included.
-    /// Counting goes on.
+    /// The counts since [`enable`](CounterSet::enable), summed over the threads, including those that have ended.
+    /// Counting continues.
     pub fn read(&mut self) -> CounterReading {
         let mut notes = self.notes.clone();
         let mut set = SetCounts::default();
         for (index, group) in self.plan.groups.iter().enumerate() {
             let mut sum = GroupCounts { group: group.name.clone(), ..GroupCounts::default() };
-            // Every event is there from the beginning, so that no thread at all counts as 0.
+            // Every event is present from the beginning, so that a set without threads has counts of 0.
             sum.counts.extend(group.events.iter().map(|event| (event.key.to_owned(), 0)));
             for target in &mut self.targets {
                 if let Err(error) = target.groups[index].read_into(&group.events, &mut sum) {
@@ -241,7 +244,7 @@ impl CounterSet {
         Ok(())
     }
 
-    /// Spinning is sampled of single threads only: the kernel has no buffer for samples of what they start.
+    /// Spinning is sampled for single threads only: the kernel has no sample buffer for inherited threads.
     fn sample_spins(&mut self, target: &mut Target, place: &CountScope<'_>) {
         let Some(spins) = &self.plan.spins else { return };
         let group = &mut target.groups[spins.group];
@@ -254,7 +257,7 @@ impl CounterSet {
         }
     }
 
-    /// Opens a process tree. What its threads start from then on is inherited where the kernel can do that for groups.
+    /// Opens a process tree. Threads that start from then on are inherited if the kernel supports that for groups.
     fn open_tree(&mut self, process: i32, inherit: bool) -> Result<(), CountersUnavailable> {
         let host = Host::real();
         let known = threads_of_tree(&host, process);
@@ -274,8 +277,8 @@ impl CounterSet {
             Err(error) => return Err(CountersUnavailable::explain(&error, &host)),
         };
         self.targets_or(1)?;
-        // A thread that began between looking and opening is counted only if the thread that started it was already. Whether that
-        // is so is not known, and opening it could count it twice.
+        // A thread that began between looking and opening is counted only if its parent was already counted. That is
+        // not known, and opening the thread could count it twice.
         let late = threads_of_tree(&host, process).difference(&known).count();
         if inherits && late > 0 {
             self.notes.insert(format!("{late} threads began while counters were opened; they may not be counted"));

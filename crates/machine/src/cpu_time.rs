@@ -6,7 +6,7 @@ use procfs::process::Schedstat;
 
 use crate::host::Host;
 
-/// What the scheduler has given one thread since it began.
+/// The times of one thread since it began, by the scheduler.
 ///
 /// The kernel brings these up to date when the thread leaves a core, and at each clock tick (1 to 10 ms) while it is on one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,7 @@ pub struct ThreadTimes {
 }
 
 impl ThreadTimes {
-    /// What was added since `earlier`, a reading of the same thread.
+    /// The times added since `earlier`, a reading of the same thread.
     pub fn since(self, earlier: ThreadTimes) -> ThreadTimes {
         ThreadTimes { run: self.run.saturating_sub(earlier.run), wait: self.wait.saturating_sub(earlier.wait) }
     }
@@ -28,24 +28,24 @@ impl ThreadTimes {
     }
 }
 
-/// What the scheduler has given a thread of this process. `None` if there is no such thread, or if the kernel does not
-/// keep these times, or if the thread has never run, which looks the same.
+/// The times of a thread of this process. `None` if the thread does not exist, has never run, or the kernel does not
+/// keep these times; the last two look the same.
 pub fn thread_times(tid: i32) -> Option<ThreadTimes> {
     thread_times_on(&Host::real(), tid)
 }
 
-/// As [`thread_times`], on a host of choice.
+/// As [`thread_times`], on a given host.
 pub(crate) fn thread_times_on(host: &Host, tid: i32) -> Option<ThreadTimes> {
     times_in(host, format!("/proc/self/task/{tid}/schedstat"))
 }
 
-/// What the scheduler has given the first thread of a process, which is all of a process that has no other. `None` as for
+/// The times of the first thread of a process, which is the only one of a single-threaded process. `None` as for
 /// [`thread_times`].
 pub fn process_times(pid: i32) -> Option<ThreadTimes> {
     process_times_on(&Host::real(), pid)
 }
 
-/// As [`process_times`], on a host of choice.
+/// As [`process_times`], on a given host.
 pub(crate) fn process_times_on(host: &Host, pid: i32) -> Option<ThreadTimes> {
     times_in(host, format!("/proc/{pid}/schedstat"))
 }
@@ -60,7 +60,7 @@ fn times_in(host: &Host, file: String) -> Option<ThreadTimes> {
     })
 }
 
-/// CPU time of all threads of this process, those that have ended included, user and kernel.
+/// CPU time of all threads of this process, including ended ones, in user and kernel mode.
 pub fn process_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -109,7 +109,8 @@ mod tests {
         let tid = receiver.recv().unwrap();
         thread.join().unwrap();
         assert_ne!(tid, current_thread_id());
-        // A joined thread may linger in /proc for a moment, so that only the id of no thread is certain to be absent.
+        // A joined thread may linger in /proc for a moment, so only an id that no thread can have is certain to be
+        // absent.
         assert_eq!(thread_times(0), None);
     }
 

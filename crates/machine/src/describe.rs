@@ -1,5 +1,5 @@
-//! Everything about a machine in one document: what it is, what can be measured and limited on it, and for each "no" the
-//! reason and the remedy. As JSON by `serde`, and in words for people with a terminal of 80 columns.
+//! A machine in one document: its facts, its sensors and controls, and the reason and remedy for each one that does not
+//! work. As JSON by `serde`, and as text for a terminal of 80 columns.
 
 mod counting;
 mod layout;
@@ -20,37 +20,37 @@ use crate::sensor::{Scope, SensorReport, describe_sensors};
 /// A machine, its sensors and its controls.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Description {
-    /// What it is. Its `capabilities` are empty: `sensors` and `controls` say more.
+    /// The facts about it. Their `capabilities` are empty: `sensors` and `controls` say more.
     #[serde(flatten)]
     pub machine: MachineFacts,
     /// Every sensor.
     pub sensors: Vec<SensorReport>,
     /// Every control.
     pub controls: Vec<ControlReport>,
-    /// What hardware counters showed in a short piece of work, as [`probe`] does it; `None` where they do not count.
+    /// The counts of hardware counters during a short piece of work ([`probe`]); `None` where they do not count.
     #[serde(skip)]
     pub counted: Option<CounterReading>,
 }
 
-/// What one control is, and whether it works on a host.
+/// One control, and whether it works on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlReport {
     /// The word by which experiments sweep it.
     pub key: String,
     /// The unit of its amounts.
     pub unit: String,
-    /// What it limits.
+    /// A sentence that says what it limits.
     pub meaning: String,
     /// Whether it works here.
     pub available: bool,
     /// By which mechanism it works, or why it does not.
     pub reason: String,
-    /// What would make it work; `None` if it does, or nothing can.
+    /// How to make it work; `None` if it works or nothing can make it work.
     pub remedy: Option<String>,
 }
 
 impl Description {
-    /// Describes a machine: asks every sensor and control, and measures what a reading of each sensor costs.
+    /// Describes a machine: asks every sensor and control, and measures the cost of reading each sensor.
     pub fn read(host: &Host) -> Description {
         Description {
             machine: MachineFacts::of(host),
@@ -60,7 +60,7 @@ impl Description {
         }
     }
 
-    /// The page for people.
+    /// The description as text for people.
     pub fn to_text(&self) -> String {
         let mut text = String::from("Machine\n");
         for (name, value) in summary(&self.machine) {
@@ -148,7 +148,7 @@ fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-/// Two digits are what a cost is good for.
+/// A cost is accurate to two digits at most.
 fn cost(microseconds: f64) -> String {
     match microseconds {
         below if below < 9.95 => format!("{below:.1} µs"),
@@ -219,7 +219,7 @@ pub fn memory(facts: &MachineFacts) -> String {
     text
 }
 
-/// Huge pages that were set aside, and whether the kernel makes them by itself.
+/// Reserved huge pages, and whether the kernel makes them by itself.
 pub fn huge_pages(facts: &MachineFacts) -> String {
     let set_aside = match facts.huge_pages {
         None => "none offered".to_owned(),

@@ -13,22 +13,22 @@ use crate::host::Host;
 use crate::processor_time::{ProcessorTicks, share};
 use disk::{DiskTotals, Operations};
 
-/// What processors and disks had done up to one moment. Two of them make a [`DeviceUse`].
+/// The totals of processors and disks up to one moment. Two samples make a [`DeviceUse`].
 #[derive(Debug, Clone)]
 pub struct DeviceSample {
     cpu: Option<ProcessorTicks>,
     disks: Option<BTreeMap<String, DiskTotals>>,
-    /// Disks of which the kernel does not count what they do.
+    /// Disks whose requests the kernel does not count.
     uncounted: Vec<String>,
 }
 
-/// What processors and disks did between two samples. `None` is "cannot be measured here".
+/// The activity of processors and disks between two samples. `None` means "cannot be measured here".
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceUse {
     /// Cores that were not idle, on average. Time stolen by the host of a guest is not idle, because a process here wanted the core.
     pub busy_cores: Option<f64>,
-    /// Share of the window in which the busiest disk had something to do, 0 to 1. A disk that works on many things at once
-    /// may have room left at 1.
+    /// Share of the window in which the busiest disk was busy, 0 to 1. A disk that serves requests in parallel may have
+    /// spare capacity at 1.
     pub io_busy: Option<f64>,
     /// Reads of all disks.
     pub read: OperationUse,
@@ -36,7 +36,7 @@ pub struct DeviceUse {
     pub write: OperationUse,
 }
 
-/// What disks did of one kind of operation in a window.
+/// Disk operations of one kind in a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OperationUse {
     /// Megabytes (10^6 bytes) per second.
@@ -59,8 +59,8 @@ impl DeviceSample {
         DeviceSample { cpu: ProcessorTicks::read(host), disks, uncounted }
     }
 
-    /// The disks that are watched: whole disks with a device behind them. Loops, memory disks and mapped devices would
-    /// count the same bytes again, or bytes that reach no disk.
+    /// The disks that are watched: whole physical disks. Loops, memory disks and mapped devices would count the same
+    /// bytes again, or bytes that reach no disk.
     pub fn disks(&self) -> Vec<&str> {
         self.disks.iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
@@ -70,7 +70,7 @@ impl DeviceSample {
         &self.uncounted
     }
 
-    /// What happened in the `window` between `earlier` and this sample.
+    /// The activity in the `window` between `earlier` and this sample.
     pub fn since(&self, earlier: &DeviceSample, window: Duration) -> DeviceUse {
         let mut device = DeviceUse::default();
         if let (Some(now), Some(then)) = (self.cpu, earlier.cpu) {
@@ -81,7 +81,7 @@ impl DeviceSample {
         if now.is_empty() || window.is_zero() {
             return device;
         }
-        // A disk that came within the window is left out: its figures from before then are not ours.
+        // A disk that appeared within the window is left out: its totals may predate the window.
         let disks: Vec<DiskTotals> = now.iter().filter_map(|(name, now)| Some(now.since(then.get(name)?))).collect();
         let sum =
             |of: fn(&DiskTotals) -> Operations| disks.iter().map(of).fold(Operations::default(), Operations::plus);

@@ -1,14 +1,14 @@
-//! A control group that limits what some processes of a server read from its disk.
+//! A control group that limits the disk reads of some processes of a server.
 //!
-//! It is made as [`own_group`](crate::own_group) says. Nothing but that group is limited, with one exception: version 1 limits each
-//! group by itself, so that processes in a new group would escape a limit that the server's group has. There the limit is divided:
-//! the new group gets its part, and the server's group the rest, until the new group is gone.
+//! It is made as [`own_group`](crate::own_group) says. Nothing but that group is limited, with one exception: version 1
+//! limits each group separately, so processes in a new group would escape the limit of the server's group. There the
+//! limit is divided: the new group gets a part, and the server's group the rest, until the new group is removed.
 //!
 //! Only reading is limited. A commit writes the log and waits for the disk while it holds a lock that every other commit
 //! needs; held back there, the least important transaction would stop the most important one.
 //!
-//! In version 2 a process is in one group for all controllers, so the group also says what its processes get of the cores
-//! ([`DiskGroup::cores`]). By default that is, for all of them together, as much as the server's group.
+//! In version 2 a process is in one group for all controllers, so the group also determines its processes' CPU share
+//! ([`DiskGroup::cores`]). By default they get, all together, as much as the server's group.
 
 use std::path::Path;
 
@@ -29,10 +29,10 @@ const READS: &Disk = &READ_MB_S;
 
 const NAME: &str = "disk";
 
-/// Under these words what is left of the server's limit is in the journal.
+/// The journal's key for the rest of the server's limit.
 const REST: &str = "the rest of the server's limit";
 
-/// The most that the group gets of a limit that it divides with the server's own group.
+/// The largest part that the group gets of a limit that it divides with the server's own group.
 const PART_MAX: f64 = 0.75;
 
 /// The group. Dropping it sends its processes back and removes it.
@@ -41,7 +41,7 @@ pub struct DiskGroup {
     group: OwnGroup,
     device: Device,
     limit: Option<u64>,
-    /// The limit of the server's group as others have set it, and what is left of it there.
+    /// The limit of the server's group as others set it, and the rest that remains in force there.
     divided: Option<Divided>,
 }
 
@@ -55,7 +55,7 @@ struct Divided {
 pub fn probe(host: &Host, postmaster: i32) -> Result<String, String> {
     let device = device_of(host, postmaster)?;
     let site = site_of_server(host, postmaster, DISK)?;
-    // Without that it is not known whether a limit is called for.
+    // Without that it is unknown whether a limit is needed.
     if read_bytes(host, postmaster).is_none() {
         let why =
             "what server processes read is not shown to this user (/proc/PID/io): run as root or as the server's user";
@@ -82,8 +82,8 @@ impl DiskGroup {
         Ok(group)
     }
 
-    /// What its processes get of the cores, in version 2 where the group has that controller; elsewhere they stay in their present group
-    /// for the cores.
+    /// The CPU share of its processes, in version 2 where the group has the cpu controller; elsewhere processes stay in
+    /// their present cpu group.
     pub fn cores(&self) -> Option<GroupCores<'_>> {
         let has_cores = self.group.host.exists(self.folder().join("cpu.weight"));
         (self.group.site.unified && has_cores).then_some(GroupCores(&self.group))
@@ -114,8 +114,8 @@ impl DiskGroup {
         self.group.is_empty()
     }
 
-    /// Limits what its processes read together, bytes per second, and looks whether it is so. Where it divides a limit with the
-    /// server's group it gets no more than three quarters of that, and both together never more.
+    /// Limits the combined reads of its processes, bytes per second, and verifies the limit. A group that divides the
+    /// server's limit gets at most three quarters of it, and both groups together never exceed it.
     pub fn limit(&mut self, bytes_per_s: u64) -> Result<(), OwnGroupError> {
         let whole = self.whole();
         self.note_whole(whole)?;
@@ -123,7 +123,7 @@ impl DiskGroup {
             Some(whole) => bytes_per_s.min((whole as f64 * PART_MAX) as u64),
             None => bytes_per_s,
         };
-        // First what becomes less: at no moment do both have more than there is.
+        // Lower one limit before raising the other: the sum never exceeds the whole.
         let is_more = self.limit.is_none_or(|before| limit > before);
         if is_more {
             self.leave_rest(whole, limit)?;
@@ -146,12 +146,12 @@ impl DiskGroup {
         let now = READS.limit_of(&self.group.host, &self.group.site.home, false, &self.device)?;
         match self.divided {
             Some(divided) if divided.rest == now => Some(divided.whole),
-            // Others have changed it since.
+            // Another process has changed it since.
             _ => Some(now),
         }
     }
 
-    /// Sees to it that the journal has the limit that is to be put back.
+    /// Ensures that the journal has the limit to restore.
     fn note_whole(&mut self, whole: Option<u64>) -> Result<(), OwnGroupError> {
         if self.divided.map(|divided| divided.whole) == whole {
             return Ok(());
@@ -169,7 +169,7 @@ impl DiskGroup {
     fn leave_rest(&mut self, whole: Option<u64>, part: u64) -> Result<(), OwnGroupError> {
         let Some(whole) = whole else { return Ok(()) };
         let rest = whole.saturating_sub(part).max(1);
-        // Others may have set the whole again, as an experiment does that puts its limits in force once more.
+        // Another process may have set the whole limit again, as an experiment does when it reapplies its limits.
         if READS.limit_of(&self.group.host, &self.group.site.home, false, &self.device) != Some(rest) {
             self.set(&self.group.site.home, rest)?;
         }
@@ -177,7 +177,7 @@ impl DiskGroup {
         Ok(())
     }
 
-    /// Writes a limit and looks whether it is in force.
+    /// Writes a limit and verifies that it is in force.
     fn set(&self, group: &Path, limit: u64) -> Result<(), OwnGroupError> {
         let unified = self.group.site.unified;
         self.group.write(group, READS.file(unified), &READS.order(unified, &self.device, Some(limit)))?;
@@ -191,10 +191,10 @@ impl DiskGroup {
         }
     }
 
-    /// Sends its processes back, lifts its limit and removes it. Does nothing the second time.
+    /// Sends its processes back, lifts its limit and removes it. A second call does nothing.
     pub fn remove(&mut self) -> Result<Restored, OwnGroupError> {
         if self.divided.is_some() && self.whole() != self.divided.map(|divided| divided.whole) {
-            // Others have set another limit, or lifted it: theirs stays.
+            // Another process has set another limit, or lifted it: keep that.
             self.group.forget(REST)?;
         }
         let restored = self.group.remove()?;
@@ -202,7 +202,7 @@ impl DiskGroup {
         Ok(restored)
     }
 
-    /// The group as one that processes can be moved to.
+    /// The group as a destination for processes.
     pub fn as_folder(&self) -> Option<GroupFolder> {
         self.group.as_folder()
     }
@@ -210,7 +210,7 @@ impl DiskGroup {
 
 impl Drop for DiskGroup {
     fn drop(&mut self) {
-        // It knows what others have changed since, which is not to be undone. Then its group goes, or with the next start.
+        // `remove` does not undo later changes by other processes. If it fails, the next start removes the group.
         let _ = self.remove();
     }
 }

@@ -1,11 +1,11 @@
-//! How fast a disk answers random reads, by how many are under way at once.
+//! The speed of a disk's random reads by queue depth.
 //!
-//! A disk serves several reads in hardly more time than one: its *curve* says how many it answers per second at each depth of its queue. A
-//! model takes it as a station whose rate depends on how many requests are there (Lazowska, Zahorjan, Graham and Sevcik,
-//! "Quantitative System Performance", 1984, chapter 8).
+//! A disk serves several reads in hardly more time than one: its *curve* says how many it completes per second at each
+//! queue depth. A model treats it as a station whose rate depends on the number of requests present (Lazowska,
+//! Zahorjan, Graham and Sevcik, "Quantitative System Performance", 1984, chapter 8).
 //!
-//! Reads are of 8 KiB, a page of PostgreSQL, at random places of a file without a name, past the page cache. As many threads read as are
-//! to be under way. What the disk of a guest has cached in its host cannot be told from inside.
+//! Reads are of 8 KiB, a page of PostgreSQL, at random places of an unnamed file, bypassing the page cache. The number
+//! of reading threads equals the queue depth. A guest cannot tell which data its host has cached.
 
 use std::fmt;
 use std::fs::File;
@@ -27,18 +27,18 @@ use crate::host::Host;
 use crate::memory_speed::Figure;
 use crate::memory_speed::buffer::Buffer;
 
-/// Bytes of a read.
+/// Bytes per read.
 pub const READ_BYTES: u64 = 8 << 10;
 
 /// Reads under way at once.
 const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
-/// The answers of a disk at one depth.
+/// The read rate of a disk at one queue depth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DepthPoint {
     /// Reads under way at once.
     pub depth: u32,
-    /// Reads answered per second.
+    /// Reads completed per second.
     pub reads_per_s: Figure,
 }
 
@@ -48,18 +48,18 @@ impl DepthPoint {
     }
 }
 
-/// How fast a disk answers random reads.
+/// The speed of a disk's random reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiskSpeed {
-    /// A folder on it, in which the file was.
+    /// The folder on it that held the file.
     pub folder: PathBuf,
-    /// Its name, as in `/proc/diskstats`; `None` if the kernel does not tell.
+    /// Its name, as in `/proc/diskstats`; `None` if the kernel does not report it.
     pub device: Option<String>,
-    /// Whether it is the only disk of the machine, so that what the machine reads is what it reads.
+    /// Whether it is the only disk of the machine, so that the machine's reads are its reads.
     pub is_only: bool,
     /// Size of the file, MiB.
     pub file_mib: u64,
-    /// Its answers, by increasing depth.
+    /// Its read rates, by increasing depth.
     pub points: Vec<DepthPoint>,
 }
 
@@ -70,8 +70,8 @@ struct Plan {
 }
 
 impl DiskSpeed {
-    /// Measures the disk of a folder in about 15 seconds, quick in 5, and writes a file of 1 GiB there first, quick of 256 MiB. `progress` receives
-    /// the share that is done, 0 to 1, and the next step.
+    /// Measures the disk of a folder in about 15 seconds (5 if `quick`). It first writes a file of 1 GiB there (256 MiB
+    /// if `quick`). `progress` receives the share completed, 0 to 1, and the next step.
     pub fn measure(folder: &Path, quick: bool, progress: &mut dyn FnMut(f64, &str)) -> Result<DiskSpeed, HogError> {
         let plan = match quick {
             true => Plan { file_bytes: 256 << 20, rounds: 3, each: Duration::from_millis(150) },
@@ -80,19 +80,20 @@ impl DiskSpeed {
         measure(folder, &plan, progress)
     }
 
-    /// Seconds of a read when no other is under way.
+    /// Seconds per read without concurrent reads.
     pub(crate) fn read_s(&self) -> f64 {
         self.points.first().map_or(0.0, |first| 1.0 / first.reads_per_s.median)
     }
 
-    /// Reads answered per second at depths 1, 2, 3, … over those at depth 1; the last entry holds for all greater depths.
+    /// Reads completed per second at depths 1, 2, 3, … relative to depth 1; the last entry applies to all greater
+    /// depths.
     pub fn rates(&self) -> Vec<f64> {
         let deepest = self.points.last().map_or(0, |last| last.depth);
         (1..=deepest).map(|depth| self.rate(f64::from(depth))).collect()
     }
 
-    /// The same at any depth from 1: between measured depths on a line, and never falling, since what falls between two depths is noise or
-    /// another's work.
+    /// The same at any depth from 1: interpolated between measured depths, and never falling, because a drop is noise
+    /// or load from other processes.
     pub fn rate(&self, depth: f64) -> f64 {
         let mut most = 1.0_f64;
         let mut before = (1.0, 1.0);
@@ -117,7 +118,7 @@ fn measure(folder: &Path, plan: &Plan, progress: &mut dyn FnMut(f64, &str)) -> R
     let disks = DeviceSample::read();
     let is_only = device.as_deref().is_some_and(|name| disks.disks() == [name]);
     let mut rates = vec![Vec::new(); DEPTHS.len()];
-    // Rounds over all depths, so that a slow moment is not taken for a property of one of them.
+    // Each round covers all depths, so that a slow moment does not affect one depth only.
     for round in 0..plan.rounds {
         for (place, depth) in DEPTHS.into_iter().enumerate() {
             let done = (round * DEPTHS.len() + place) as f64 / (plan.rounds * DEPTHS.len()) as f64;
@@ -139,7 +140,7 @@ fn measure(folder: &Path, plan: &Plan, progress: &mut dyn FnMut(f64, &str)) -> R
     })
 }
 
-/// How many reads are answered per second while each of `depth` threads reads one page after another.
+/// Reads completed per second while each of `depth` threads reads one page after another.
 fn reads_per_s(file: &File, depth: u32, plan: &Plan) -> io::Result<f64> {
     let pages = plan.file_bytes / READ_BYTES;
     let (begin, is_over) = (Barrier::new(depth as usize + 1), AtomicBool::new(false));
@@ -149,7 +150,8 @@ fn reads_per_s(file: &File, depth: u32, plan: &Plan) -> io::Result<f64> {
         let mut buffer = buffer?;
         let (mut state, mut count) = (thread + 1, 0);
         while !is_over.load(Ordering::Relaxed) {
-            // A linear congruential generator (multiplier of Steele and Vigna 2021), another one for each thread; its upper bits choose the page.
+            // A linear congruential generator (multiplier of Steele and Vigna 2021), with a different increment for
+            // each thread; its upper bits choose the page.
             state = state.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(2 * thread + 1);
             let page = ((u128::from(state) * u128::from(pages)) >> 64) as u64;
             file.read_exact_at(buffer.bytes_mut(), page * READ_BYTES)?;
@@ -169,7 +171,7 @@ fn reads_per_s(file: &File, depth: u32, plan: &Plan) -> io::Result<f64> {
     Ok(count? as f64 / elapsed.as_secs_f64())
 }
 
-/// In words, a line each.
+/// As text, one line per depth.
 impl fmt::Display for DiskSpeed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for point in &self.points {
@@ -219,7 +221,8 @@ mod tests {
         assert!(speed(&[]).rates().is_empty());
     }
 
-    /// On a real disk more reads at once are never answered more slowly than one after the other, give or take half for what else runs here.
+    /// On a real disk concurrent reads are never slower than sequential ones, with a tolerance of one half for other
+    /// load.
     #[test]
     fn a_disk_is_measured_and_leaves_nothing_behind() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -228,7 +231,7 @@ mod tests {
         let measured = measure(folder.path(), &plan, &mut |share, step: &str| steps.push((share, step.to_owned())));
         let disk = match measured {
             Ok(disk) => disk,
-            // Temporary files lie in memory, or the file system has no direct reads.
+            // Temporary files are in memory, or the file system has no direct reads.
             Err(HogError::Folder { .. }) => return,
             Err(error) => panic!("{error}"),
         };

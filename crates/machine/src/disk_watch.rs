@@ -1,4 +1,4 @@
-//! What a server and each of its processes do on the disk that holds the server's data.
+//! The reads of a server and its processes, and the load of the disk that holds the server's data.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::pressure::PressureSample;
 use crate::processor_time::share;
 
-/// The disk of a server's data, as the kernel tells of it.
+/// The disk that holds a server's data, watched by the kernel's figures.
 #[derive(Debug, Clone)]
 pub struct DiskWatch {
     host: Host,
@@ -18,7 +18,7 @@ pub struct DiskWatch {
     group: Option<PathBuf>,
 }
 
-/// What a disk had done up to one moment. Two of them make a [`DiskWatchUse`].
+/// The totals of a disk up to one moment. Two samples make a [`DiskWatchUse`].
 #[derive(Debug, Clone)]
 pub struct DiskWatchSample {
     read_bytes: Option<u64>,
@@ -26,23 +26,23 @@ pub struct DiskWatchSample {
     pressure: Option<PressureSample>,
 }
 
-/// What a disk did between two samples. `None` is "the kernel does not tell".
+/// The activity of a disk between two samples. `None` means that the kernel does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DiskWatchUse {
-    /// Bytes per second read from it, by whomever.
+    /// Bytes per second read from it by all processes.
     pub read_bytes_per_s: Option<f64>,
-    /// The share of the time in which it had something to do, 0 to 1.
+    /// The share of the time in which it was busy, 0 to 1.
     pub busy: Option<f64>,
-    /// The share of the time in which some process waited for a disk, 0 to 1: of the server where its control group tells
-    /// that, else of the machine.
+    /// The share of the time in which some process waited for a disk, 0 to 1: a process of the server if its control
+    /// group reports that, else any process of the machine.
     pub waited: Option<f64>,
 }
 
 impl DiskWatch {
-    /// The disk of the data of the server whose first process this is. In words why it cannot be found.
+    /// The disk of the data of the server whose first process this is. Otherwise the reason why it cannot be found.
     ///
-    /// PostgreSQL works in the folder of its data. The kernel shows that folder to root and to the server's own user.
-    /// Tablespaces on other disks are not looked at.
+    /// PostgreSQL's working directory is its data folder. The kernel shows it to root and to the server's own user.
+    /// Tablespaces on other disks are ignored.
     pub fn of_server(host: &Host, postmaster: i32) -> Result<DiskWatch, String> {
         let device = device_of(host, postmaster)?;
         let group = site(host, postmaster, DISK).ok().filter(|site| site.unified).map(|site| site.base);
@@ -59,7 +59,7 @@ impl DiskWatch {
         self.device.read_ahead_bytes(&self.host)
     }
 
-    /// What it has done so far.
+    /// Reads its totals so far.
     pub fn sample(&self) -> DiskWatchSample {
         let (read_bytes, busy) = self.device.read_bytes_and_busy(&self.host).unzip();
         let of_group = self.group.as_deref().and_then(|group| PressureSample::of_group(&self.host, group));
@@ -68,12 +68,12 @@ impl DiskWatch {
 }
 
 impl DiskWatchSample {
-    /// What was done in the `window` between `earlier` and this sample.
+    /// The activity in the `window` between `earlier` and this sample.
     pub fn since(&self, earlier: &DiskWatchSample, window: Duration) -> DiskWatchUse {
         let seconds = window.as_secs_f64();
         let read = self.read_bytes.zip(earlier.read_bytes).filter(|_| seconds > 0.0);
         let busy = self.busy.zip(earlier.busy).and_then(|(now, then)| {
-            // Where the count has begun again at 0, nothing is known of this window.
+            // After the count has wrapped to 0, this window is unknown.
             share(now.checked_sub(then)?.as_secs_f64(), seconds)
         });
         let pressure = self.pressure.as_ref().zip(earlier.pressure.as_ref());
@@ -85,20 +85,20 @@ impl DiskWatchSample {
     }
 }
 
-/// The disk that holds the folder that a process works in; in words why there is none.
+/// The disk that holds a process's working directory; otherwise the reason why there is none.
 pub(crate) fn device_of(host: &Host, process: i32) -> Result<Device, String> {
     Device::of(host, format!("/proc/{process}/cwd").as_ref())
 }
 
-/// Whether a process waits for a disk just now, or for what is as sure to come (state D of `/proc/PID/stat`); `None` if it has
-/// ended. A process that waits for another's light-weight lock does not.
+/// Whether a process is in uninterruptible sleep (state D of `/proc/PID/stat`), as when waiting for a disk; `None` if
+/// it has ended. A process that waits for a lightweight lock is not in that state.
 pub fn waits_for_disk(host: &Host, process: i32) -> Option<bool> {
     let stat: procfs::process::Stat = host.parsed(format!("/proc/{process}/stat"))?;
     Some(stat.state == 'D')
 }
 
-/// Bytes that a process has had read from disks so far, ahead of it included: the kernel counts them where they are asked for.
-/// `None` if it has ended, or is not shown to this user (it is to root, and to the user that it runs as).
+/// Bytes read from disks for a process so far, including read-ahead: the kernel counts them when they are requested.
+/// `None` if the process has ended, or this user may not see the count (root and the process's own user may).
 pub fn read_bytes(host: &Host, process: i32) -> Option<u64> {
     host.line_value(format!("/proc/{process}/io"), "read_bytes")
 }

@@ -1,4 +1,4 @@
-//! What the host is: processors, caches, memory, kernel, and whether it is a guest.
+//! Facts about the host: processors, caches, memory, kernel, and whether it is a guest.
 
 mod cache;
 pub(crate) mod guest;
@@ -16,12 +16,12 @@ use crate::host::Host;
 use crate::sensor::SENSORS;
 use processor::{Identity, Topology};
 
-/// What the host is. Part of every result, so that numbers can be judged by where they came from.
+/// Facts about the host. They are part of every result, so that readers know which machine produced the numbers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MachineFacts {
-    /// Processor model as it names itself.
+    /// The processor's model name.
     pub cpu_model: String,
-    /// Maker, family, model and stepping, `AuthenticAMD-25-17-1`.
+    /// Vendor, family, model and stepping, `AuthenticAMD-25-17-1`.
     pub cpu_id: String,
     /// Logical cores this process may run on: its affinity, or the whole cores of its cgroup's CPU quota if they are fewer.
     pub cores_usable: usize,
@@ -39,15 +39,16 @@ pub struct MachineFacts {
     pub memory_limit_bytes: Option<u64>,
     /// Kernel release.
     pub kernel: String,
-    /// Who runs this machine as a guest (`kvm`, `container`, …); `None` on bare metal as far as can be seen.
+    /// The hypervisor or container that runs this machine (`kvm`, `container`, …); `None` if it appears to be bare
+    /// metal.
     pub virtualised: Option<String>,
-    /// Memory nodes; one on most machines, none where the kernel does not tell.
+    /// Memory nodes; one on most machines, empty where the kernel does not report them.
     #[serde(default)]
     pub numa_nodes: Vec<NumaNode>,
-    /// Huge pages that were set aside; `None` where the kernel has none to give.
+    /// Reserved huge pages; `None` where the kernel does not support them.
     #[serde(default)]
     pub huge_pages: Option<HugePages>,
-    /// Whether the kernel makes huge pages by itself: `always`, `madvise` or `never`; `None` if it cannot.
+    /// When the kernel makes huge pages by itself: `always`, `madvise` or `never`; `None` if it cannot.
     #[serde(default)]
     pub transparent_huge_pages: Option<String>,
     /// The version of control groups, `1`, `2` or `1 and 2`; `None` if none are mounted.
@@ -59,7 +60,7 @@ pub struct MachineFacts {
     /// What disturbs or falsifies measurements here, each with its remedy.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Every sensor and control, and whether it works. Left empty where [`Description`](crate::Description) tells more.
+    /// Every sensor and control, and whether it works. Left empty where [`Description`](crate::Description) says more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
 }
@@ -82,7 +83,7 @@ pub struct Cache {
     pub kind: String,
     /// Bytes.
     pub size_bytes: u64,
-    /// Associativity; `None` where the kernel does not tell.
+    /// Associativity; `None` where the kernel does not report it.
     pub ways: Option<u32>,
     /// Logical cores that share it.
     pub shared_by: usize,
@@ -97,9 +98,9 @@ pub struct Capability {
     pub name: String,
     /// Whether it works here.
     pub available: bool,
-    /// What was found: how it works, or why it does not.
+    /// How it works, or why it does not.
     pub reason: String,
-    /// What would make it work; `None` if it does, or nothing can.
+    /// How to make it work; `None` if it works or nothing can make it work.
     pub remedy: Option<String>,
 }
 
@@ -110,7 +111,7 @@ impl MachineFacts {
         MachineFacts { capabilities: capabilities(&Host::real()), ..MachineFacts::of(&Host::real()) }
     }
 
-    /// What `host` is, without asking every sensor and control whether it works.
+    /// The facts about `host`, without asking every sensor and control whether it works.
     pub fn of(host: &Host) -> MachineFacts {
         let identity = Identity::read(host);
         let topology = Topology::read(host);
@@ -138,7 +139,7 @@ impl MachineFacts {
     }
 }
 
-/// The affinity mask of this process, which says nothing about another machine.
+/// The number of cores in this process's affinity mask; `None` for another machine.
 fn affinity(host: &Host) -> Option<usize> {
     host.is_real().then(processor::affinity).flatten()
 }

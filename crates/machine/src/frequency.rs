@@ -1,4 +1,4 @@
-//! How fast cores run, and what decides it.
+//! The clock frequencies of cores, and the settings that determine them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,24 +8,25 @@ use crate::facts::guest;
 use crate::facts::processor::{Identity, online_cores};
 use crate::host::Host;
 
-/// The speed of each core at one moment.
+/// The clock frequency of each core at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frequencies {
     /// Megahertz, by core.
     pub mhz: BTreeMap<usize, f64>,
-    /// Where they come from.
+    /// The source of the frequencies.
     pub source: Source,
-    /// What decides how fast cores run: `performance`, `schedutil`. More than one if cores differ; none if there is no
-    /// cpufreq driver.
+    /// The cpufreq governors: `performance`, `schedutil`. More than one if cores differ; empty without a cpufreq
+    /// driver.
     pub governors: BTreeSet<String>,
-    /// Whether cores may run faster than their nominal speed; `None` if the driver does not tell.
+    /// Whether cores may exceed their nominal frequency; `None` if the driver does not report it.
     pub boost: Option<bool>,
 }
 
-/// Where speeds come from.
+/// The source of frequencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The cpufreq driver, `scaling_cur_freq`: measured where the processor can, else what was asked for last.
+    /// The cpufreq driver, `scaling_cur_freq`: measured if the processor supports it, else the last requested
+    /// frequency.
     Driver,
     /// `/proc/cpuinfo`, measured by the processor's APERF and MPERF registers.
     Measured,
@@ -34,7 +35,7 @@ pub enum Source {
 const CPU: &str = "/sys/devices/system/cpu";
 
 impl Frequencies {
-    /// Reads them; if there are none, the reason and the remedy.
+    /// Reads the frequencies. The error has the reason and the remedy.
     pub fn read(host: &Host) -> Result<Frequencies, Availability> {
         let cores = online_cores(host);
         let kilohertz = |core: &usize| {
@@ -73,8 +74,8 @@ impl fmt::Display for Frequencies {
     }
 }
 
-/// What `/proc/cpuinfo` shows, if that is a measurement. Without APERF and MPERF the kernel writes the nominal speed
-/// there, which says nothing about how fast a core runs.
+/// The frequencies in `/proc/cpuinfo`, if they are measured. Without APERF and MPERF the kernel writes the nominal
+/// frequency there, not the actual one.
 fn measured(host: &Host) -> Result<BTreeMap<usize, f64>, Availability> {
     if !Identity::read(host).flags.contains("aperfmperf") {
         return Err(match guest::hypervisor(host) {
@@ -107,7 +108,7 @@ fn measured(host: &Host) -> Result<BTreeMap<usize, f64>, Availability> {
     }
 }
 
-/// Drivers tell it in two ways, of which one says the contrary.
+/// Drivers report it in two files, one of which has the opposite sense.
 fn boost(host: &Host) -> Option<bool> {
     let flag = |file: &str| host.value::<u8>(format!("{CPU}/{file}")).map(|flag| flag == 1);
     flag("cpufreq/boost").or_else(|| flag("intel_pstate/no_turbo").map(|off| !off))

@@ -1,4 +1,4 @@
-//! What the processes of a control group get of the cores together: a weight, or idle time only (`cpu.idle`).
+//! The combined CPU share of the processes of a control group: a weight, or idle time only (`cpu.idle`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::processor_time::ProcessorTicks;
 /// The file that makes a group idle, in either version.
 pub(crate) const FILE: &str = "cpu.idle";
 
-/// The weight instead of idle time where the kernel has no [`FILE`] (Linux before 5.15): the smallest.
+/// The weight that replaces idle time where the kernel has no [`FILE`] (Linux before 5.15): the smallest.
 const WEIGHT_LEAST: u32 = 1;
 
 /// One of our groups in the hierarchy that divides the cores.
@@ -20,8 +20,8 @@ const WEIGHT_LEAST: u32 = 1;
 pub struct GroupCores<'a>(pub(crate) &'a OwnGroup);
 
 impl GroupCores<'_> {
-    /// Gives the group's processes a weight together beside others, where 100 is that of one process as usual; `None` for idle time of the
-    /// cores only. Reads back whether they have it.
+    /// Gives the group's processes a combined weight, where 100 is the default weight of one process; `None` is idle
+    /// time only. Reads it back to verify it.
     pub fn give(&self, weight: Option<u32>) -> Result<(), OwnGroupError> {
         let GroupCores(group) = self;
         let can_be_idle = group.host.exists(group.folder().join(FILE));
@@ -29,7 +29,7 @@ impl GroupCores<'_> {
         let wanted = match weight {
             None if can_be_idle => vec![(FILE, "1".to_owned())],
             None => vec![of_weight(WEIGHT_LEAST)],
-            // The kernel takes no weight of a group that is idle.
+            // The kernel rejects a weight for an idle group.
             Some(weight) if can_be_idle => vec![(FILE, "0".to_owned()), of_weight(weight)],
             Some(weight) => vec![of_weight(weight)],
         };
@@ -46,7 +46,7 @@ impl GroupCores<'_> {
         Ok(())
     }
 
-    /// What all processors of the machine have done since boot.
+    /// The ticks of all processors of the machine since boot.
     pub fn processors(&self) -> Option<ProcessorTicks> {
         ProcessorTicks::read(&self.0.host)
     }
@@ -57,7 +57,7 @@ impl GroupCores<'_> {
         let members = group.host.text(group.folder().join("cgroup.procs")).unwrap_or_default();
         let times = members.lines().filter_map(|line| {
             let process: i32 = line.trim().parse().ok()?;
-            // Those of its first thread, and a server process has no other that works.
+            // The times of the first thread; a server process has no other busy thread.
             let times: Schedstat = group.host.parsed(format!("/proc/{process}/schedstat"))?;
             Some((process, (Duration::from_nanos(times.sum_exec_runtime), Duration::from_nanos(times.run_delay))))
         });

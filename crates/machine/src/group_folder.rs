@@ -1,8 +1,7 @@
 //! Existing control groups to which single processes are moved.
 //!
-//! The limits of a group on cores, disks and memory are those that its owner has set. A move takes the
-//! kernel 10 to 20 ms in version 1 (it waits until no processor is amid a fork or an exit of a process), little in
-//! version 2 mounted with `favordynmods`.
+//! The group's owner sets its limits on cores, disks and memory. A move takes 10 to 20 ms in version 1, because the
+//! kernel waits for running forks and exits of processes, and little in version 2 mounted with `favordynmods`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,13 +20,13 @@ pub struct GroupFolder(PathBuf);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// No group is there.
+    /// The folder is not a control group.
     #[error("{0} is not a control group: it has no file {PROCESSES}; make it, or delegate it to the governor's user")]
     NoGroup(PathBuf),
-    /// It has ended. The number may be another's now, which was not touched.
+    /// The process has ended. Another process with its number, if any, was not moved.
     #[error("process {0} has ended")]
     Ended(i32),
-    /// The kernel says no.
+    /// The kernel refused the move.
     #[error("process {process} cannot be moved to the control group {folder}: {source}")]
     Refused {
         /// Its number.
@@ -37,7 +36,7 @@ pub enum GroupError {
         /// Why.
         source: io::Error,
     },
-    /// The kernel took the move, and `/proc` shows another group.
+    /// The kernel accepted the move, but `/proc` shows another group.
     #[error("process {process} was moved to the control group {folder} and is not there")]
     NotHeld {
         /// Its number.
@@ -72,7 +71,7 @@ impl GroupFolder {
         own.filter(|_| process.is_running(host))
     }
 
-    /// Moves a process to it, and looks whether it is there.
+    /// Moves a process to it, and verifies the move.
     pub fn take(&self, host: &Host, process: ProcessIdentity) -> Result<(), GroupError> {
         if !process.is_running(host) {
             return Err(GroupError::Ended(process.id));
@@ -104,7 +103,7 @@ mod tests {
         assert!(error.starts_with("/tmp/low is not a control group"), "{error}");
     }
 
-    /// Where this process may make control groups; elsewhere there is nothing to be tried.
+    /// Runs only where this process may make control groups.
     #[test]
     fn a_process_is_moved_there_and_back() {
         let host = Host::real();

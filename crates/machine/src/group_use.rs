@@ -1,4 +1,4 @@
-//! What a control group uses: memory, processors, how a quota held it back, bytes to and from disks.
+//! The resource use of a control group: memory, processors, throttling by a quota, bytes to and from disks.
 //!
 //! Version 1 has a folder for each controller, version 2 one for all; where both are mounted, each figure comes from the
 //! one that has it. Under version 1 bytes that the kernel writes back later are not counted in the group that wrote them,
@@ -14,7 +14,7 @@ use crate::cgroup::Cgroups;
 use crate::host::Host;
 use crate::processor_time::share;
 
-/// What a control group had used up to one moment. Two of them make a [`GroupUse`].
+/// The totals of a control group up to one moment. Two samples make a [`GroupUse`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupSample {
     memory_bytes: Option<u64>,
@@ -25,23 +25,24 @@ pub struct GroupSample {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Periods {
-    /// In which the group ran.
+    /// Periods in which the group ran.
     all: u64,
-    /// In which it used its quota up and was stopped.
+    /// Periods in which it used up its quota and was stopped.
     throttled: u64,
 }
 
-/// What a group moved to and from one disk, bytes.
+/// A group's transfers to and from one disk, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct DiskBytes {
     read: u64,
     written: u64,
 }
 
-/// What a group, with all groups within it, used between two samples. `None` is "the kernel does not tell".
+/// The resource use of a group, including groups within it, between two samples. `None` means that the kernel does not
+/// report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupUse {
-    /// Memory in use at the end, page cache included, MiB.
+    /// Memory in use at the end, including page cache, MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<f64>,
     /// Cores that it kept busy, on average.
@@ -78,8 +79,8 @@ impl GroupSample {
         }
     }
 
-    /// What was used in the `window` between `earlier` and this sample of the same group. A disk that the earlier sample lacks
-    /// was first used in between.
+    /// The use in the `window` between `earlier` and this sample of the same group. A disk that the earlier sample
+    /// lacks was first used in between.
     pub fn since(&self, earlier: &GroupSample, window: Duration) -> GroupUse {
         let seconds = window.as_secs_f64();
         let moved = |of: fn(&DiskBytes) -> u64| {
@@ -101,7 +102,7 @@ impl GroupSample {
         }
     }
 
-    /// The names of the figures that are there, and of those that are not.
+    /// The names of the figures that are present, and of those that are missing.
     pub(crate) fn figures(&self) -> (Vec<&'static str>, Vec<&'static str>) {
         let all = [
             ("memory", self.memory_bytes.is_some()),
@@ -124,14 +125,13 @@ fn version_2_sample(host: &Host, folder: &Path) -> GroupSample {
     }
 }
 
-/// Both versions tell them in `cpu.stat`.
+/// Both versions report periods in `cpu.stat`.
 fn periods(host: &Host, folder: &Path) -> Option<Periods> {
     let value = |key: &str| host.line_value(folder.join("cpu.stat"), key);
     Some(Periods { all: value("nr_periods")?, throttled: value("nr_throttled")? })
 }
 
-/// Whether a device number is that of a whole disk with a device behind it. What is mapped onto disks would count the same
-/// bytes again.
+/// Whether a device number is that of a whole physical disk. Mapped devices would count the same bytes again.
 fn is_disk(host: &Host, number: &str) -> bool {
     host.exists(format!("/sys/dev/block/{number}/device"))
 }
@@ -149,7 +149,7 @@ fn version_2_disks(host: &Host, text: &str) -> BTreeMap<String, DiskBytes> {
     text.lines().filter_map(disk).collect()
 }
 
-/// Lines as `254:0 Read 4096`, of the group and those within it where the kernel adds them up.
+/// Lines as `254:0 Read 4096`, including groups within it where the kernel adds them up.
 fn version_1_disks(host: &Host, folder: &Path) -> Option<BTreeMap<String, DiskBytes>> {
     let files = ["blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"];
     let text = files.iter().find_map(|file| host.text(folder.join(file)))?;

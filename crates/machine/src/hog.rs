@@ -2,10 +2,10 @@
 //! the hardware cannot limit it, and they separate the causes of interference (GA fig. 8: an infinite loop
 //! on every core takes processors and nothing else).
 //!
-//! In reading order: [`HogSpec`] describes a hog (`llc:8`), [`Hog::start`](HogSpec::start) starts it at a [`HogPlace`], and
-//! [`HogHandle::report`] returns what it achieved as a [`HogReport`]. [`serve`](mod@serve) runs one in a process of its own,
-//! and [`HogProcess`] is how its parent has it, so that limits of a database do not hit its hogs and hogs do not hit its memory. [`pirate`] holds part of the last-level cache
-//! and measures how much it held.
+//! In reading order: [`HogSpec`] describes a hog (`llc:8`), [`Hog::start`](HogSpec::start) starts it at a [`HogPlace`],
+//! and [`HogHandle::report`] returns what it achieved as a [`HogReport`]. [`serve`](mod@serve) runs one in a separate
+//! process, and [`HogProcess`] is the parent's handle to it, so that a database's limits do not affect its hogs, and
+//! hogs do not use its memory. [`pirate`] holds part of the last-level cache and measures how much it held.
 //!
 //! Adding one is a file in `hog/` and a line in [`HOGS`].
 
@@ -34,7 +34,7 @@ pub use spec::HogSpec;
 /// Where a hog works.
 #[derive(Debug, Clone, Default)]
 pub struct HogPlace {
-    /// The cores its threads are pinned to, in turn; if there are none they run wherever they may.
+    /// The cores its threads are pinned to, in turn; if empty, threads are not pinned.
     pub cores: Vec<usize>,
     /// The folder for the file of a disk hog, on the disk that is to be kept busy.
     pub folder: PathBuf,
@@ -42,31 +42,32 @@ pub struct HogPlace {
 
 /// One kind of hog.
 pub trait HogKind: Sync {
-    /// The word it is asked for by: `cpu`, `llc`.
+    /// Its name in a [`HogSpec`]: `cpu`, `llc`.
     fn key(&self) -> &'static str;
     /// The unit of its strength.
     fn unit(&self) -> &'static str;
-    /// What it does, in a sentence.
+    /// A sentence that says what it does.
     fn meaning(&self) -> &'static str;
-    /// What is said of what it achieved: `reached`, `held`.
+    /// The verb of reports for the amount achieved: `reached`, `held`.
     fn verb(&self) -> &'static str {
         "reached"
     }
     /// Why its strength may not have been reached, in general.
     fn shortfall(&self) -> &'static str;
-    /// Whether a strength of 0 makes sense: it keeps its cores as busy as at any other, and takes nothing else.
+    /// Whether a strength of 0 makes sense: the hog keeps its cores as busy as at any other strength, and takes nothing
+    /// else.
     fn may_be_idle(&self) -> bool {
         false
     }
     /// Why a strength, which is finite and above 0, makes no sense; `None` if it does.
     fn refuse(&self, strength: f64) -> Option<String>;
-    /// Starts it. It works when this returns, until what is returned is dropped.
+    /// Starts the hog. It works when this returns, until the returned value is dropped.
     fn start(&self, strength: f64, place: &HogPlace) -> Result<Box<dyn Running>, HogError>;
 }
 
 /// A hog at work. Dropping it ends it and waits until it has ended.
 pub trait Running: Send {
-    /// What it did since the last call, or since it began; `window` is how long that is.
+    /// The amount achieved since the last call, or since it began, a time of length `window`.
     fn achieved(&mut self, window: Duration) -> Achieved;
 }
 
@@ -79,30 +80,30 @@ impl<F: FnMut(Duration) -> Achieved + Send> Running for F {
 /// Every kind of hog, in the order in which they are listed.
 pub static HOGS: &[&dyn HogKind] = &[&cpu::Cpu, &llc::Llc, &bandwidth::Bandwidth, &disk::DISK_WRITE, &disk::DISK_READ];
 
-/// Why there is no such hog, or why it does not run.
+/// Why a hog does not exist or does not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HogError {
     /// The text is not a hog.
     #[error("`{text}` is not a hog: {why}")]
     Spec {
-        /// What was typed.
+        /// The text as typed.
         text: String,
-        /// What is wrong with it, and what would be right.
+        /// The error, and the valid forms.
         why: String,
     },
-    /// A core that is not there, or that this process may not use.
+    /// A core that does not exist, or that this process may not use.
     #[error("a hog cannot run on core {core}: {error}; take cores that are online and in the affinity of this process")]
     Core {
         /// The core.
         core: usize,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// No memory for what it is to hold or read.
+    /// No memory for the hog's buffer.
     #[error("a hog needs memory it cannot have: {0}")]
     Memory(std::io::Error),
-    /// No thread.
+    /// A thread could not be started.
     #[error("cannot start a thread for a hog: {0}")]
     Thread(std::io::Error),
     /// The disk has no room for the file.
@@ -112,7 +113,7 @@ pub enum HogError {
         folder: PathBuf,
         /// The size of the file, MiB.
         needed_mib: u64,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The folder is on no disk, or its file system cannot be written to directly.
@@ -123,11 +124,11 @@ pub enum HogError {
         /// Why not.
         why: String,
     },
-    /// A hog in a process of its own that cannot be started or does not answer as it should; one that cannot start reports the
-    /// error itself.
+    /// A hog in a separate process cannot be started or answers incorrectly. A hog that cannot start reports the error
+    /// itself.
     #[error("a hog in a process of its own: {0}")]
     Process(String),
-    /// The parent that hears what it does cannot be talked to.
+    /// The parent that receives reports cannot be reached.
     #[error("a hog cannot talk to its parent: {0}")]
     Parent(std::io::Error),
 }
@@ -148,7 +149,7 @@ pub struct HogHandle {
 }
 
 impl HogHandle {
-    /// What it really achieved since the last report, or since it began.
+    /// The amount really achieved since the last report, or since it began.
     pub fn report(&mut self) -> HogReport {
         let now = Instant::now();
         let window = now - self.since;
@@ -157,7 +158,7 @@ impl HogHandle {
         HogReport::judge(self.spec, window, achieved)
     }
 
-    /// Ends it, when its threads have ended, and says what it achieved since the last report.
+    /// Ends the hog, waits for its threads, and returns what it achieved since the last report.
     pub fn stop(mut self) -> HogReport {
         self.report()
     }

@@ -12,7 +12,7 @@ use procfs::FromRead;
 
 use crate::change::{Changes, Kernel};
 
-/// A machine as its file systems show it. Every question has the answer `None`; nothing panics.
+/// A machine as its file systems show it. A missing file gives `None`; nothing panics.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
@@ -32,23 +32,23 @@ impl Host {
         Host { root, changes }
     }
 
-    /// A machine whose `/proc` and `/sys` lie below `root`, and on which `changes` does what a kernel would do.
+    /// A machine whose `/proc` and `/sys` lie below `root`, and on which `changes` acts as the kernel.
     pub fn changed_by(root: impl Into<PathBuf>, changes: Arc<dyn Changes>) -> Host {
         Host { root: root.into(), changes }
     }
 
-    /// Whether this is the machine this process runs on, so that system calls tell of it too.
+    /// Whether this is the machine this process runs on, so that system calls apply to it too.
     pub(crate) fn is_real(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// Where `path`, absolute on that machine, lies on this one.
+    /// The place on this machine of `path`, which is absolute on that machine.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Whether there is such a file or folder.
+    /// Whether the file or folder exists.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
@@ -91,22 +91,22 @@ impl Host {
         names
     }
 
-    /// A file that `procfs` knows how to read.
+    /// A file in a format that `procfs` can parse.
     pub(crate) fn parsed<T: FromRead>(&self, path: impl AsRef<Path>) -> Option<T> {
         T::from_read(File::open(self.path(path)).ok()?).ok()
     }
 
-    /// Writes a text to a file that is there, in one piece, as files of the kernel want it.
+    /// Writes a text to an existing file in a single write, as the kernel's files require.
     pub fn write(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
         self.changes.write(&self.path(path), text)
     }
 
-    /// Makes a folder in one that is there.
+    /// Makes a folder in an existing one.
     pub fn make_folder(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.changes.make_folder(&self.path(path))
     }
 
-    /// Removes a folder; of control groups, one without members and without groups of its own.
+    /// Removes a folder; a control group must have no members and no groups below it.
     pub fn remove_folder(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.changes.remove_folder(&self.path(path))
     }
@@ -126,17 +126,18 @@ impl Host {
         self.changes.set_scheduling_policy(thread, policy)
     }
 
-    /// For how long a thread keeps a core while others wait for it; `None` where the kernel does not tell (Linux before 6.12).
+    /// For how long a thread keeps a core while others wait for it; `None` where the kernel does not report it (Linux
+    /// before 6.12).
     pub fn slice(&self, thread: i32) -> Option<Duration> {
         self.changes.slice(thread)
     }
 
-    /// Sets that, from 0.1 to 100 ms, of a thread with a policy for which it counts: not `SCHED_IDLE`.
+    /// Sets that time, 0.1 to 100 ms. It has no effect on a thread with `SCHED_IDLE`.
     pub fn set_slice(&self, thread: i32, slice: Duration) -> io::Result<()> {
         self.changes.set_slice(thread, slice)
     }
 
-    /// What a model-specific register of a core holds.
+    /// The value of a model-specific register of a core.
     pub fn register(&self, core: usize, register: u32) -> io::Result<u64> {
         let mut value = [0; 8];
         File::open(self.path(register_file(core)))?.read_exact_at(&mut value, register.into())?;
@@ -154,14 +155,14 @@ impl Host {
     }
 }
 
-/// Where the kernel shows a core's model-specific registers.
+/// The kernel's file of a core's model-specific registers.
 fn register_file(core: usize) -> String {
     format!("/dev/cpu/{core}/msr")
 }
 
 /// Reads `0-3,8`. `None` if any part is not a number or a range, or a range runs backwards.
 pub fn parse_core_list(text: &str) -> Option<Vec<usize>> {
-    /// More cores than Linux can be built for; a longer range is nonsense, and not to be written out.
+    /// More cores than Linux can be built for; a longer range is invalid and is not expanded.
     const CORES_MAX: usize = 1 << 16;
     let mut cores = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -175,12 +176,12 @@ pub fn parse_core_list(text: &str) -> Option<Vec<usize>> {
     (!cores.is_empty()).then_some(cores)
 }
 
-/// Folders that look like machines.
+/// Folders that represent fake machines.
 #[cfg(test)]
 pub(crate) mod fake {
     use super::Host;
 
-    /// A machine made of `(path, text)` pairs, gone when dropped.
+    /// A machine made of `(path, text)` pairs, removed when dropped.
     pub(crate) struct FakeHost {
         folder: tempfile::TempDir,
     }

@@ -1,15 +1,16 @@
 //! A control group for processes of a server that get only idle time of the cores (`cpu.idle`).
 //!
-//! `SCHED_IDLE` says the same of a process, but only within its scheduling group. Between groups nice values and policies of processes do
-//! not count: with autogroups each session of processes is a group, and each of a server's processes is a session; under
-//! systemd a service can be one. A process that wakes then waits until the slice of a process of another group has ended, some
-//! milliseconds, however little that one's group is to get. A group that is idle itself gives way at once, and its processes do
-//! not use up what the server's group is to get (kernel 5.15, `Documentation/admin-guide/cgroup-v2.rst`).
+//! `SCHED_IDLE` does the same for a process, but only within its scheduling group. Nice values and policies of
+//! processes have no effect between groups. With autogroups each session of processes is a group, and each of a
+//! server's processes is a session; under systemd a service can be a group. A process that wakes then waits some
+//! milliseconds for the end of another group's slice, however small that group's share is. A group that is itself idle
+//! is preempted at once, and its processes do not use up the share of the server's group (kernel 5.15,
+//! `Documentation/admin-guide/cgroup-v2.rst`).
 //!
-//! Within one group, too, processes with `SCHED_IDLE` are better off in a group of their own. The scheduler (EEVDF) asks each entity
-//! whether it has had less than its share. An idle process that has, as a parallel worker that has just begun, keeps the core until the next
-//! tick, 4 ms at 250 ticks per second, even if another process wakes. A group is one entity however many processes are in it, so that those
-//! turns are few.
+//! Within one group, too, processes with `SCHED_IDLE` are better off in a group of their own. The scheduler (EEVDF)
+//! checks whether each entity has had less than its share. An idle process that has, such as a parallel worker that has
+//! just begun, keeps the core until the next tick even if another process wakes: 4 ms at 250 ticks per second. A group
+//! is one entity regardless of its number of processes, so this happens rarely.
 
 use std::path::Path;
 
@@ -48,7 +49,7 @@ impl IdleGroup {
         Ok(group)
     }
 
-    /// What its processes get of the cores.
+    /// The CPU share of its processes.
     pub fn cores(&self) -> GroupCores<'_> {
         GroupCores(&self.0)
     }
@@ -68,7 +69,7 @@ impl IdleGroup {
         self.0.is_empty()
     }
 
-    /// The group as one that processes can be moved to.
+    /// The group as a destination for processes.
     pub fn as_folder(&self) -> Option<GroupFolder> {
         self.0.as_folder()
     }
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A kill after any change: the next start puts all of it back.
+    /// After a kill at any change, the next start restores everything.
     #[test]
     fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
         for groups in EVERY {
@@ -154,8 +155,8 @@ mod tests {
         }
     }
 
-    /// Where all processes were in one group, none was made: the policy was thought to be as good. It is not for processes that have just
-    /// begun, as parallel workers have.
+    /// No group used to be made where all processes were in one group, because `SCHED_IDLE` was thought to be as good.
+    /// It is not for processes that have just begun, such as parallel workers.
     #[test]
     fn a_group_can_be_made_with_and_without_autogroups() {
         let check = |groups: Groups, autogroups: &str, expect: Result<&str, &str>| {
@@ -171,7 +172,7 @@ mod tests {
         };
         check(Groups::V1, "1\n", Ok("version 1 below"));
         check(Groups::V1, "0\n", Ok("version 1 below"));
-        // A service with a group of its own.
+        // The server is a service with a group of its own.
         check(Groups::V2, "0\n", Ok("version 2 below"));
         let machine = machine(Groups::V2);
         machine.write("/sys/fs/cgroup/unified/cgroup.subtree_control", "io memory\n");

@@ -1,9 +1,10 @@
 //! Keeps idle cores awake: asks the kernel for the idle state from which a core returns at once.
 //!
-//! A core that sleeps takes microseconds to wake on bare metal, and tens of them in a virtual machine, where the host has to be asked. A chain
-//! of short statements wakes a core several times for each. The kernel's quality-of-service interface for idle states (Documentation/power/pm_qos_interface.rst)
-//! takes a bound on that time: with 0 an idle core polls for work, and gives way to any process at once. The
-//! request ends with the open file, so a process that is killed leaves nothing behind.
+//! A sleeping core takes microseconds to wake on bare metal, and tens of them in a virtual machine, where the host must
+//! wake it. A chain of short statements wakes a core several times per statement. The kernel's quality-of-service
+//! interface for idle states (Documentation/power/pm_qos_interface.rst) takes a bound on that time: with 0 an idle core
+//! polls for work, and runs any process at once. The request ends with the open file, so a process that is killed
+//! leaves nothing behind.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -26,7 +27,7 @@ pub struct IdleLatency {
 }
 
 impl IdleLatency {
-    /// Opens the interface; nothing is requested yet. If that fails, the reason and a remedy.
+    /// Opens the interface without requesting anything yet. The error has the reason and a remedy.
     pub fn open(host: &Host) -> Result<IdleLatency, Availability> {
         match host.text(DRIVER).as_deref() {
             None | Some("none" | "") => {
@@ -42,14 +43,15 @@ impl IdleLatency {
             Availability::no(format!("{FILE}: {error}"), Some("run as root, or let this user write the file"))
         })?;
         let mut latency = IdleLatency { file };
-        // The kernel takes an open file for a request without a bound; asking for none shows whether it listens.
+        // The kernel treats an open file as a request without a bound; writing no bound shows whether it accepts
+        // requests.
         latency
             .request(ANY_US)
             .map_err(|error| Availability::no(format!("{FILE} cannot be written: {error}"), None))?;
         Ok(latency)
     }
 
-    /// Keeps idle cores awake from now on, or lets them sleep as others want it.
+    /// Keeps idle cores awake from now on, or lets them sleep as other requests permit.
     pub fn keep_awake(&mut self, awake: bool) -> io::Result<()> {
         self.request(if awake { 0 } else { ANY_US })
     }
@@ -79,7 +81,8 @@ mod tests {
         assert_eq!(requests, [2_000_000_000, 0, 2_000_000_000]);
     }
 
-    /// What all processes ask for together. A process that is killed closes its files, and that is all that ends a request.
+    /// The combined request of all processes. Closing the file ends a request, which the kernel does for a killed
+    /// process.
     #[test]
     fn a_request_ends_with_its_file() {
         let mut latency = match IdleLatency::open(&Host::real()) {

@@ -6,8 +6,9 @@
 //! [`describe`] (all of these in words).
 //!
 //! Measurements:
-//! - Time: [`cpu_time`] of threads and of this process, [`process_tree`] of processes and their descendants, `block_io_delay` (waiting for
-//!   block I/O), [`processor_time`] (also the time that the host of a guest takes), [`run_queue`] (threads that want a core).
+//! - Time: [`cpu_time`] of threads and of this process, [`process_tree`] of processes and their descendants,
+//!   `block_io_delay` (waiting for block I/O), [`processor_time`] (including time stolen by the host of a guest),
+//!   [`run_queue`] (runnable threads).
 //! - Devices: `device` (load of processors and disks), [`disk_watch`] (a server's processes on its disk), `frequency` of cores, [`space`]
 //!   (free memory and disk), [`memory_speed`] (latencies and bandwidths).
 //! - Hardware events: [`counters`], interpreted by [`top_down`] and the older [`cache_miss`].
@@ -17,8 +18,8 @@
 //! Limits:
 //! - A [`limiter::Limiter`] puts limits in force, checks that they take effect, and restores the machine. [`hog`]s occupy
 //!   resources that cannot be limited.
-//! - [`group_folder`] is a control group that processes can be moved to. [`disk_group`] limits what some processes read, and
-//!   [`idle_group`] gives its processes idle cores only; each is an [`own_group`].
+//! - [`group_folder`] is a control group that processes can be moved to. [`disk_group`] limits the reads of some
+//!   processes, and [`idle_group`] gives its processes idle cores only; each is an [`own_group`].
 //! - [`placement`] binds threads of this process to cores.
 //!
 //! All reading goes through [`host`] and [`cgroup`], and all changes go through [`change`]. A [`host::Host`] is the real host or a folder

@@ -1,10 +1,9 @@
-//! Puts limits in force for a database and takes them away again, whatever happens in between.
+//! Puts limits in force for a database and lifts them again, even after errors, panics and kills.
 //!
-//! A [`Limiter`] holds the lock of the machine: two that limit at the same time would undo each other's work. It goes from
-//! the limits in force to others as one step: either all are in force, or those from before are. Every change is written
-//! to the restore journal (`limiter/journal.rs`) before it is made, so that the machine is put back at the end, after an
-//! error, in a panic, and, if the process was killed, by the next [`Limiter::begin`] or by
-//! [`restore_left_over`].
+//! A [`Limiter`] holds the lock of the machine: two that limit at the same time would undo each other's work. It
+//! replaces the limits in force in one step: either all are in force, or those from before are. Every change is written
+//! to the restore journal (`limiter/journal.rs`) before it is made, so that the machine is put back at the end, after
+//! an error, in a panic, and, if the process was killed, by the next [`Limiter::begin`] or by [`restore_left_over`].
 
 pub(crate) mod journal;
 pub(crate) mod lock;
@@ -23,7 +22,7 @@ use crate::host::Host;
 use journal::Journal;
 use lock::StateLock;
 
-/// Why limits could not be put in force, or taken away.
+/// Why limits could not be put in force, or lifted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimiterError {
@@ -38,15 +37,15 @@ pub enum LimiterError {
     State {
         /// The file or folder.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// There is no such control.
+    /// The control does not exist.
     #[error("there is no control {control}; there are: {known}")]
     Unknown {
         /// As typed.
         control: String,
-        /// Those that there are.
+        /// The existing controls.
         known: String,
     },
     /// A limit was refused.
@@ -54,36 +53,37 @@ pub enum LimiterError {
     Limit {
         /// Why.
         source: ControlError,
-        /// What is in force now.
+        /// The limits in force now.
         after: String,
     },
-    /// Something that was changed could not be put back. It remains in the journal.
+    /// A change could not be undone. It remains in the journal.
     #[error(
         "not put back: {}; do it by hand, then remove {journal}",
         failed.join("; "),
         journal = journal.display()
     )]
     NotRestored {
-        /// What, and why not.
+        /// The changes, and why they could not be undone.
         failed: Vec<String>,
         /// The journal that has it.
         journal: PathBuf,
     },
 }
 
-/// What was put back.
+/// The changes that were undone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// What was undone, in the order in which it was.
+    /// Changes that were undone, in the order of undoing.
     pub undone: Vec<String>,
-    /// What could not be undone, and why. It remains in the journal.
+    /// Changes that could not be undone, with the reasons. They remain in the journal.
     pub failed: Vec<String>,
 }
 
 /// The beginning of a window in which limits are watched.
 #[derive(Debug, Clone)]
 pub struct LimitWindow {
-    /// By control, with the moment: looking takes its time, which must not count as part of another control's window.
+    /// By control, with the moment: an observation takes time, which must not count as part of another control's
+    /// window.
     observations: BTreeMap<String, (Instant, Observation)>,
 }
 
@@ -92,7 +92,7 @@ pub struct Limiter {
     host: Host,
     subject: Subject,
     controls: &'static [&'static dyn Control],
-    /// What each control was brought to; `None` while that is uncertain.
+    /// The amount of each control; `None` while it is uncertain.
     in_force: BTreeMap<&'static str, Option<Amount>>,
     journal: Journal,
     left_over: Restored,
@@ -116,7 +116,7 @@ pub fn default_state_folder() -> PathBuf {
     }
 }
 
-/// Undoes what a Plimsoll that was killed left, and says what that was. Does nothing where nothing is left.
+/// Undoes the changes that a killed Plimsoll left, and returns them. Does nothing if there are none.
 pub fn restore_left_over(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
     if !state.exists() {
         return Ok(Restored::default());
@@ -125,7 +125,7 @@ pub fn restore_left_over(host: &Host, state: &Path) -> Result<Restored, LimiterE
     Journal::restore_old(host, state)
 }
 
-/// Whether there is anything that is still to be undone, by this process or after one that was killed.
+/// Whether changes remain to be undone, of this process or of a killed one.
 pub fn has_left_over(state: &Path) -> bool {
     Journal::is_in(state)
 }
@@ -135,7 +135,7 @@ pub fn check(host: &Host, limits: &Limits) -> Result<(), LimiterError> {
     wanted(host, CONTROLS, limits).map(drop)
 }
 
-/// The limits that are limits, in the order of the controls.
+/// The limits other than `unlimited`, in the order of the controls.
 fn wanted<'a>(
     host: &Host,
     controls: &'static [&'static dyn Control],
@@ -158,12 +158,12 @@ fn wanted<'a>(
 }
 
 impl Limiter {
-    /// Takes the machine's lock in the folder `state`, puts back what one that was killed has left, and is ready to limit.
+    /// Takes the machine's lock in the folder `state`, undoes the changes of a killed limiter, and is ready to limit.
     pub fn begin(host: Host, subject: Subject, state: &Path) -> Result<Limiter, LimiterError> {
         Limiter::begin_with(host, subject, state, CONTROLS)
     }
 
-    /// As [`Limiter::begin`], with controls of choice.
+    /// As [`Limiter::begin`], with given controls.
     fn begin_with(
         host: Host,
         subject: Subject,
@@ -174,7 +174,7 @@ impl Limiter {
         Ok(Limiter { host, subject, controls, in_force: BTreeMap::new(), journal, left_over, _lock: lock })
     }
 
-    /// What one that was killed had left, and [`begin`](Limiter::begin) has put back.
+    /// The changes of a killed limiter that [`begin`](Limiter::begin) has undone.
     pub fn left_over(&self) -> &Restored {
         &self.left_over
     }
@@ -184,9 +184,9 @@ impl Limiter {
         self.in_force.iter().filter_map(|(key, amount)| Some(((*key).to_owned(), amount.clone()?))).collect()
     }
 
-    /// Goes from the limits in force to these: those not named are lifted, others are set, again for those that are the
-    /// same already, so that threads and processes that came meanwhile are limited too. If any is refused, those from
-    /// before are in force again; if even that fails, none is. The error says which.
+    /// Replaces the limits in force by these. Limits that are not named are lifted. All others are set, even unchanged
+    /// ones, so that new threads and processes are limited too. If any is refused, the previous limits are in force
+    /// again; if even that fails, none are. The error says which.
     pub fn set(&mut self, limits: &Limits) -> Result<(), LimiterError> {
         let wanted = wanted(&self.host, self.controls, limits)?;
         let before = self.in_force();
@@ -223,14 +223,14 @@ impl Limiter {
         Ok(())
     }
 
-    /// Undoes what one control has done. A group that others use stays, and so do their limits.
+    /// Undoes the changes of one control. A group that other controls use stays, and so do their limits.
     fn lift(&mut self, key: &'static str) -> Result<(), Failure> {
         let alone = self.journal.can_be_lifted_alone(key);
         self.in_force.insert(key, None);
         let failed = match alone {
             true => self.journal.undo_control(&self.host, key),
-            // It shares a group and has not noted how to free it of its limit: everything is undone, and the wanted limits
-            // are put in force again.
+            // It shares a group and has no note on how to lift its own limit there: everything is undone, and the
+            // wanted limits are put in force again.
             false => {
                 self.in_force.values_mut().for_each(|amount| *amount = None);
                 self.journal.undo_all(&self.host)
@@ -254,7 +254,7 @@ impl Limiter {
         LimitWindow { observations: self.limiting().map(observe).collect() }
     }
 
-    /// Ends a window: for every limit in force, what was reached and whether the limit bit.
+    /// Ends a window: for every limit in force, the figure reached and whether the limit took effect.
     pub fn verify(&self, window: &LimitWindow) -> BTreeMap<String, Verdict> {
         let verify = |(control, amount): (&dyn Control, &Amount)| {
             let verdict = match window.observations.get(control.key()) {
@@ -274,7 +274,7 @@ impl Limiter {
         self.controls.iter().filter_map(amount)
     }
 
-    /// Lifts every limit and puts the machine back as it was. What was undone already is not undone again.
+    /// Lifts every limit and restores the machine. Changes already undone are not undone again.
     pub fn restore(&mut self) -> Result<Restored, LimiterError> {
         self.in_force.clear();
         let restored = self.journal.undo_all(&self.host)?;
@@ -294,7 +294,8 @@ impl std::fmt::Debug for Limiter {
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        // What cannot be put back now is in the journal, and the next one to begin will try again and report it.
+        // Changes that cannot be undone now stay in the journal; the next limiter to begin tries again and reports
+        // them.
         let _ = self.restore();
     }
 }

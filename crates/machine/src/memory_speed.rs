@@ -1,12 +1,12 @@
-//! How fast memory and caches of this machine are: bandwidth, latency of every level, and latency under load.
+//! The speed of this machine's memory and caches: bandwidth, latency of every level, and latency under load.
 //!
-//! The methods are those of lmbench (`lat_mem_rd`, `bw_mem`; McVoy and Staelin, 1996) and of Intel's Memory Latency Checker.
-//! [`MemorySpeed::measure`] does all of it; [`MemorySpeed::load`] and [`save`](MemorySpeed::save) keep it for a machine.
-//! [`level_latencies`](MemorySpeed::level_latencies) is what a breakdown of cycles by cache misses multiplies with (Ailamaki
-//! et al., VLDB 1999).
+//! The methods are those of lmbench (`lat_mem_rd`, `bw_mem`; McVoy and Staelin, 1996) and of Intel's Memory Latency
+//! Checker. [`MemorySpeed::measure`] does all of it; [`MemorySpeed::load`] and [`save`](MemorySpeed::save) keep it for
+//! a machine. [`level_latencies`](MemorySpeed::level_latencies) are the factors of a breakdown of cycles by cache
+//! misses (Ailamaki et al., VLDB 1999).
 //!
-//! Every figure is the median of several rounds, with the lowest and the highest. Where others share the machine, figures
-//! describe what they left over, which the notes state.
+//! Every figure is the median of several rounds, with the lowest and the highest. On a shared machine, figures describe
+//! the remaining capacity, and the notes say so.
 
 pub mod bandwidth;
 pub(crate) mod buffer;
@@ -35,23 +35,23 @@ use latency::{CurvePoint, Level, LevelLatency};
 use loaded::LoadedPoint;
 pub(crate) use probe::waiting;
 
-/// What is measured on.
+/// The cores and caches to measure, and how thoroughly.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Fewer rounds, shorter ones, coarser steps: 4 seconds rather than 20.
+    /// Fewer and shorter rounds, coarser steps: 4 seconds rather than 20.
     pub quick: bool,
-    /// Logical cores that may be used, at least one; the first is the one that single figures are of.
+    /// Logical cores that may be used, at least one; single-core figures are measured on the first.
     pub cores: Vec<usize>,
     /// The cores by socket.
     pub sockets: Vec<(i64, Vec<usize>)>,
     /// The caches.
     pub caches: CacheSizes,
-    /// Who runs this machine as a guest; `None` on bare metal.
+    /// The hypervisor or container that runs this machine; `None` on bare metal.
     pub guest_of: Option<String>,
 }
 
 impl Options {
-    /// For this machine: the cores that this process may run on, no more of them than its CPU quota has whole ones.
+    /// For this machine: the cores that this process may run on, at most the whole cores of its CPU quota.
     pub fn of(facts: &MachineFacts, quick: bool) -> Options {
         let mut cores = usable_cores();
         cores.truncate(facts.cores_usable);
@@ -69,7 +69,7 @@ impl Options {
     }
 }
 
-/// How fast memory and caches are.
+/// The speed of memory and caches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemorySpeed {
     /// Whether this is the quick form.
@@ -78,48 +78,48 @@ pub struct MemorySpeed {
     pub cores: Vec<usize>,
     /// The caches by which levels were distinguished.
     pub caches: CacheSizes,
-    /// The share of the buffer of the chases that lay in huge pages; with small pages, latencies of large working sets have
-    /// misses of the TLB in them. `None` if the kernel does not tell.
+    /// The share of the buffer of the chases that lay in huge pages; with small pages, latencies of large working sets
+    /// have misses of the TLB in them. `None` if the kernel does not report it.
     pub huge_page_share: Option<f64>,
     /// Bandwidth of one core, of all cores together, and of each socket if there are several.
     pub bandwidth: Vec<Bandwidth>,
     /// Latency by working set.
     pub curve: Vec<CurvePoint>,
-    /// Latency of each level, as far as the curve tells.
+    /// Latency of each level that the curve shows.
     pub levels: Vec<LevelLatency>,
-    /// How much of the last level cache one core really had, bytes: between the last working set that fits and the first
-    /// that thrashes; its second level is in it where that comes on top. By the curve; if the curve does not tell, by a chase
-    /// of several chains. `None` if neither tells.
+    /// How much of the last-level cache one core really had, bytes: between the last working set that fits and the
+    /// first that thrashes. It includes the second level where that is additional. From the curve, or else from a chase
+    /// of several chains. `None` if neither shows it.
     pub llc_seen_bytes: Option<[u64; 2]>,
     /// Latency of memory while other cores read from it, by traffic.
     pub loaded: Vec<LoadedPoint>,
     /// How long measuring took, seconds.
     pub took_s: f64,
-    /// What could not be measured and why, and what the reader must know.
+    /// Figures that could not be measured, with the reasons, and caveats for the reader.
     pub notes: Vec<String>,
 }
 
-/// Latencies of levels, ns; `None` for what is not known.
+/// Latencies of levels, ns; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelLatencies {
-    /// A load that the second level answers.
+    /// A load that the second level serves.
     pub l2_ns: Option<f64>,
-    /// A load that the last level answers.
+    /// A load that the last level serves.
     pub llc_ns: Option<f64>,
-    /// A load that memory answers.
+    /// A load that memory serves.
     pub dram_ns: Option<f64>,
 }
 
 impl MemorySpeed {
-    /// Measures this machine, in at most 20 seconds, quick in 4; some ten more in either form where it must search for the last
-    /// level. `progress` receives the share that is done, 0 to 1, and the next step. Figures that cannot be measured are left
+    /// Measures this machine in at most 20 seconds (4 if quick), plus some ten if it must search for the last level.
+    /// `progress` receives the share completed, 0 to 1, and the next step. Figures that cannot be measured are left
     /// out, and a note gives the reason.
     pub fn measure(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> MemorySpeed {
         probe::measure(options, progress)
     }
 
-    /// How much of the last-level cache one core was seen to have, MiB: between what fits and what thrashes, without its second
-    /// level. `None` if that was not seen.
+    /// How much of the last-level cache one core appears to have, MiB, without its second level: from the last size
+    /// that fits to the first that thrashes. `None` if unknown.
     pub fn last_level_seen_mib(&self) -> Option<[f64; 2]> {
         let beside = self.caches.beside_llc();
         let [low, high] = self.llc_seen_bytes?.map(|bytes| bytes.saturating_sub(beside) as f64 / f64::from(1 << 20));
@@ -134,7 +134,7 @@ impl MemorySpeed {
     }
 }
 
-/// In words, a line each.
+/// As text, one line per figure.
 impl fmt::Display for MemorySpeed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in &self.bandwidth {

@@ -1,8 +1,8 @@
 //! A control group of our own for some of a server's processes, which leaves nothing behind.
 //!
-//! It lies below the server's own group (in version 2 below the nearest one above that offers the controller), so that the limits of
-//! the server still apply to them. How it is undone is in a journal before it is made, in a folder below the state folder;
-//! [`restore_left_over`] undoes what a process has left that was killed.
+//! It lies below the server's own group (in version 2 below the nearest one above that offers the controller), so that
+//! the limits of the server still apply to them. A journal in a folder below the state folder records how to undo the
+//! group before it is made; [`restore_left_over`] undoes the groups of killed processes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,10 @@ use crate::limiter::lock::StateLock;
 use crate::limiter::{LimiterError, Restored};
 use crate::process_identity::ProcessIdentity;
 
-/// How the folders of processes that have such groups are called in the state folder.
+/// Prefix of the folders, in the state folder, of processes that have such groups.
 const STATE_PREFIX: &str = "governor-";
 
-/// Why there is no group, or not what it was to have.
+/// Why the group, or one of its settings, could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnGroupError {
@@ -28,7 +28,7 @@ pub enum OwnGroupError {
     /// The kernel refused a change.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The state folder cannot be used, or something could not be put back.
+    /// The state folder cannot be used, or a change could not be undone.
     #[error(transparent)]
     State(#[from] LimiterError),
 }
@@ -44,7 +44,8 @@ pub(crate) struct OwnGroup {
     _lock: StateLock,
 }
 
-/// Where such a group can be made for a server whose first process this is, so that processes can be moved back; or why not.
+/// Where such a group can be made for the server whose first process is `postmaster`, so that processes can be moved
+/// back; otherwise the reason.
 pub(crate) fn site_of_server(host: &Host, postmaster: i32, controller: Controller) -> Result<Site, String> {
     let site = site(host, postmaster, controller)?;
     let home = site.home.join("cgroup.procs");
@@ -55,22 +56,22 @@ pub(crate) fn site_of_server(host: &Host, postmaster: i32, controller: Controlle
     }
 }
 
-/// Where the journal of a process's group is that has this name.
+/// The folder of the journal of this process's group `name`.
 pub(crate) fn state_of(state: &Path, name: &str) -> PathBuf {
     state.join(format!("{STATE_PREFIX}{}-{name}", std::process::id()))
 }
 
-/// Undoes what processes that were killed have left below the state folder; what running ones have is left alone.
+/// Undoes the groups of killed processes below the state folder; those of running processes are left alone.
 pub fn restore_left_over(host: &Host, state: &Path) -> Vec<Result<Restored, LimiterError>> {
     let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
     let left = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(STATE_PREFIX));
     let mut restored = Vec::new();
     for folder in left.map(|entry| entry.path()) {
         match crate::limiter::restore_left_over(host, &folder) {
-            // Its process runs, and looks after it itself.
+            // Its process is running and removes the group itself.
             Err(LimiterError::InUse(_)) => {}
             Ok(done) if done.failed.is_empty() => {
-                // What cannot be removed has no journal, and does no harm.
+                // A folder that cannot be removed has no journal, and does no harm.
                 let _ = std::fs::remove_dir_all(&folder);
                 restored.push(Ok(done));
             }
@@ -81,7 +82,7 @@ pub fn restore_left_over(host: &Host, state: &Path) -> Vec<Result<Restored, Limi
 }
 
 impl OwnGroup {
-    /// Makes a group, without members. A process has at most one of a name.
+    /// Makes a group without members. A process has at most one group of each name.
     pub(crate) fn make(
         host: &Host,
         state: &Path,
@@ -116,12 +117,12 @@ impl OwnGroup {
         GroupFolder::at(&self.host, &self.folder).ok()
     }
 
-    /// Notes how a change of another group is undone, before that is made.
+    /// Records how to undo a change of another group, before it is made.
     pub(crate) fn note(&mut self, control: &str, undo: Undo) -> Result<(), OwnGroupError> {
         Ok(self.journal.notes_of(control).note(undo)?)
     }
 
-    /// What was noted under these words is not undone any more.
+    /// Forgets the notes under this key, so that they are not undone.
     pub(crate) fn forget(&mut self, control: &str) -> Result<(), OwnGroupError> {
         Ok(self.journal.forget(control)?)
     }
@@ -132,7 +133,7 @@ impl OwnGroup {
         Ok(written.map_err(|error| ControlError::refused(format!("write {text:?} to"), file.display(), error))?)
     }
 
-    /// Undoes all that was noted: sends its processes back and removes it. Does nothing the second time.
+    /// Undoes all notes: sends the group's processes back and removes it. A second call does nothing.
     pub(crate) fn remove(&mut self) -> Result<Restored, OwnGroupError> {
         let restored = self.journal.undo_all(&self.host)?;
         Ok(self.journal.all_of(restored)?)
@@ -141,7 +142,7 @@ impl OwnGroup {
 
 impl Drop for OwnGroup {
     fn drop(&mut self) {
-        // What cannot be put back now is in the journal, for the next start.
+        // Changes that cannot be undone now stay in the journal for the next start.
         if self.remove().is_ok() {
             let _ = std::fs::remove_dir_all(&self.state);
         }
@@ -155,8 +156,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::control::fake::Machine;
 
-    /// Kills what `make` makes after a number of changes, and checks that the next start puts all of it back. Tells whether that
-    /// were all of the changes.
+    /// Kills the result of `make` after a number of changes, and checks that the next start undoes them. Returns
+    /// whether `make` made no further changes.
     pub(crate) fn is_over_when_killed_after<T>(
         changes: usize,
         machine: &Machine,

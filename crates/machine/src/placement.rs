@@ -1,4 +1,4 @@
-//! Which cores of this process a thread of ours runs on.
+//! Binds threads of this process to some of its cores.
 //!
 //! Cores are counted among those that the process may use, from 0: an experiment that is confined to some cores of a larger machine
 //! places its threads within them. These are the cores of the process's first thread, which is never placed.
@@ -15,7 +15,7 @@ use crate::host::{Host, parse_core_list};
 /// Cores of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CoreSet {
-    /// Every one.
+    /// All cores.
     #[default]
     All,
     /// These, counted from 0, in ascending order.
@@ -24,22 +24,22 @@ pub enum CoreSet {
     Siblings(Vec<usize>),
 }
 
-/// Why a thread does not run where it is to.
+/// Why a thread cannot be placed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlacementError {
     /// The process has fewer cores.
     #[error("there is no core {core}: this process has {count}, numbered 0 to {}", count - 1)]
     NoSuchCore {
-        /// The core that was asked for.
+        /// The requested core.
         core: usize,
-        /// How many there are, at least 1.
+        /// The number of cores, at least 1.
         count: usize,
     },
     /// The cores have one hardware thread each, as far as this process may use them.
     #[error("cores {0} have no sibling threads that this process may use")]
     NoSiblings(String),
-    /// The kernel says no.
+    /// The kernel refused.
     #[error("thread {thread} cannot be placed on cores {cores}: {source}")]
     Refused {
         /// Its number.
@@ -51,7 +51,7 @@ pub enum PlacementError {
     },
 }
 
-/// What a text for [`CoreSet::parse`] begins with that means siblings.
+/// The prefix of siblings in a text for [`CoreSet::parse`].
 const SIBLINGS: &str = "siblings:";
 
 impl CoreSet {
@@ -81,7 +81,7 @@ impl CoreSet {
         let host = Host::real();
         let cores = self.among(&process_cores(), &host)?;
         match host.set_affinity(thread, &cores) {
-            // One that has ended runs nowhere.
+            // The thread has ended.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
             Err(error) => Err(PlacementError::Refused { thread, cores: list(&cores), source: error }),
             Ok(()) => Ok(()),
@@ -131,7 +131,7 @@ fn list(cores: &[usize]) -> String {
     crate::control::core_list(cores.iter().copied())
 }
 
-/// The logical cores that this process may use, in order, as its first thread has them.
+/// The logical cores that this process may use, in order: those of its first thread.
 pub fn process_cores() -> Vec<usize> {
     let Ok(mask) = sched_getaffinity(Some(getpid())) else { return crate::facts::usable_cores() };
     (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect()

@@ -19,7 +19,7 @@ pub struct PressureSample {
     io: Option<Stalls>,
 }
 
-/// What the kernel tells of one resource: time stalled since boot, or since the group was made.
+/// The kernel's figures for one resource: time stalled since boot, or since the group was made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stalls {
     /// At least one task waited.
@@ -29,7 +29,7 @@ struct Stalls {
     full: Option<Duration>,
 }
 
-/// Shares of a window, 0 to 1, in which tasks were stalled. `None` is "the kernel does not tell".
+/// Shares of a window, 0 to 1, in which tasks were stalled. `None` means that the kernel does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PressureUse {
     /// Some task waited for a core.
@@ -70,8 +70,8 @@ impl PressureSample {
         (self.cpu.is_some() || self.memory.is_some() || self.io.is_some()).then_some(self)
     }
 
-    /// What was stalled in the `window` between `earlier` and this sample. The kernel adds up in periods of two seconds
-    /// and when it is read, so that it is exact for what it sees.
+    /// The stalls in the `window` between `earlier` and this sample. The kernel updates its sums every two seconds and
+    /// at each reading, so the figures are exact.
     pub fn since(&self, earlier: &PressureSample, window: Duration) -> PressureUse {
         let some = |now: Option<Stalls>, then: Option<Stalls>| Some((now?.some, then?.some));
         let full = |now: Option<Stalls>, then: Option<Stalls>| Some((now?.full?, then?.full?));

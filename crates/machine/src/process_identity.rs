@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 
-/// One process or thread, and no other that ever has its number.
+/// One process or thread, distinct from all others that ever have its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Its number.
@@ -20,7 +20,7 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// The process that has this number now; `None` if there is none, or if it has ended and only waits to be waited for.
+    /// The process that has this number now; `None` if there is none, or if it is a zombie.
     pub fn of(host: &Host, id: i32) -> Option<ProcessIdentity> {
         let stat: Stat = host.parsed(format!("/proc/{id}/stat"))?;
         let runs = !matches!(stat.state, 'Z' | 'X' | 'x');
@@ -33,10 +33,10 @@ impl ProcessIdentity {
         ProcessIdentity::of(&Host::real(), id).unwrap_or(ProcessIdentity { id, began: 0 })
     }
 
-    /// The processes whose working folder is this one or was, by number; those of others only for root.
+    /// The processes whose working folder is or was this one, by number. Only root sees those of other users.
     ///
-    /// A server that works in a folder of its own is found by that with everything it has started, whatever has become
-    /// of the processes in between.
+    /// This finds a server that works in a folder of its own, with all its descendants, even if processes in between
+    /// have ended.
     pub fn working_in(host: &Host, folder: &Path) -> Vec<ProcessIdentity> {
         let works_there = |id: &i32| {
             let there = std::fs::read_link(host.path(format!("/proc/{id}/cwd"))).unwrap_or_default();
@@ -58,12 +58,13 @@ impl ProcessIdentity {
     pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
         // `from_raw` asserts that the number is not negative.
         let Some(pid) = Some(self.id).filter(|id| *id > 0).and_then(Pid::from_raw) else { return Ok(()) };
-        // Opened before the beginning is compared: what is open stays this process, whatever becomes of the number.
+        // Open the process before comparing its start time: the descriptor refers to this process even if the number is
+        // reused.
         let gone = |error: Errno| if error == Errno::SRCH { Ok(()) } else { Err(error.into()) };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(process) if self.is_running(&Host::real()) => pidfd_send_signal(&process, signal).or_else(gone),
             Ok(_) => Ok(()),
-            // Linux before 5.3: the moment in which the number could change hands is short.
+            // Linux before 5.3: the number can be reused only within a short moment.
             Err(Errno::NOSYS) if self.is_running(&Host::real()) => kill_process(pid, signal).or_else(gone),
             Err(Errno::NOSYS) => Ok(()),
             Err(error) => gone(error),

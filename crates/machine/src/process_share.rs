@@ -24,11 +24,11 @@ pub(crate) const AUTOGROUPS_FILE: &str = "/proc/sys/kernel/sched_autogroup_enabl
 /// The nice value that comes nearest to `SCHED_IDLE` for a group, which has no policy.
 const NICEST: i32 = 19;
 
-/// The shortest slice that the kernel gives. A process that wakes with a shorter slice than that of the one that runs takes its core at
-/// once, unless it has had more than its share (`PREEMPT_SHORT`, Linux 6.12).
+/// The shortest slice that the kernel gives. A process that wakes with a shorter slice than the running one takes its
+/// core at once, unless it has had more than its share (`PREEMPT_SHORT`, Linux 6.12).
 const SHORTEST: Duration = Duration::from_micros(100);
 
-/// What a process gets of the cores.
+/// The CPU share of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessShare {
     /// The nice value of its first thread: -20 to 19, higher is less.
@@ -37,12 +37,12 @@ pub struct ProcessShare {
     pub policy: u32,
     /// The nice value of its autogroup; `None` where there are no autogroups, or where it shares one with other processes.
     pub autogroup: Option<i32>,
-    /// For how long its first thread keeps a core while others wait for it; `None` where the kernel does not tell (Linux before
-    /// 6.12), and of a share that leaves it as it is.
+    /// For how long its first thread keeps a core while others wait for it; `None` where the kernel does not report it
+    /// (Linux before 6.12), and in a share that leaves it unchanged.
     pub slice: Option<Duration>,
 }
 
-/// A process, and what `/proc` tells of it.
+/// A process, and its facts from `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessFacts {
     /// Which process.
@@ -51,38 +51,38 @@ pub struct ProcessFacts {
     pub parent: i32,
     /// The name of its program, at most 15 bytes.
     pub program: String,
-    /// What it gets.
+    /// Its CPU share.
     pub share: ProcessShare,
 }
 
-/// Why a process does not have the share that it was to have.
+/// Why a process does not have the wanted share.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
-    /// It has ended. The number may be another's now, which was not touched.
+    /// The process has ended. Another process with its number, if any, was not changed.
     #[error("process {0} has ended")]
     Ended(i32),
-    /// The kernel says no.
+    /// The kernel refused.
     #[error("process {process} cannot be given {what}: {source}")]
     Refused {
         /// Its number.
         process: i32,
-        /// What it was to be given, in words.
+        /// The setting, for people.
         what: String,
         /// Why.
         source: io::Error,
     },
-    /// All was set, and `/proc` shows something else.
+    /// The share was set, but `/proc` shows another one.
     #[error("process {process} was given {wanted:?} and has {has:?}")]
     NotHeld {
         /// Its number.
         process: i32,
-        /// What it was given.
+        /// The share that was set.
         wanted: ProcessShare,
-        /// What it has.
+        /// The share that it has.
         has: ProcessShare,
     },
-    /// It has real-time guarantees, which are not ours to take.
+    /// It has real-time guarantees, which we do not take away.
     #[error("process {process} has the real-time policy {policy}")]
     RealTime {
         /// Its number.
@@ -93,14 +93,15 @@ pub enum ShareError {
 }
 
 impl ShareError {
-    /// Whether another try a moment later may go well: the kernel limits how often those without rights change autogroups.
+    /// Whether a retry a moment later may succeed: the kernel limits how often unprivileged processes may change
+    /// autogroups.
     pub fn is_passing(&self) -> bool {
         matches!(self, ShareError::Refused { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
 impl ProcessFacts {
-    /// What is known of the process with this number; `None` if there is none, or if it has ended.
+    /// The facts about the process with this number; `None` if it does not exist or has ended.
     pub fn of(host: &Host, process: i32) -> Option<ProcessFacts> {
         let stat: Stat = host.parsed(format!("/proc/{process}/stat"))?;
         if matches!(stat.state, 'Z' | 'X' | 'x') {
@@ -115,26 +116,27 @@ impl ProcessFacts {
 }
 
 impl ProcessShare {
-    /// With that nice value, among processes that run as usual.
+    /// With that nice value, under the normal policy.
     #[must_use]
     pub fn with_nice(self, nice: i32) -> Self {
         let policy = if self.policy == IDLE { OTHER } else { self.policy };
         ProcessShare { nice, policy, autogroup: self.autogroup.map(|_| nice), ..self }
     }
 
-    /// With the shortest slice, where the kernel has slices of processes.
+    /// With the shortest slice, where the kernel supports slices per process.
     #[must_use]
     pub fn prompt(self) -> Self {
         ProcessShare { slice: self.slice.map(|_| SHORTEST), ..self }
     }
 
-    /// Only idle time of the cores; of an autogroup, the smallest possible share. The kernel sets no slice of such a process.
+    /// Only idle time of the cores; of an autogroup, the smallest possible share. The kernel ignores slices of such a
+    /// process.
     #[must_use]
     pub fn idle(self) -> Self {
         ProcessShare { policy: IDLE, autogroup: self.autogroup.map(|_| NICEST), slice: None, ..self }
     }
 
-    /// Gives a process this share, and looks whether it has it. Never touches another that has got its number.
+    /// Gives a process this share, and verifies it. Never changes another process that has reused the number.
     pub fn give(self, host: &Host, process: ProcessIdentity) -> Result<(), ShareError> {
         let has = share_of(host, process)?;
         for policy in [has.policy, self.policy] {
@@ -160,7 +162,7 @@ impl ProcessShare {
         {
             host.set_slice(process.id, wanted).map_err(refused(format!("a slice of {wanted:?}")))?;
         }
-        // The kernel takes no nice value that the group has already for an error, but counts it against its limit.
+        // Setting the same nice value again is not an error, but the kernel counts it against its limit.
         if let (Some(wanted), Some(now)) = (self.autogroup, has.autogroup)
             && wanted != now
         {
@@ -171,7 +173,8 @@ impl ProcessShare {
         if self.is_held_by(has) { Ok(()) } else { Err(ShareError::NotHeld { process: process.id, wanted: self, has }) }
     }
 
-    /// Whether a process that has `has` has this. Autogroups may have been turned on or off since it was decided what to give.
+    /// Whether the share `has` satisfies this one. Autogroups may have been turned on or off since this share was
+    /// chosen.
     fn is_held_by(self, has: ProcessShare) -> bool {
         let autogroup = self.autogroup.and(has.autogroup);
         let slice = self.slice.and(has.slice);
@@ -189,7 +192,7 @@ fn share_of(host: &Host, process: ProcessIdentity) -> Result<ProcessShare, Share
     facts.map(|facts| facts.share).ok_or(ShareError::Ended(process.id))
 }
 
-/// Whether sessions of processes are groups of the scheduler's, between which policies do not count, and nice values only as
+/// Whether process sessions are scheduling groups. Policies have no effect between groups, and nice values only as
 /// those of groups.
 pub fn has_autogroups(host: &Host) -> bool {
     host.value::<u8>(AUTOGROUPS_FILE).is_some_and(|enabled| enabled != 0)
@@ -209,13 +212,13 @@ pub fn children(host: &Host, process: i32) -> Option<Vec<i32>> {
     text.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
-/// The number that the kernel has given to a process or thread last, on all of the machine as far as this process sees it: as long as it stays
-/// the same, none has begun. `None` where the kernel does not tell.
+/// The number that the kernel last assigned to a process or thread, in this process's namespace: while it stays the
+/// same, none has begun. `None` where the kernel does not report it.
 pub fn newest_process(host: &Host) -> Option<i32> {
     host.text("/proc/loadavg")?.rsplit_once(' ')?.1.parse().ok()
 }
 
-/// What a process calls itself (`/proc/PID/cmdline`, arguments with spaces between); `None` if it has ended.
+/// The title of a process (`/proc/PID/cmdline`, arguments separated by spaces); `None` if it has ended.
 pub fn title(host: &Host, process: i32) -> Option<String> {
     let text = host.text(format!("/proc/{process}/cmdline"))?;
     Some(text.replace('\0', " ").trim_end().to_owned())
@@ -226,8 +229,8 @@ pub fn began_at(host: &Host, process: ProcessIdentity) -> Option<u64> {
     Some(host.line_value("/proc/stat", "btime")? + process.began / procfs::ticks_per_second())
 }
 
-/// In which namespaces a process is counted: one number for each from ours inwards, all of it ours if there is one. `None`
-/// if it has ended or the kernel does not tell.
+/// The process's number in each namespace from ours inwards; a single one if it is in ours. `None` if it has ended or
+/// the kernel does not report it.
 pub fn namespaced_numbers(host: &Host, process: i32) -> Option<Vec<i32>> {
     let status = host.text(format!("/proc/{process}/status"))?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -276,14 +279,14 @@ mod tests {
         assert_eq!(sleeper.facts().share, nicer);
         nicer.idle().give(&host, before.identity).unwrap();
         assert_eq!(sleeper.facts().share.policy, 5);
-        // Only those who may can take it back, and whoever may not is told.
+        // Only a privileged process can restore it; others get an error.
         match before.share.give(&host, before.identity) {
             Ok(()) => assert_eq!(sleeper.facts(), before),
             Err(error) => assert!(matches!(error, ShareError::Refused { .. }), "{error}"),
         }
     }
 
-    /// A slice is set, survives the idle policy, and is put back.
+    /// A slice is set, survives the idle policy, and is restored.
     #[test]
     fn a_slice_is_given_and_taken_back() {
         let (sleeper, host) = (Sleeper::new(), Host::real());

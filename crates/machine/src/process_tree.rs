@@ -2,10 +2,10 @@
 //!
 //! Two [`TreeSample`]s make a [`TreeUse`]. The second is taken with [`again`](TreeSample::again), so that processes whose
 //! parent ended in between stay in the tree. Threads and processes may come and go while they are watched:
-//! - those that came are counted from their beginning;
-//! - of threads that ended, the CPU time is in the total of their process, and of processes that ended and were waited
-//!   for, in that of their parent; both totals have a grain of 10 ms, and less than 20 ms per process is not told from
-//!   rounding. A process whose parent did not wait for it takes its last CPU time with it.
+//! - new ones are counted from their beginning;
+//! - the CPU time of ended threads is in the total of their process, and that of ended processes in the total of the
+//!   parent that waited for them. Both totals have a grain of 10 ms, and less than 20 ms per process counts as
+//!   rounding. If no parent waited for an ended process, its last CPU time is lost.
 
 pub(crate) mod stat;
 
@@ -30,9 +30,9 @@ pub struct TreeSample {
 #[derive(Debug, Clone)]
 struct Process {
     parent: i32,
-    /// CPU time of all its threads, ended ones included.
+    /// CPU time of all its threads, including ended ones.
     cpu_ticks: u64,
-    /// CPU time of children that ended and were waited for, and theirs.
+    /// CPU time of descendants that ended and were waited for.
     children_ticks: u64,
     /// Time on a core of those of its threads that are alive.
     threads: BTreeMap<ProcessIdentity, Duration>,
@@ -43,9 +43,9 @@ struct Process {
 pub struct TreeUse {
     /// On a core, of threads alive at the end.
     pub run: Duration,
-    /// On a core, of threads and processes that ended within the window, as far as their totals tell.
+    /// On a core, of threads and processes that ended within the window, according to the totals.
     pub run_ended: Duration,
-    /// What else a reader must know.
+    /// Caveats for the reader.
     pub notes: Vec<String>,
 }
 
@@ -62,15 +62,14 @@ impl TreeSample {
         (!known.is_empty()).then(|| TreeSample::of(host, &known, at, &stats))
     }
 
-    /// Samples the same tree again: what is left of it, and every descendant that came since. Empty once all have ended.
+    /// Samples the same tree again: its remaining processes, and all new descendants. Empty once all have ended.
     pub fn again(&self) -> TreeSample {
         let known: Vec<ProcessIdentity> = self.processes.keys().copied().collect();
         let at = now(&self.host);
         TreeSample::of(&self.host, &known, at, &all_processes(&self.host))
     }
 
-    /// `at` is from before the processes were listed, so that what is not in the list and began earlier was never in the
-    /// tree.
+    /// `at` precedes the listing, so a process that began earlier and is not in the list was never in the tree.
     fn of(host: &Host, known: &[ProcessIdentity], at: Option<u64>, stats: &BTreeMap<i32, Stat>) -> TreeSample {
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for (id, stat) in stats {
@@ -102,7 +101,7 @@ impl TreeSample {
         threads.any(|run| !run.is_zero())
     }
 
-    /// What was used between `earlier` and this sample of the same tree.
+    /// The CPU time between `earlier` and this sample of the same tree.
     pub fn since(&self, earlier: &TreeSample) -> TreeUse {
         let mut usage = TreeUse::default();
         let mut strangers = 0;
@@ -117,7 +116,7 @@ impl TreeSample {
                 let then = match then.and_then(|then| then.threads.get(thread)) {
                     Some(then) => *then,
                     None if earlier.is_before(thread.began) => Duration::ZERO,
-                    // It was there and could not be read, so that its time before is not known.
+                    // It existed but could not be read, so its earlier time is unknown.
                     None => continue,
                 };
                 run += now.saturating_sub(then);
@@ -142,9 +141,9 @@ impl TreeSample {
         usage
     }
 
-    /// CPU time of processes that ended since `earlier`, as the kernel reported it to the ancestors that waited for them: each
-    /// ancestor's sum for children has grown by everything that its children, and theirs, used in their whole life. The part that was
-    /// known earlier is not of this window.
+    /// CPU time of processes that ended since `earlier`, as the kernel reported it to the ancestors that waited for
+    /// them: each ancestor's sum for children has grown by the lifetime use of its ended descendants. The part known at
+    /// `earlier` is not of this window.
     fn run_of_ended_processes(&self, earlier: &TreeSample) -> Duration {
         let mut known: BTreeMap<ProcessIdentity, u64> = BTreeMap::new();
         let by_id: BTreeMap<i32, ProcessIdentity> = earlier.processes.keys().map(|key| (key.id, *key)).collect();
@@ -171,8 +170,8 @@ impl TreeSample {
         from_ticks(self.processes.iter().map(of_children).sum())
     }
 
-    /// Whether something that began at this tick began after the sample was taken. Where the time of the sample is not
-    /// known, what is new in a tree is taken to be new altogether.
+    /// Whether the sample was taken before this tick. If the time of the sample is unknown, every process that is new
+    /// in the tree counts as newly begun.
     fn is_before(&self, began: u64) -> bool {
         self.at.is_none_or(|at| began >= at)
     }
@@ -188,7 +187,7 @@ impl Process {
             Some((ProcessIdentity { id: name.parse().ok()?, began: stat.began }, run))
         };
         let threads = host.names(format!("/proc/{id}/task")).into_iter().filter_map(thread).collect();
-        // The total is read after the threads, so that it holds what they were seen to have used.
+        // The total is read after the threads, so that it includes their times.
         let stat = Stat::read(host, format!("/proc/{id}/stat")).filter(|now| now.began == stat.began).unwrap_or(*stat);
         Process { parent: stat.parent, cpu_ticks: stat.cpu_ticks, children_ticks: stat.children_ticks, threads }
     }

@@ -1,4 +1,4 @@
-//! What all processors have done since boot, in clock ticks: busy, idle, or taken by the host of a guest.
+//! The time of all processors since boot, in clock ticks: busy, idle, or stolen by the host of a guest.
 
 use crate::host::Host;
 
@@ -7,20 +7,20 @@ use crate::host::Host;
 pub struct ProcessorTicks {
     /// Not idle and not waiting for I/O, stolen time included, because a process of this guest wanted the core.
     pub busy: u64,
-    /// Taken by the host of this guest while a process here wanted the core; `None` if the kernel has no such figure.
+    /// Stolen by the host of this guest while a process here wanted the core; `None` if the kernel has no such figure.
     pub stolen: Option<u64>,
-    /// All of them.
+    /// All ticks.
     pub all: u64,
     /// Cores that are online.
     pub cores: usize,
 }
 
-/// A host that takes more than this share of the cores' time disturbs measurements: a difference of a few per cent, which
-/// is what experiments ask for, may then be the host's.
+/// A host that takes more than this share of the cores' time disturbs measurements: differences of a few per cent, as
+/// experiments measure, may then come from the host.
 const STOLEN_NOTE_MIN: f64 = 0.02;
 
 impl ProcessorTicks {
-    /// Reads them. `None` if they cannot be understood.
+    /// Reads the ticks. `None` if the file cannot be parsed.
     pub fn read(host: &Host) -> Option<ProcessorTicks> {
         let text = host.text("/proc/stat")?;
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -39,7 +39,7 @@ impl ProcessorTicks {
         })
     }
 
-    /// What was added since `earlier`. The kernel's own sums may step back a little when cores go on and off.
+    /// The ticks added since `earlier`. The kernel's sums may decrease a little when cores go online and offline.
     pub fn since(&self, earlier: &ProcessorTicks) -> ProcessorTicks {
         ProcessorTicks {
             busy: self.busy.saturating_sub(earlier.busy),
@@ -60,7 +60,7 @@ impl ProcessorTicks {
     }
 }
 
-/// What to tell of a share of stolen time; `None` if it is small enough to be no news.
+/// The note on a share of stolen time; `None` if it is too small to report.
 pub(crate) fn stolen_note(share: f64) -> Option<String> {
     (share > STOLEN_NOTE_MIN).then(|| {
         format!(

@@ -1,14 +1,14 @@
 //! Cache allocation, memory bandwidth limits and their monitoring by the kernel's resctrl file system
 //! (Intel RDT, AMD QoS; kernel Documentation/filesystems/resctrl.rst).
 //!
-//! A group is a folder. Its `schemata` says which ways of each cache and how much memory bandwidth its tasks may use, its
-//! `tasks` lists them, its `mon_data` counts what they hold and move. This module reads, writes and checks; it never
-//! mounts the file system, and it never changes the default group.
+//! A group is a folder. Its `schemata` says which ways of each cache and how much memory bandwidth its tasks may use,
+//! its `tasks` lists them, its `mon_data` counts the bytes that they hold and transfer. This module reads, writes and
+//! checks; it never mounts the file system, and it never changes the default group.
 //!
-//! In reading order: [`Resctrl::open`] finds the mount or returns why there is none, [`Capabilities`] describes what can be
-//! allocated, [`Group`] is one allocation, `subject` puts whole processes into a group,
-//! [`class_groups`] some threads of this process, or some processes of a server, into groups with fewer ways. [`ResctrlFiles`] is the
-//! seam below which a test puts a fake kernel ([`fake`]).
+//! In reading order: [`Resctrl::open`] finds the mount or returns why there is none, [`Capabilities`] describes what
+//! can be allocated, [`Group`] is one allocation, `subject` puts whole processes into a group, and [`class_groups`]
+//! puts some threads of this process, or some processes of a server, into groups with fewer ways. [`ResctrlFiles`] is
+//! the interface behind which a test puts a fake kernel ([`fake`]).
 //!
 //! The group's own counters show whether a limit takes effect. Sapphire Rapids has a direct proof besides: its event
 //! `INT_MISC.MBA_STALLS` (0xAD, umask 0x20) counts the cycles in which a core waited because of a bandwidth limit.
@@ -42,10 +42,10 @@ use crate::availability::Availability;
 use crate::control::{ControlError, Undo, UndoNotes};
 use crate::host::Host;
 
-/// How the names of our groups begin. What has another name is never made nor removed.
+/// The prefix of our groups' names. Groups with other names are never made or removed.
 const PREFIX: &str = "plimsoll-";
 
-/// Whether the folder of a group is that of one which a Plimsoll has made, this one or another.
+/// Whether this Plimsoll or another has made the group with this folder.
 pub fn is_of_plimsoll(folder: &str) -> bool {
     folder.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !folder.contains("..")
 }
@@ -58,7 +58,7 @@ pub struct Resctrl {
     capabilities: Capabilities,
 }
 
-/// What a group is allowed. What is `None` stays as it is; a fresh group may use everything.
+/// The shares of a group. `None` leaves a share unchanged; a new group may use everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shares {
     /// Ways of the last-level cache, the same in each domain.
@@ -68,7 +68,7 @@ pub struct Shares {
 }
 
 impl Resctrl {
-    /// The resctrl file system of `host`; if there is none to work with, why, and what would help. Changes nothing.
+    /// The resctrl file system of `host`; if none can be used, the reason and the remedy. Changes nothing.
     pub fn open(host: &Host) -> Result<Resctrl, Availability> {
         let mount = absent::find_mount(host)?;
         if let Some(absent) = conflict::rival(host) {
@@ -78,13 +78,13 @@ impl Resctrl {
         Ok(Resctrl::over(files, mount.folder, mount.unit))
     }
 
-    /// What lies behind `files`, said to be mounted at `mount`, with bandwidth in `unit`.
+    /// The file system behind `files`, presented as mounted at `mount`, with bandwidth in `unit`.
     pub fn over(files: Arc<dyn ResctrlFiles>, mount: impl Into<PathBuf>, unit: BandwidthUnit) -> Resctrl {
         let capabilities = Capabilities::read(&*files, unit);
         Resctrl { files, mount: mount.into(), capabilities }
     }
 
-    /// What can be shared out and counted.
+    /// The resources that can be allocated and counted.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -142,8 +142,8 @@ impl Resctrl {
         }
     }
 
-    /// Makes the folder of a group, and notes its removal before that. A group
-    /// that is there already belongs to another program, and undoing must not remove it: that is refused before anything is noted.
+    /// Makes the folder of a group, and notes its removal before that. An existing group belongs to another program,
+    /// and undoing must not remove it, so it is refused before anything is noted.
     fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
         let refuse = |error| {
             Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })
@@ -168,8 +168,8 @@ impl Resctrl {
         self.mount.join(path).display().to_string()
     }
 
-    /// The error, with what the kernel says about it in `info/last_cmd_status`. That file reads `ok` where the kernel had
-    /// nothing to say, which explains nothing.
+    /// The error, with what the kernel says about it in `info/last_cmd_status`. An `ok` in that file explains nothing
+    /// and is left out.
     fn refused(&self, doing: impl Into<String>, path: &str, error: std::io::Error) -> ControlError {
         let told = self.files.read("info/last_cmd_status").ok().map(|text| text.trim().replace('\n', "; "));
         let told = told.filter(|text| !text.is_empty() && text != "ok");

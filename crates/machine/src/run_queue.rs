@@ -2,8 +2,9 @@
 
 use crate::host::Host;
 
-/// Threads of the whole machine that run or are ready to run now, the calling one not included: the fourth field of
-/// `/proc/loadavg` (proc(5)). `None` if the kernel does not tell. Within a container it counts the threads of its host.
+/// Threads of the whole machine that run or are ready to run now, excluding the calling one: the fourth field of
+/// `/proc/loadavg` (proc(5)). `None` if the kernel does not report it. Within a container it counts the threads of its
+/// host.
 ///
 /// It is one look at a number that changes thousands of times per second; the mean of many looks is the load.
 pub fn runnable_threads(host: &Host) -> Option<u32> {

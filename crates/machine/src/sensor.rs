@@ -1,8 +1,8 @@
 //! Sensors: what this host can measure, each with its unit, its scope and its cost.
 //!
-//! Adding one is a file in `sensor/`, a line in [`SENSORS`], and its part of [`Figures`]. A [`Sensor`] describes what can be
-//! measured, and is opened for a subject ([`Observed`]); its [`Reading`] is what happened between two
-//! moments. [`Sensors`] is all of them at once.
+//! Adding one is a file in `sensor/`, a line in [`SENSORS`], and its part of [`Figures`]. A [`Sensor`] describes what
+//! can be measured, and is opened for a subject ([`Observed`]); its [`Reading`] gives the figures between two moments.
+//! [`Sensors`] holds all sensors.
 
 mod block_io_delay;
 mod control_groups;
@@ -31,7 +31,7 @@ use crate::counters::{CountersUnavailable, Plan};
 use crate::cpu_time::current_thread_id;
 use crate::host::Host;
 
-/// What a sensor's figures are about.
+/// The scope of a sensor's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -47,10 +47,11 @@ pub enum Scope {
     Machine,
 }
 
-/// Whom or what a sensor is opened for.
+/// The subject that a sensor is opened for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed {
-    /// These threads, by the kernel's ids, of this process or another. What they start is not observed.
+    /// These threads, by the kernel's ids, of this process or another. Threads and processes that they start are not
+    /// observed.
     Threads(Vec<i32>),
     /// These processes, with everything that they start.
     Processes(Vec<i32>),
@@ -71,7 +72,7 @@ impl Observed {
         }
     }
 
-    /// What belongs to the calling thread.
+    /// The subject of this scope that includes the calling thread.
     fn own(scope: Scope) -> Observed {
         let process = std::process::id().cast_signed();
         match scope {
@@ -87,14 +88,14 @@ impl Observed {
 pub trait Sensor: Sync {
     /// A short name that people know: `hardware counters`, `pressure`.
     fn name(&self) -> &'static str;
-    /// What its figures are, with their units: `cycles, instructions, misses (events)`.
+    /// Its figures, with their units: `cycles, instructions, misses (events)`.
     fn figures(&self) -> &'static str;
-    /// What they are about, widest use last.
+    /// The scopes of the figures, widest use last.
     fn scopes(&self) -> &'static [Scope];
     /// Whether it works on `host`.
     fn probe(&self, host: &Host) -> Availability;
-    /// Whether there is only one of it for each thread, whose figures come from turns of about a second: then it is opened
-    /// for a whole window, and not for each second of it.
+    /// Whether its figures come from turns of about a second, and each thread can have only one. Such a sensor is
+    /// opened for a whole window, not for each second of it.
     fn takes_turns(&self) -> bool {
         false
     }
@@ -104,10 +105,10 @@ pub trait Sensor: Sync {
 
 /// A sensor at work.
 pub trait Reading {
-    /// To be called about once a second between two calls of [`read`](Reading::read).
+    /// To be called about once per second between two calls of [`read`](Reading::read).
     fn second(&mut self) {}
-    /// Adds what happened since the last call to `figures`, or why that is not known. The first call begins: there is nothing
-    /// before it. A sensor that takes turns goes on from the first call and tells all since then.
+    /// Adds the figures since the last call to `figures`, or why they are unknown. The first call only begins. A sensor
+    /// that takes turns reports everything since the first call.
     fn read(&mut self, figures: &mut Figures);
 }
 
@@ -117,7 +118,7 @@ impl<F: FnMut(&mut Figures)> Reading for F {
     }
 }
 
-/// What sensors find out once for a machine, when it is first needed.
+/// Facts that sensors find out once per machine, when first needed.
 #[derive(Debug)]
 pub struct Instruments {
     host: Host,
@@ -130,7 +131,7 @@ impl Instruments {
         Instruments { host, counters: OnceLock::new() }
     }
 
-    /// Of this machine. What it counts is found out now, which takes some milliseconds.
+    /// The instruments of this machine. Finds out now which events it counts, which takes some milliseconds.
     pub fn here() -> Instruments {
         let instruments = Instruments::of(Host::real());
         let _ = instruments.counters();
@@ -165,7 +166,7 @@ pub static SENSORS: &[&dyn Sensor] = &[
     &resctrl_monitoring::ResctrlMonitoring,
 ];
 
-/// What one sensor is, and whether it works on a host.
+/// One sensor, and whether it works on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SensorReport {
     /// As in [`Sensor::name`].
@@ -178,10 +179,10 @@ pub struct SensorReport {
     pub available: bool,
     /// By which mechanism it works, or why it does not.
     pub reason: String,
-    /// What would make it work; `None` if it does, or nothing can.
+    /// How to make it work; `None` if it works or nothing can make it work.
     pub remedy: Option<String>,
-    /// What a reading costs, microseconds: the median of some taken for this report, of the calling thread, its process or
-    /// its group, or of the machine. `None` if the sensor does not work.
+    /// The cost of a reading, microseconds: the median of several readings for this report, of the calling thread, its
+    /// process or its group, or of the machine. `None` if the sensor does not work.
     pub cost_us: Option<f64>,
 }
 

@@ -26,7 +26,7 @@ pub fn free_disk(path: &Path) -> io::Result<u64> {
 /// File systems that keep files in memory, by the magic numbers of the kernel's `magic.h`.
 const IN_MEMORY: [(u64, &str); 3] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
 
-/// The kind of the file system that holds `path` if it keeps files in memory: what is measured there is not a disk.
+/// The kind of the file system that holds `path` if it keeps files in memory: measurements there do not measure a disk.
 pub fn memory_file_system(path: &Path) -> io::Result<Option<&'static str>> {
     // The type is 32 bits wide on some kernels and sign-extended.
     let kind = rustix::fs::statfs(path)?.f_type as u64 & 0xffff_ffff;

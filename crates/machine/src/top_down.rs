@@ -1,16 +1,17 @@
 //! Top-down: which share of a core's capacity did work, and where the rest was lost.
 //!
-//! A core can begin a fixed number of operations in each cycle; each such opportunity is a *slot*. A slot is used for work that is kept
-//! (retiring), used for work that is thrown away (bad speculation), or empty, because no instructions were ready (frontend) or
-//! because the core could not accept them (backend). On AMD Zen 4 and 5 there is a fifth case: the other hardware thread
-//! had the cycle (SMT contention); it is not part of the backend and is never added to it. The backend's share is split into
-//! waiting for memory and waiting for execution (core) where the family's events tell.
+//! A core can begin a fixed number of operations in each cycle; each such opportunity is a *slot*. A slot is used for
+//! work that is kept (retiring), used for work that is discarded (bad speculation), or empty, because no instructions
+//! were ready (frontend) or because the core could not accept them (backend). On AMD Zen 4 and 5 there is a fifth case:
+//! the other hardware thread had the cycle (SMT contention); it is not part of the backend and is never added to it.
+//! The backend's share is split into waiting for memory and waiting for execution (core) where the family's events
+//! tell.
 //!
-//! Each [`Family`] is one file with a table: its events by the maker's names and numbers, in groups that are counted
-//! together, and a formula over these names ([`method`]). What is computed is the maker's; what is checked afterwards is the
-//! same for all (`TopDown::settle`): a share below zero is counting noise and becomes zero, which is noted if it was more
-//! than half a per cent; the parts must add up to one within `SUM_ERROR_MAX`, or there is no breakdown. They are then
-//! divided by their sum.
+//! Each [`Family`] is one file with a table: its events by the vendor's names and numbers, in groups that are counted
+//! together, and a formula over these names ([`method`]). The formulas are the vendor's; the checks afterwards are the
+//! same for all (`TopDown::settle`): a share below zero is counting noise and becomes zero, which is noted if it was
+//! more than half a per cent; the parts must add up to one within `SUM_ERROR_MAX`, or there is no breakdown. They are
+//! then divided by their sum.
 //!
 //! Methods differ between makers: compare shares of one machine with each other, and shares of two families with care. A
 //! method that counts cycles in place of slots has [`TopDown::approximate`] set and should be shown with a badge.
@@ -67,12 +68,12 @@ pub struct TopDown {
     pub core: Option<f64>,
     /// Share of the threads' time on cores in which the events were counted.
     pub coverage: f64,
-    /// What a reader must know.
+    /// Caveats for the reader.
     pub notes: Vec<String>,
 }
 
-/// How far the parts of a whole may be from one. The makers' formulas count each slot once, so that they add up to one but
-/// for the moments at which counters start and stop; more than this is a counter that does not count what it should.
+/// How far the sum of the parts may be from one. The vendors' formulas count each slot once, so the sum is one except
+/// for the moments at which counters start and stop; a larger error means that a counter is wrong.
 pub(crate) const SUM_ERROR_MAX: f64 = 0.1;
 
 /// A share this much below zero, or a sum this far from one, is reported.
@@ -137,7 +138,7 @@ impl TopDown {
         Ok(top_down)
     }
 
-    /// Splits the backend's share: `memory_part` of it, 0 to 1, is memory's. What is not a number splits nothing.
+    /// Splits the backend's share: `memory_part` of it, 0 to 1, is memory's. NaN splits nothing.
     pub(crate) fn split_backend(&mut self, memory_part: f64) {
         let Some(backend) = self.backend.filter(|_| memory_part.is_finite()) else { return };
         let kept = memory_part.clamp(0.0, 1.0);

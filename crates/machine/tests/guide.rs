@@ -1,4 +1,4 @@
-//! What `docs/machine.md` lists is what there is.
+//! The lists in `docs/machine.md` match the code.
 
 use plimsoll_machine::control::CONTROLS;
 use plimsoll_machine::hog::HOGS;
@@ -8,7 +8,7 @@ use plimsoll_machine::top_down::method::MemoryReads;
 
 const GUIDE: &str = include_str!("../../../docs/machine.md");
 
-/// The rows of the table whose first column has this head; head and line below it left out.
+/// The rows of the table whose first column has this heading, without the heading and the line below it.
 fn rows(head: &str) -> Vec<Vec<&'static str>> {
     let lines = GUIDE.lines().skip_while(|line| !line.starts_with(&format!("| {head} |")));
     let rows = lines.take_while(|line| line.starts_with('|')).skip(2);

@@ -158,7 +158,7 @@ fn a_read_limit_bites_on_direct_reads() {
     transfer("read_mb_s", "if", "of=/dev/null", "iflag=direct");
 }
 
-/// Has `dd` move a megabyte at two megabytes a second.
+/// Makes `dd` transfer one megabyte at two megabytes per second.
 fn transfer(key: &str, side: &str, other_side: &str, flag: &str) {
     if !works(key) {
         return;
@@ -180,7 +180,7 @@ fn what_the_page_cache_writes_past_a_limit_is_seen() {
     }
     let folder = folder();
     let command = format!("dd if=/dev/zero of={} bs=64k count=256", folder.path().join("data").display());
-    // Another process writes back what was made dirty.
+    // Another process writes back the dirty pages.
     let write_back = || assert!(Command::new("sync").arg("-f").arg(folder.path()).status().unwrap().success());
     if let Some(verdict) = watched("write_mb_s", folder.path(), &command, write_back) {
         let told = verdict.why_not.unwrap_or_default();
@@ -188,13 +188,13 @@ fn what_the_page_cache_writes_past_a_limit_is_seen() {
     }
 }
 
-/// Limits a shell to 2 a second, lets it run a command, then does what comes after, and tells what was seen. `None` where
-/// this is not possible here.
+/// Limits a shell to 2 units per second, lets it run a command, runs `after`, and returns the verdict. `None` where
+/// this is not possible.
 fn watched(key: &str, folder: &Path, command: &str, after: impl FnOnce()) -> Option<Verdict> {
     let state = tempfile::tempdir().unwrap();
     let done = folder.join("done");
-    // The process stays, as a database does, and has no child when the window begins: one that ends takes its count of what
-    // it wrote with it, and then whatever anyone writes to the disk may be the group's.
+    // The process keeps running, as a database does, and has no child when the window begins. When a process ends, its
+    // count of written bytes is lost, and then all writes to the disk may be the group's.
     let script = format!("read go; {command}; echo $? > {}; exec sleep 1000", done.display());
     let mut subprocess = Subprocess::start("sh", &["-c", &script]);
     let mut limiter = Limiter::begin(Host::real(), subprocess.subject(folder), state.path()).unwrap();
@@ -304,7 +304,7 @@ fn what_a_killed_one_left_is_put_back() {
     let _ = Command::new("sh").args(["-c", &format!("kill -9 {child}")]).status();
 }
 
-/// What a governor does: the group lies below the server's own, and only who is moved to it is held back.
+/// As a governor does it: the group lies below the server's own, and only processes moved to it are limited.
 #[test]
 fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
     if !works("read_mb_s") {
@@ -322,7 +322,7 @@ fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
     if let Err(why) = disk_group::probe(&host, identity.id) {
         return skip(Need::Disk, why);
     }
-    // Begins to read when it is told to.
+    // Begins to read on a signal.
     let reader = || {
         let script = format!("read go; exec dd if={} of=/dev/null bs=1M iflag=direct", file.display());
         Subprocess::start("sh", &["-c", &script])
@@ -343,7 +343,7 @@ fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
     assert!(held > Duration::from_millis(1500), "8 MiB at 4 MB/s take two seconds, not {held:?}");
     assert!(free < held / 2, "{free:?}, beside {held:?}");
     until("the group is empty", || group.is_empty());
-    // Who is still there when it goes is sent back.
+    // Remaining processes are sent back when the group is removed.
     let waiting = reader();
     let process = ProcessIdentity::of(&host, waiting.id()).unwrap();
     group.as_folder().unwrap().take(&host, process).unwrap();

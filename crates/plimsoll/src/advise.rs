@@ -18,7 +18,8 @@ use crate::failure::Failure;
 use crate::output::{print_result, tell};
 use crate::run::{say_how_long, terms};
 
-/// Advises and prints. Fails as a claim does if nothing keeps the promise, or if what was advised was measured and not found to keep it.
+/// Advises and prints. Fails as a claim does if no value keeps the promise, or if a measurement shows that the advised
+/// value does not keep it.
 pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
     let mut results = read_results(&options.run).map_err(Failure::input)?;
     let request = Request { slo: options.slo.clone(), vary: options.vary.clone(), maximise: options.maximise.clone() };

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The commands and options of the command line.
 
 mod manual;
 mod models;

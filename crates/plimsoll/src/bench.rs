@@ -96,7 +96,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         seed: options.seed,
         ..ClientOptions::default()
     };
-    // Looked at before anything is loaded.
+    // Checked before anything is loaded.
     if let Some(fault) = clients.fault(&*benchmark) {
         return Err(Failure::Input(anyhow::anyhow!(fault)));
     }
@@ -143,7 +143,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
     })
 }
 
-/// Parameters as they were typed, `KEY=VALUE`: numbers where they look like numbers, else text.
+/// Parameters as typed, `KEY=VALUE`: numbers if they parse as numbers, else text.
 pub fn parameters(typed: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
     let pair = |text: &String| {
         let (key, value) = text

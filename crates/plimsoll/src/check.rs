@@ -1,4 +1,4 @@
-//! `plimsoll check`: whether data and answers are what they must be.
+//! `plimsoll check`: checks that data and answers are correct.
 
 use std::process::ExitCode;
 
@@ -37,7 +37,7 @@ pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
     Ok(exit_code(&lines))
 }
 
-/// 1 if something that was judged does not hold.
+/// 1 if a check fails.
 pub fn exit_code(lines: &[CheckLine]) -> ExitCode {
     if lines.iter().any(has_failed) { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS }
 }
@@ -46,7 +46,7 @@ fn has_failed(line: &CheckLine) -> bool {
     line.holds == Some(false)
 }
 
-/// A line a check, then how many hold.
+/// One line per check, then the number that hold.
 pub fn print_lines(lines: &[CheckLine]) -> Result<(), Failure> {
     if lines.is_empty() {
         return Ok(());

@@ -5,7 +5,7 @@
 pub struct Source {
     /// Its path in the source tree.
     pub file: &'static str,
-    /// What it says.
+    /// Its text.
     pub text: &'static str,
 }
 

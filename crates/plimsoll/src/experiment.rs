@@ -1,4 +1,4 @@
-//! Runs a plan into a run directory: what `study`, `run` and `reproduce` have in common.
+//! Runs a plan into a run directory: the common part of `study`, `run` and `reproduce`.
 
 use std::path::{Path, PathBuf};
 
@@ -45,16 +45,16 @@ pub struct Experiment<'a> {
     pub cores: Option<usize>,
     /// Claims that had results before it was begun, as they were then.
     pub first: Hashes,
-    /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as the plan says.
+    /// The most blocks to run until its claims are decided; `None` if it runs as many as the plan says.
     pub blocks_max: Option<u32>,
 }
 
-/// What was there before an experiment began, or went on.
+/// Runs, warnings and an open database from before an experiment began or continued.
 #[derive(Debug, Default)]
 pub struct Before {
     /// Runs that are done.
     pub records: Vec<RunRecord>,
-    /// What a reader must know.
+    /// Caveats for the reader.
     pub warnings: Vec<String>,
     /// A database that is open.
     pub opened: Opened,
@@ -63,7 +63,7 @@ pub struct Before {
 /// An experiment that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// What came of it.
+    /// Its results.
     pub results: Results,
     /// The files it left.
     pub files: Vec<PathBuf>,
@@ -76,7 +76,7 @@ pub struct Ended {
 /// The runs of an experiment.
 struct Schedule {
     selection: Selection,
-    /// The plan for each time that its claims are looked at; one, unless it goes on until they are decided.
+    /// The plan up to each evaluation of its claims; one, unless it runs until they are decided.
     looks: Vec<Plan>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Experiment<'a> {
         self.begin_after(place, Before::default())
     }
 
-    /// The same after something has gone before it.
+    /// The same, with the runs and the open database of `before`.
     pub fn begin_after(&self, place: &Path, before: Before) -> Result<Ended, Failure> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
@@ -104,7 +104,7 @@ impl<'a> Experiment<'a> {
         self.run(schedule, directory, beginning, machine, header, before)
     }
 
-    /// Goes on where an earlier run of it was ended. `found` is what that one has left.
+    /// Continues where an earlier run of it ended. `found` is the state that the earlier run left.
     pub fn resume(&self, found: Found) -> Result<Ended, Failure> {
         let machine = MachineFacts::read();
         let beginning = Beginning::earlier(&found.header.started);
@@ -153,14 +153,14 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Its claims as they were when they had their first results; those that have had none as they are.
+    /// Its claims as they were at their first results, or the present ones if they have had none.
     fn claims(&self) -> Hashes {
         let mut claims: Hashes = self.plan.claims.iter().map(|claim| (claim.text.clone(), claim.hash())).collect();
         claims.extend(self.first.clone());
         claims
     }
 
-    /// What is run, if its data fits into memory.
+    /// The schedule to run, if its data fits into memory.
     fn schedule(&self) -> Result<Schedule, Failure> {
         let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
         capacity::check_machine(self.plan, &TARGETS).map_err(|why| Failure::Input(anyhow::anyhow!(why)))?;
@@ -173,7 +173,7 @@ impl<'a> Experiment<'a> {
         Ok(Schedule { selection: selection.unwrap_or_default(), looks })
     }
 
-    /// Runs what is left to run. `header` is the first line of its journal.
+    /// Runs the remaining runs. `header` is the first line of its journal.
     fn run(
         &self,
         Schedule { selection, looks }: Schedule,
@@ -208,7 +208,7 @@ impl<'a> Experiment<'a> {
         progress.clear();
         let still_limited = lifted.err().map(|error| format!("the machine is still limited: {error}"));
         if let Some(warning) = &still_limited {
-            // Also after an error, of which no document tells.
+            // Also after an error, which no document records.
             tell(warning);
         }
         let place = directory.place().to_owned();
@@ -241,11 +241,10 @@ impl<'a> Experiment<'a> {
     }
 }
 
-/// What an earlier run has left.
+/// The state that an earlier run has left.
 pub use plimsoll_lab::run_directory::Begun as Found;
 
-/// Whose fault it is that an experiment cannot go on. `place` is the run directory, if it keeps what was
-/// measured before.
+/// The kind of failure that stops an experiment. `place` is the run directory, if it keeps the measurements so far.
 pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
     let is_input = matches!(&error, RunError::Run { error: DriveError::Options { .. }, .. });
     match place {

@@ -1,13 +1,13 @@
-//! Exit codes: 2 for bad usage or input, 3 when the world failed, 130 after Ctrl-C.
+//! Exit codes: 2 for bad usage or input, 3 when the system, the target or a workload failed, 130 after Ctrl-C.
 
 use std::process::ExitCode;
 
 use crate::output::tell;
 
-/// An error and whose it is.
+/// An error, by its origin.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was typed makes no sense or asks for too much.
+    /// The input makes no sense or asks for too much.
     Input(anyhow::Error),
     /// The system, the target or a workload failed.
     World(anyhow::Error),
@@ -21,7 +21,7 @@ impl Failure {
         Failure::Input(error.into())
     }
 
-    /// The world's fault.
+    /// A fault of the system, the target or a workload.
     pub fn world(error: impl Into<anyhow::Error>) -> Self {
         Failure::World(error.into())
     }
@@ -32,7 +32,7 @@ pub const CHECK_FAILED: u8 = 1;
 /// Ctrl-C, as shells expect it.
 pub const INTERRUPTED: u8 = 130;
 
-/// Says what happened on stderr.
+/// Reports the failure on stderr.
 pub fn report(failure: &Failure) -> ExitCode {
     let (text, code) = match failure {
         Failure::Input(error) => (format!("error: {error:#}"), 2),

@@ -61,8 +61,8 @@ fn hash_password() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A terminal that does not show what is typed, until this goes. `stty` is where there are terminals; without it the password
-/// is shown, which is better than not to take it.
+/// Hides typed text on the terminal until dropped. `stty` exists wherever there are terminals; without it the password
+/// is shown, which is better than refusing it.
 struct Silence;
 
 impl Silence {

@@ -1,4 +1,4 @@
-//! `plimsoll hog`: a hog in a process of its own, which experiments start beside their workloads.
+//! `plimsoll hog`: a hog in a separate process, which experiments start beside their workloads.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,12 +9,12 @@ use plimsoll_machine::hog::{HogPlace, serve};
 use crate::arguments::HogOptions;
 use crate::failure::Failure;
 
-/// The program and the first argument that make a hog.
+/// The program and the first argument that start a hog.
 pub fn command() -> Vec<OsString> {
     std::env::current_exe().map_or_else(|_| Vec::new(), |program| vec![program.into(), "hog".into()])
 }
 
-/// Is a hog until the input ends.
+/// Runs a hog until the input ends.
 pub fn run(options: &HogOptions) -> Result<ExitCode, Failure> {
     serve::die_with_parent().map_err(Failure::world)?;
     let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);

@@ -10,7 +10,7 @@ use crate::output::tell;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Begins to listen, or goes on listening.
+/// Begins to listen; does nothing if already listening.
 pub fn listen() -> Result<&'static AtomicBool, Failure> {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {
@@ -24,7 +24,7 @@ pub fn listen() -> Result<&'static AtomicBool, Failure> {
     begin(handler)
 }
 
-/// As before, for what ends early with a report and has limited nothing.
+/// As [`listen`], for commands that end early with a report and have set no limits.
 pub fn listen_to_report() -> Result<&'static AtomicBool, Failure> {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {
@@ -35,7 +35,7 @@ pub fn listen_to_report() -> Result<&'static AtomicBool, Failure> {
     begin(handler)
 }
 
-/// As before, for what ends at once and has nothing to finish.
+/// As [`listen`], for commands that end at once and have nothing to finish.
 pub fn listen_quietly() -> Result<&'static AtomicBool, Failure> {
     begin(|| STOP.store(true, Ordering::Relaxed))
 }

@@ -1,4 +1,4 @@
-//! From what was typed to a database with data in it.
+//! From the command line's options to a loaded database.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,12 +11,12 @@ use crate::arguments::TargetOptions;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Understands the target that was asked for.
+/// Parses the requested target.
 pub fn parse_target(options: &TargetOptions) -> Result<Target, Failure> {
     Target::parse(&options.target, options.options.iter().map(String::as_str)).map_err(Failure::input)
 }
 
-/// Opens the target and loads the benchmarks one after the other, if they fit. Data that is there already stays.
+/// Opens the target and loads the benchmarks one after the other, if they fit. Existing data stays.
 pub fn load(
     target: &Target,
     benchmarks: &[&dyn Benchmark],

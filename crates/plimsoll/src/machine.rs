@@ -20,7 +20,7 @@ use crate::memory_speed;
 use crate::output::{print, print_json, print_result};
 use crate::progress::Progress;
 
-/// Says what the machine is and can do, measures its memory, or puts it back.
+/// Describes the machine, measures its memory, or restores it.
 pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
     if options.restore {
         return restore(options.json);
@@ -33,7 +33,7 @@ pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `--probe` has measured.
+/// The measurements of `--probe`.
 #[derive(Debug, Serialize)]
 struct Probed {
     /// How fast the memory is.
@@ -42,7 +42,7 @@ struct Probed {
     disk_speed: Option<DiskSpeed>,
     /// Why there is no `disk_speed`.
     why_no_disk_speed: Option<String>,
-    /// Where that is kept; `None` if it could not be.
+    /// The file that keeps them; `None` if they could not be kept.
     kept_in: Option<PathBuf>,
     /// Whether a hog can hold a part of the last level cache here; `None` if that was not tried, or could not be.
     llc_hog: Option<Validation>,
@@ -50,7 +50,7 @@ struct Probed {
     why_no_llc_hog: Option<String>,
 }
 
-/// Measures how fast the memory and a disk are and keeps it for reports and predictions of this machine.
+/// Measures the speed of the memory and a disk, and keeps it for reports and predictions of this machine.
 fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let machine = MachineFacts::of(&Host::real());
     let measured = Options::of(&machine, options.quick);
@@ -62,7 +62,7 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let disk = DiskSpeed::measure(&folder, options.quick, &mut show);
     let (disk_speed, why_no_disk_speed) =
         disk.map_or_else(|error| (None, Some(error.to_string())), |disk| (Some(disk), None));
-    // Kept before what comes next, which takes as long again and may be stopped.
+    // Save now: the next measurement takes as long again and may be interrupted.
     let kept = memory_speed::keep(&speed, disk_speed.as_ref(), &machine);
     let llc_hog = if options.quick {
         Err("not tried with --quick".to_owned())
@@ -78,7 +78,7 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     kept.map(|_| ExitCode::SUCCESS).map_err(Failure::world)
 }
 
-/// In words, a line each.
+/// As text, one line per entry.
 impl fmt::Display for Probed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "Memory of this machine: the median of several rounds (lowest to highest)")?;

@@ -1,7 +1,7 @@
 //! `plimsoll`: measures what each workload needs from the machine and what happens when workloads share it.
 //!
-//! The command line and nothing else: arguments become calls of the libraries, errors become one of the exit codes of
-//! [`failure`].
+//! This crate is only the command line: it turns arguments into calls of the libraries, and errors into the exit codes
+//! of [`failure`].
 
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic if the reader is gone; see `output`")]
 

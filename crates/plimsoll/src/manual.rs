@@ -1,4 +1,5 @@
-//! `plimsoll completions` and `plimsoll man`: what shells and `man` know of the command line, from its one definition.
+//! `plimsoll completions` and `plimsoll man`: shell completions and manual pages, generated from the definition of the
+//! command line.
 
 use std::fs;
 use std::process::ExitCode;

@@ -9,13 +9,13 @@ use plimsoll_machine::memory_speed::{KeepError, KeptSpeed, MemorySpeed, state_fo
 
 use crate::provenance::Beginning;
 
-/// The folder for what is kept between runs; `None` if this user has none.
+/// The folder for figures kept between runs; `None` if this user has none.
 fn folder() -> Option<PathBuf> {
     let variable = std::env::var_os;
     state_folder(variable("XDG_STATE_HOME").as_deref(), variable("HOME").as_deref())
 }
 
-/// What was measured of this machine, if it was, and what a reader must know of it.
+/// The figures measured on this machine, if any, and a caveat for the reader.
 pub fn kept(machine: &MachineFacts) -> (Option<KeptSpeed>, Option<String>) {
     let Some(folder) = folder() else { return (None, None) };
     match MemorySpeed::load(&folder, &machine_fingerprint(machine)) {
@@ -24,7 +24,7 @@ pub fn kept(machine: &MachineFacts) -> (Option<KeptSpeed>, Option<String>) {
     }
 }
 
-/// Keeps what was measured. `None` if there is no folder to keep it in.
+/// Keeps the figures. `None` if there is no folder for them.
 pub fn keep(
     speed: &MemorySpeed,
     disk: Option<&DiskSpeed>,

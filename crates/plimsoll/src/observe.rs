@@ -18,7 +18,7 @@ use crate::interrupt;
 use crate::output::{print_result, tell, tell_as_is};
 use crate::study::default_place;
 
-/// A longer observation is a service, not a look.
+/// Longer observations are refused: this command takes a look, and is not a service.
 const SECONDS_MAX: f64 = 7.0 * 86_400.0;
 
 /// Observes, until the time is over or Ctrl-C, and reports.
@@ -46,7 +46,7 @@ pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
         directory::discard(&place);
         Failure::world(error)
     })?;
-    // Minutes of looking are not lost on a full disk: the summary is printed even if files cannot be written.
+    // A full disk must not lose minutes of observing: the summary is printed even if files cannot be written.
     let written = write(options, &url, &place, &observation);
     print_result(&observation, options.json, summary)?;
     written?;
@@ -67,7 +67,7 @@ fn write(options: &ObserveOptions, url: &ServerUrl, place: &Path, observation: &
     Ok(())
 }
 
-/// Settings are not written over others, and where they go is known before minutes have gone by.
+/// Refuses to overwrite existing settings, before minutes are spent on observing.
 fn check_free(file: &Path) -> Result<(), Failure> {
     let shown = file.display();
     if file.exists() {
@@ -81,7 +81,7 @@ fn check_free(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// What was seen is reported in any case; that the server was lost is a failure of the world.
+/// The observation is reported in any case; a lost server is a failure of the environment.
 fn code(observation: &Observation) -> ExitCode {
     match &observation.ended {
         Ended::ServerLost(why) => {
@@ -92,7 +92,7 @@ fn code(observation: &Observation) -> ExitCode {
     }
 }
 
-/// One line that is written over, on a terminal; elsewhere a line every ten seconds.
+/// On a terminal, one line that is overwritten; elsewhere a line every ten seconds.
 fn show(seconds: f64, last: &Progress, now: &Progress) {
     let line = format!(
         "observing: {:.0} of {seconds:.0} s, {} looks, {} in progress; Ctrl-C ends with a report",

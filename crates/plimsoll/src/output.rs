@@ -1,4 +1,4 @@
-//! What goes to stdout and to stderr. A closed pipe behind either, as `head` leaves it, ends nothing: a run that has begun is finished.
+//! Output to stdout and stderr. A closed pipe, as `head` leaves it, does not end a run that has begun.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! What is being done and how long it will take: a bar on a terminal, a line a step elsewhere. On stderr.
+//! Shows the current step and the remaining time on stderr: a bar on a terminal, a line per step elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::output::tell;
 /// Reports the steps of one command.
 #[derive(Debug)]
 pub struct Progress {
-    /// The bar; none where stderr is no terminal.
+    /// The bar; `None` if stderr is not a terminal.
     bar: Option<ProgressBar>,
     /// The step that was named last.
     step: Mutex<String>,
@@ -32,7 +32,7 @@ impl Progress {
         Progress { bar, step: Mutex::default() }
     }
 
-    /// So much of something is done.
+    /// Shows the share completed.
     pub fn show(&self, step: &str, done: u64, all: u64) {
         let mut current = self.step.lock().expect("no thread panics while holding it");
         let is_new = *current != step;
@@ -85,7 +85,7 @@ impl Progress {
         self.show(&step, done as u64 * run_ms + in_run, all as u64 * run_ms);
     }
 
-    /// The same of a simulation, whose runs take about equally long.
+    /// The same for a simulation, whose runs take about equally long.
     fn show_simulation(&self, arm: &str, (done, all): (usize, usize), share: f64, plan: &Plan) {
         const PARTS: f64 = 1000.0;
         let step = format!("run {} of {all}: {arm}", done + 1);
@@ -97,7 +97,7 @@ impl Progress {
         self.show(&step, ((done as f64 + share) * PARTS) as u64, (all as f64 * PARTS) as u64);
     }
 
-    /// Takes the bar away, so that results can be printed.
+    /// Removes the bar, so that results can be printed.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! What measured, and when it began.
+//! The program that measured, and when it began.
 
 use std::time::Instant;
 
@@ -18,7 +18,8 @@ impl Beginning {
         Beginning { started: Timestamp::now(), instant: Instant::now() }
     }
 
-    /// When an experiment began that is gone on with, as [`provenance`](Self::provenance) told it; now, if that cannot be read.
+    /// The beginning of a continued experiment, from its [`provenance`](Self::provenance); now, if that cannot be
+    /// parsed.
     pub fn earlier(started: &str) -> Self {
         let now = Beginning::now();
         let Ok(started) = started.parse::<Timestamp>() else { return now };
@@ -31,7 +32,7 @@ impl Beginning {
         self.instant.elapsed().as_secs_f64()
     }
 
-    /// The time in a form that file names can bear, UTC.
+    /// The time in a form that is valid in file names, UTC.
     pub fn file_stamp(&self) -> String {
         self.started.strftime("%Y%m%dT%H%M%SZ").to_string()
     }

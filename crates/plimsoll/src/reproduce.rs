@@ -1,8 +1,8 @@
 //! `plimsoll reproduce`: the experiments that this program carries, and what of the published numbers they show.
 //!
-//! Everything lies in one folder: a run directory for each exhibit, the page (`reproduction.md`), and the claims as they were when
-//! they had their first results (`claims.lock`). What was finished in that folder before is kept, so that a reproduction of
-//! many hours can be interrupted and continued.
+//! Everything lies in one folder: a run directory for each exhibit, the page (`reproduction.md`), and the claims as
+//! they were when they had their first results (`claims.lock`). Exhibits already finished in that folder are kept, so
+//! that a reproduction of many hours can be interrupted and continued.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -37,7 +37,7 @@ const LOCK: &str = "claims.lock";
 /// Why an exhibit could not be run, in the place of its run directory.
 const NOT_RUN: &str = "not-run.txt";
 
-/// Runs the exhibits that were asked for, one after the other, or only writes the page of those that were run.
+/// Runs the requested exhibits one after the other, or only writes the page of those already run.
 pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     let cores = core_count(options.cores);
     let all = plans(&terms(options.quick, cores)?)?;
@@ -114,13 +114,13 @@ impl Reproduction {
         };
         match why_not {
             Some(why) => write(&note, &why)?,
-            // There may be none, from an earlier try.
+            // An earlier try may not have left one.
             None => drop(fs::remove_file(&note)),
         }
         Ok(stopped)
     }
 
-    /// What there is of an exhibit in the folder; `None` if it has never been run.
+    /// The state of an exhibit in the folder; `None` if it has never been run.
     fn exhibit(&self, (source, plan): &Carried) -> Option<Exhibit> {
         let directory = self.place.join(&plan.name);
         let note = fs::read_to_string(self.place.join(format!("{}.{NOT_RUN}", plan.name))).ok();
@@ -163,7 +163,7 @@ impl Reproduction {
     }
 }
 
-/// Runs an experiment into a folder, or what is left of it.
+/// Runs an experiment into a folder, or continues it there.
 fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure> {
     let plan = experiment.plan;
     match read_results(place) {
@@ -188,7 +188,7 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
     }
 }
 
-/// Up to how many blocks an exhibit goes on. One that claims nothing, or searches for a knee, runs as its file says.
+/// The most blocks to run for an exhibit. One without claims, or with a search for a knee, runs as its file says.
 fn most_blocks(options: &ReproduceOptions, plan: &Plan) -> Option<u32> {
     blocks_max(&options.until_decided, plan).filter(|most| longest(plan, *most).is_ok())
 }

@@ -23,7 +23,7 @@ use crate::output::{print, print_json, tell};
 use crate::study::default_place;
 use crate::targets::TARGETS;
 
-/// Experiments that take longer than this are probably a slip of the pen.
+/// Experiments that take longer than this are probably a typing error.
 const UNASKED_MAX: Duration = Duration::from_secs(12 * 3600);
 
 /// More runs than this are probably one too, however short they are: each has its clients to start and its line to keep.
@@ -76,7 +76,7 @@ pub fn begin(experiment: &ExperimentFile, options: &RunOptions) -> Result<ExitCo
     show(&wanted.begin(&place)?, options.json)
 }
 
-/// Up to how many blocks an experiment goes on until its claims are decided; `None` where that was not asked for.
+/// The most blocks to run until an experiment's claims are decided; `None` if that was not requested.
 pub fn blocks_max(options: &UntilDecidedOptions, plan: &Plan) -> Option<u32> {
     let of_time = options.max_time.map(|time| until_decided::blocks_within(plan, time));
     options.until_decided.then(|| of_time.or(options.blocks_max).unwrap_or(BLOCKS_MAX))
@@ -96,7 +96,7 @@ pub fn core_count(asked: Option<CoreCount>) -> Option<usize> {
     })
 }
 
-/// What experiments are resolved for: this machine, and so many cores of it, if a number was asked for.
+/// The terms for which experiments are resolved: this machine, or the given number of its cores.
 pub fn terms(quick: bool, cores: Option<usize>) -> Result<Terms<'static>, Failure> {
     let usual = Terms::here(&TARGETS, quick);
     let Some(count) = cores else { return Ok(usual) };
@@ -104,7 +104,7 @@ pub fn terms(quick: bool, cores: Option<usize>) -> Result<Terms<'static>, Failur
     Ok(Terms { cores, ..usual })
 }
 
-/// Says before anything runs how long so many runs will take, and refuses what takes very long unless it is wanted.
+/// Prints, before anything runs, how long `runs` runs will take. Refuses very long experiments unless `yes`.
 pub fn say_how_long(plan: &Plan, runs: usize, yes: bool) -> Result<(), Failure> {
     let time = plan.estimated_time(runs);
     let how = if plan.is_simulated() { "simulated by one core" } else { "without loading" };
@@ -137,7 +137,7 @@ fn format_duration(length: Duration) -> String {
     }
 }
 
-/// Prints what came of an experiment and says how it ended.
+/// Prints the results of an experiment and returns how it ended.
 pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     let files: Vec<_> = ended.files.iter().map(|file| file.display().to_string()).collect();
     if json {

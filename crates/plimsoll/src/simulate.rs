@@ -8,7 +8,7 @@ use crate::arguments::{RunOptions, SimulateOptions};
 use crate::failure::Failure;
 use crate::run;
 
-/// Simulates an experiment. What is to be run on a database is refused.
+/// Simulates an experiment. Refuses experiments that need a database.
 pub fn run(options: &SimulateOptions) -> Result<ExitCode, Failure> {
     let SimulateOptions { experiment: file, out, only, quick, yes, json } = options;
     let experiment = run::read(file)?;

@@ -37,7 +37,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
         )));
     }
     let target_options = target_options(&options.target)?;
-    // The text is kept with the results, which are not to have a password in them.
+    // The text is kept with the results, which must not contain a password.
     let url = parse_target(&options.target)?.url();
     let study = Study {
         url: &url,
@@ -74,8 +74,8 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Measures what isolates the workloads of a study that has ended, and puts it into its results. Where that fails the study
-/// stays as it is, with a warning. What was measured is in a folder of its own below the study's; `None` if nothing was.
+/// Measures what isolates the workloads of a finished study, and adds it to the results. If that fails, the study stays
+/// as it is, with a warning. Returns the folder of the measurements, below the study's; `None` if nothing was measured.
 fn draw(
     study: &Study<'_>,
     options: &StudyOptions,
@@ -144,7 +144,7 @@ fn plan(text: &str, url: &str) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Looks at how fast the target is, so that windows become long enough.
+/// Measures the speed of the target, so that windows are long enough.
 fn pilot(study: &Study<'_>, url: &str) -> Result<Pilot, Failure> {
     let stop = interrupt::listen()?;
     let shortest = plan(&study.experiment(study.shortest()), url)?;
@@ -169,9 +169,9 @@ fn pilot(study: &Study<'_>, url: &str) -> Result<Pilot, Failure> {
     }
 }
 
-/// Options of a target as they were typed, `KEY=VALUE`.
+/// Options of a target as typed, `KEY=VALUE`.
 pub fn target_options(options: &TargetOptions) -> Result<BTreeMap<String, String>, Failure> {
-    // Understood here for its errors, which name the option.
+    // Parsed here for its errors, which name the option.
     parse_target(options)?;
     let pairs = options.options.iter().filter_map(|option| option.split_once('='));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())

@@ -1,4 +1,4 @@
-//! `plimsoll top`: a governor's state, again and again.
+//! `plimsoll top`: a governor's state, refreshed continually.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -14,14 +14,14 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{print, print_json};
 
-/// Between two looks.
+/// The time between two refreshes.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long the governor may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Puts the cursor to the upper left corner and clears what is below.
+/// Moves the cursor to the upper left corner and clears the screen below it.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Asks and shows, until Ctrl-C.
+/// Polls and displays the state until Ctrl-C.
 pub fn run(options: &TopOptions) -> Result<ExitCode, Failure> {
     let agent = ureq::Agent::new_with_config(
         ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build(),

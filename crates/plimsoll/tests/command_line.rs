@@ -56,7 +56,7 @@ fn a_quick_study_measures_every_arm_and_explains_every_gap() {
     assert!(report.starts_with("<!DOCTYPE html>") && report.contains("oltp"));
 }
 
-/// Beside what it had measured the study tried a setting that may isolate, unless nothing needs isolating.
+/// In addition to its measurements the study tried a setting that may isolate, unless nothing needs isolating.
 fn line_is_drawn(line: &Value, folder: &std::path::Path) {
     assert_eq!((line["protect"].as_str(), line["slo"].as_f64()), (Some("oltp"), Some(0.9)), "{line}");
     assert!(line["sentence"].as_str().is_some_and(|sentence| sentence.contains("oltp")), "{line}");
@@ -195,7 +195,7 @@ fn a_reader_that_has_seen_enough_is_no_fault() {
     assert_eq!(said(&output), "");
 }
 
-/// Story: what went to stderr was lost with a panic where nobody read it, as behind `2>&1 | head`.
+/// Story: the program panicked when no process read its stderr, as in `2>&1 | head`.
 #[test]
 fn a_reader_of_stderr_that_has_gone_changes_no_exit_code() {
     let code = |arguments: &[&str]| {

@@ -1,4 +1,5 @@
-//! The lists of CONTRIBUTING.md under "Add one more" name files that exist, and what is written behind a file is in it.
+//! The lists of CONTRIBUTING.md under "Add one more" name files that exist, and each file contains the names listed
+//! after it.
 //!
 //! Like `tidy`, this file needs nothing but the standard library, so that `./check fast` compiles it alone.
 
@@ -74,7 +75,7 @@ fn places(item: &str) -> Vec<NamedPlace> {
     places
 }
 
-/// What is wrong with a place.
+/// The error in a place.
 fn fault(place: &NamedPlace) -> Option<String> {
     let files = matching(&place.path);
     if files.is_empty() {

@@ -1,4 +1,4 @@
-//! What `docs/data.md` tells its readers about a run's files, held against a run.
+//! Compares the description of a run's files in `docs/data.md` with a run.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

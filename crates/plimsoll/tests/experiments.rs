@@ -1,4 +1,4 @@
-//! Experiments as a user runs them: from the file to the results, and what is made of these.
+//! Experiments as a user runs them: from the file to the results and their evaluation.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -137,7 +137,7 @@ fn per_s(row: &str) -> f64 {
     value.parse::<f64>().unwrap() * factor
 }
 
-/// What is advised is measured on the same target, in a folder of its own, and kept with the run.
+/// The advised value is measured on the same target, in a separate folder, and kept with the run.
 #[test]
 fn advice_is_verified_by_an_experiment_of_its_own() {
     let folder = folder(MIXED);
@@ -190,8 +190,8 @@ published = "0 (SI 1.1)"
     assert!(places.len() == 1 && places[0].starts_with("small-2"), "a folder by name and time: {places:?}");
 }
 
-/// A claim that is clear is decided at the first look; one at the very mean of the run before goes on, up to the limit, and
-/// is told, but is no failure, if it is undecided then.
+/// A claim that is clear is decided at the first look; one at the exact mean of the previous run continues up to the
+/// limit. If it is undecided then, that is reported, but is not a failure.
 #[test]
 fn it_runs_on_until_its_claims_are_decided_or_a_limit_is_reached() {
     let with = |holds: &str| folder(&format!("{SMALL}[[claim]]\ntext = \"t\"\nholds = \"{holds}\"\n"));
@@ -357,7 +357,7 @@ fn an_exhibit_is_put_beside_what_was_published_and_kept() {
     assert_ended(&run(&["reproduce", "--page", "out"], folder.path()), 0);
     assert_eq!(fs::read_to_string(&page).unwrap(), whole);
 
-    // What is finished is not run again, and shows the same.
+    // Finished exhibits are not run again, and show the same results.
     let results = fs::read(folder.path().join("out/SI-5.3-projection/results.json")).unwrap();
     let output = run(&reproduce, folder.path());
     assert!(said(&output).contains("SI-5.3-projection: was run before, kept"), "{}", said(&output));

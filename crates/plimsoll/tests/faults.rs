@@ -1,4 +1,4 @@
-//! What befalls experiments on the way: kills, Ctrl-C, full disks, files that were changed.
+//! Faults during experiments: kills, Ctrl-C, full disks, files that were changed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -110,7 +110,7 @@ fn what_was_changed_is_not_gone_on_with() {
     assert!(said(&nowhere).contains("nowhere is not a run directory"), "{}", said(&nowhere));
 }
 
-/// The program where no file may become larger than so many blocks of 512 bytes: its writes fail as on a full disk.
+/// The program with files limited to `blocks` blocks of 512 bytes: its writes fail as on a full disk.
 fn with_small_files(blocks: u32, arguments: &str, folder: &Path) -> Command {
     let mut command = Command::new("sh");
     let program = env!("CARGO_BIN_EXE_plimsoll");
@@ -141,7 +141,7 @@ fn a_full_disk_is_told_and_costs_no_run_that_was_measured() {
     assert!(journal.ends_with('\n') && journal.lines().count() > 2, "whole lines: {journal}");
     assert!(journal.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{journal}");
 
-    // The journal has its room now; the results have not.
+    // The journal now has enough space; the results do not.
     assert_ended(&run(&["run", "--resume", "out"], folder.path()), 0);
     fs::remove_file(place.join("results.json")).unwrap();
     let output = with_small_files(160, "run --resume out", folder.path()).output().unwrap();

@@ -1,4 +1,5 @@
-//! Limits of the machine as a user sees them: put in force, seen to bite, and gone afterwards, whatever happens.
+//! Limits of the machine as a user sees them: put in force, seen to take effect, and removed afterwards, even after
+//! failures.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,7 +49,7 @@ impl Trial {
         self.command(arguments).output().unwrap()
     }
 
-    /// What is there for the next one to put back.
+    /// Whether a journal is left for the next process to undo.
     fn has_left_over(&self) -> bool {
         self.state.path().join("restore.jsonl").exists()
     }
@@ -58,7 +59,7 @@ impl Trial {
 /// same time.
 fn groups_of(process: u32) -> Vec<PathBuf> {
     fn walk(folder: &Path, prefix: &str, found: &mut Vec<PathBuf>) {
-        // Groups go while we look.
+        // Groups may be removed while we look.
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 if entry.file_name().to_string_lossy().starts_with(prefix) {
@@ -69,7 +70,7 @@ fn groups_of(process: u32) -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    // Not the links beside the folders of version 1: what they lead to is found by its own name.
+    // Skip the links beside the folders of version 1: their targets are found by name.
     walk(Path::new("/sys/fs/cgroup"), &format!("plimsoll-{process}-"), &mut found);
     if Path::new("/sys/fs/resctrl").exists() {
         walk(Path::new("/sys/fs/resctrl"), &format!("plimsoll-{process}-"), &mut found);
@@ -77,7 +78,7 @@ fn groups_of(process: u32) -> Vec<PathBuf> {
     found
 }
 
-/// What the program says of this machine.
+/// The program's description of this machine.
 fn machine() -> Value {
     json(&run(&["machine", "--json"], tempfile::tempdir().unwrap().path()))
 }
@@ -192,7 +193,7 @@ fn one_limits_at_a_time() {
     let restore = trial.output(&["machine", "--restore"]);
     assert_ended(&restore, 3);
     assert!(said(&restore).contains(&in_use), "{}", said(&restore));
-    // Who limits nothing need not wait.
+    // A run without limits does not wait.
     fs::write(trial.folder.path().join("free.toml"), SMALL).unwrap();
     json(&trial.output(&["run", "free.toml", "--out", "free", "--json"]));
 

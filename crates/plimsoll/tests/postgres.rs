@@ -87,8 +87,9 @@ fn own_settings(folder: &Path, change: impl Fn(&str) -> String) {
     std::fs::write(folder.join("plimsoll.toml"), change(&sample)).unwrap();
 }
 
-/// Story: an operator who had written `plimsoll.toml` wanted to see what it does to the application before it runs in front of
-/// it, and could only run experiments with settings that Plimsoll writes. The users of the experiment fall under the rules of the file.
+/// Story: an operator who had written `plimsoll.toml` wanted to see its effect on the application before putting the
+/// governor in front of it, but could only run experiments with settings that Plimsoll writes. The rules of the file
+/// apply to the users of the experiment.
 #[test]
 fn an_experiment_runs_with_the_operators_own_settings() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,8 +125,8 @@ fn an_experiment_runs_with_the_operators_own_settings() {
     assert!(folder.path().join("out/plimsoll.toml").is_file(), "the file is kept with the results");
 }
 
-/// Story: a slip of the pen in the settings file came out when the governor did not start, in the middle of the experiment, with a
-/// place in a copy of the file that nobody had ever seen.
+/// Story: a typing error in the settings file was reported only when the governor did not start, in the middle of the
+/// experiment, with a place in a copy of the file that the operator had never seen.
 #[test]
 fn faults_of_the_operators_own_settings_have_their_place() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! House rules that no compiler knows: every file says what it is, files and functions stay short, nothing is leaked, pure crates are
-//! pure, only `machine` reads what the kernel tells, and the map of crates in `ARCHITECTURE.md` is the workspace as it is.
+//! House rules that the compiler does not check: every file has a module comment, files and functions stay short,
+//! nothing is leaked, pure crates are pure, only `machine` reads the kernel's files, and the crate map in
+//! `ARCHITECTURE.md` matches the workspace.
 //!
 //! This file needs nothing but the standard library, so that `./check fast` compiles it alone.
 
@@ -30,7 +31,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is wrong with a source, by the rules above.
+/// The violations of the rules above in a source.
 fn faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if !text.starts_with("//! ") {
@@ -46,7 +47,7 @@ fn faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// Where memory is given to nobody, so that it stays until the process ends.
+/// Places that leak memory until the process ends.
 fn leaks(text: &str) -> impl Iterator<Item = String> {
     let is_leak = |line: &str| ["::", "."].iter().any(|before| line.contains(&format!("{before}leak(")));
     code(text)
@@ -104,8 +105,8 @@ const PURE: [(&str, &[&str]); 3] = [
     ("policy", &["plimsoll-notation", "glob", "serde", "thiserror"]),
 ];
 
-/// Words that cost a reader of our English a second look, each with what to write instead. Only those that a machine finds without
-/// false alarms; a space stands for any white space, also across lines.
+/// Words that puzzle readers, each with its replacement. Only words that can be found without false alarms; a space
+/// matches any white space, also across lines.
 const PUZZLES: [(&str, &str); 32] = [
     ("whoever", "name the client, transaction or process: \"a process that\""),
     ("somebody", "name the client, transaction or process"),
@@ -147,7 +148,7 @@ const NOTES: [&str; 4] = ["engine/src/lock", "governor/src/session", "governor/s
 /// This guide is written by a program, from the words of experiments.
 const WRITTEN_GUIDE: &str = "reproduction.md";
 
-/// What a pure crate has no business with: a clock, the world outside, threads, chance without a seed, and state that calls share.
+/// Names that a pure crate must not use: clocks, I/O, threads, randomness without a seed, and shared state.
 const IMPURE: [&str; 18] = [
     "Instant::now",
     ".elapsed()",
@@ -199,7 +200,7 @@ fn kernel_questions(text: &str) -> Vec<String> {
     let is_path = |line: &str| {
         ["\"/proc/", "\"/sys/"].iter().any(|root| {
             line.match_indices(root).any(|(at, _)| {
-                // A message that names a path goes on with other words, and a quoted path is part of one.
+                // A message that names a path continues with other words, and a quoted path is part of a message.
                 let path = line[at + 1..].split('"').next().unwrap_or("");
                 !path.contains(' ') && !line[..at].ends_with('\\')
             })
@@ -243,9 +244,10 @@ fn guide_sentences(text: &str) -> Vec<String> {
     text.lines().map(sentence).collect()
 }
 
-/// Where sentences have one of the [`PUZZLES`], which may continue in the next line.
+/// Sentences with one of the [`PUZZLES`], which may continue in the next line.
 fn puzzles(lines: &[String]) -> Vec<String> {
-    let is_end = |next: Option<char>| !next.is_some_and(|next| next.is_alphanumeric() || next == '_' || next == '-');
+    // What stands between back quotes is code, such as the user `nobody`.
+    let is_end = |next: Option<char>| !next.is_some_and(|next| next.is_alphanumeric() || "_-`".contains(next));
     let has = |at: usize, puzzle: &str| {
         let next = lines.get(at + 1).map_or("", String::as_str);
         let (line, both) = (&lines[at], format!("{} {}", lines[at], next.trim_start()).to_lowercase());
@@ -345,7 +347,7 @@ fn the_readme_has_the_list_of_needs() {
     assert_eq!(told, needs, "README.md and tools/install-needs differ");
 }
 
-/// The rules themselves, lest they accept everything.
+/// The rules themselves, so that they do not accept everything.
 #[test]
 fn faults_are_seen() {
     assert_eq!(faults("//! Good.\n\nfn f() {\n    g();\n}\n"), Vec::<String>::new());

@@ -339,7 +339,9 @@ fn describe(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof => "the server closed the connection and gave no reason; did it crash?".to_owned(),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time (connect_timeout)".to_owned(),
-        ErrorKind::InvalidData | ErrorKind::InvalidInput => format!("the server's answer cannot be understood: {error}"),
+        ErrorKind::InvalidData | ErrorKind::InvalidInput => {
+            format!("the server's answer cannot be understood: {error}")
+        }
         _ => format!("the server does not answer any more: {error}"),
     }
 }

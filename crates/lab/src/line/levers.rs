@@ -168,8 +168,7 @@ fn governed(results: &Results, other: &str) -> Vec<Lever> {
         lever.done_by(&[&format!("plimsoll govern, its [[class]]: priority = \"low\", cpu = \"{share}\"")])
     };
     let nice = plimsoll_model::shares::weight_of_nice;
-    let mut levers =
-        vec![shares("nice-10", "at nice 10", nice(10)), shares("idle", "on idle cores only", IDLE_WEIGHT)];
+    let mut levers = vec![shares("nice-10", "at nice 10", nice(10)), shares("idle", "on idle cores only", IDLE_WEIGHT)];
     let clients = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == other);
     let clients = clients.map(|one| one.clients).max().unwrap_or(0);
     if clients > 1 {

@@ -1,4 +1,4 @@
-//! Threads made of text, and a real one.
+//! Fake threads, and a real one.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -12,7 +12,7 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A thread that began at a tick, has waited for so many and moved so many bytes.
+/// A thread that began at tick `began`, has waited `waited` ticks and moved `bytes` bytes.
 fn write(fake: &FakeHost, id: i32, began: u64, waited: u64, bytes: u64) {
     let zeros = "0 ".repeat(19);
     let stat = format!("{id} (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {began} {zeros}{waited} 0\n");

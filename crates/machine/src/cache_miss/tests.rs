@@ -1,4 +1,4 @@
-//! The breakdown of counts that are known.
+//! The breakdown of known counts.
 
 use super::*;
 use crate::counters::reading::tests::reading_of;
@@ -62,7 +62,7 @@ fn no_breakdown_without_its_parts() {
     check(&reading_of(&[(1, 1, &whole)]), LevelLatencies { l2_ns: f64::NAN, ..LATENCIES }, "cannot have been measured");
 }
 
-/// Misses are of user mode alone, so that time in the kernel makes their share of the time no smaller.
+/// Misses are counted in user mode only, so time in the kernel does not lower their share.
 #[test]
 fn user_misses_are_shares_of_user_time() {
     let levels = [("served_by_l2", 25_000), ("served_by_l3", 5_000), ("served_by_memory", 1_000)];

@@ -2,7 +2,7 @@
 
 use super::{Amount, ControlError};
 
-/// The number that an amount is, no less than `least` and no more than `most`, in words of `unit`.
+/// The amount as a number from `least` to `most`; errors name it in `unit`.
 pub(super) fn number(control: &str, amount: &Amount, least: f64, most: f64, unit: &str) -> Result<f64, ControlError> {
     let number = match amount {
         Amount::Number(number) => Some(*number),

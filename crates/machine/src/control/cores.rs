@@ -1,7 +1,7 @@
 //! `cores`: the logical cores that the subject may run on.
 //!
-//! By the cpuset controller, which binds threads that begin later as well; without it by the affinity of every thread,
-//! which threads that begin later inherit.
+//! Set by the cpuset controller, which also binds threads that begin later. Without it, set by the affinity of every
+//! thread, which later threads inherit.
 
 use std::collections::BTreeSet;
 
@@ -79,8 +79,8 @@ impl Control for Cores {
             let short = format!("threads may run on cores {} only, less than was asked for", list(allowed));
             return Ok(Verdict::escaped(achieved, short));
         }
-        // A thread that has not run since the limit was set shows the core where it ran before; one that is on a core
-        // outside now would have been moved by the kernel at once.
+        // A thread that has not run since the limit was set shows the core where it ran before; the kernel would at
+        // once have moved a thread that is now on another core.
         Ok(Verdict::held(achieved))
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn list(cores: impl IntoIterator<Item = usize>) -> String {
     ranges.into_iter().map(text).collect::<Vec<String>>().join(",")
 }
 
-/// The cores that this process's own groups leave it, limits of ours not counted.
+/// The cores that this process's own groups allow, not counting our own limits.
 fn usable(host: &Host) -> Vec<usize> {
     let online = online_cores(host);
     let cgroups = Cgroups::read(host);
@@ -151,7 +151,7 @@ fn wanted(usable: &[usize], host: &Host, amount: &Amount) -> Result<Vec<usize>, 
 
 fn apply_to_group(context: &mut ControlContext<'_>, group: &Group, cores: &[usize]) -> Result<(), ControlError> {
     let all = list(usable(context.host));
-    // An empty list in version 2 is "as the group above", which version 1 does not know.
+    // An empty list means "as the group above" in version 2; version 1 has no such value.
     let free = if group.unified { "\n" } else { all.as_str() };
     group.set(context, KEY, "cpuset.cpus", &list(cores.iter().copied()), free)
 }

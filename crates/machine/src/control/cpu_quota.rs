@@ -43,8 +43,8 @@ impl Control for CpuQuota {
         if group.unified {
             return group.set(context, KEY, "cpu.max", &format!("{quota_us} {PERIOD_US}"), "max");
         }
-        // Time is counted by another controller, which may be in a hierarchy of its own. Without it the limit holds, and
-        // whether it bit cannot be told.
+        // Another controller, possibly in a hierarchy of its own, counts the time. Without it the limit holds, but its
+        // effect is unknown.
         match group::join(context, KEY, CPU_TIME) {
             Ok(_) | Err(ControlError::Unavailable { .. }) => {}
             Err(error) => return Err(error),
@@ -77,8 +77,8 @@ impl Control for CpuQuota {
         };
         let (used, seconds) = (used - before, window.length.as_secs_f64());
         let achieved = Amount::Number(used / seconds.max(1e-9));
-        // The window begins and ends within a period, in which all of its quota may be used at once, and cores hold on to
-        // slices of 5 ms that they have got.
+        // The window begins and ends within a period, whose whole quota may be used at once, and cores keep slices of 5
+        // ms that they received.
         let period = PERIOD_US / 1e6;
         if used <= quota * (seconds + period) * 1.05 + 0.005 * online_cores(host).len() as f64 {
             return Ok(Verdict::held(achieved));

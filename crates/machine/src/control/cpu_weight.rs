@@ -9,7 +9,7 @@ use crate::host::Host;
 pub(super) struct CpuWeight;
 
 const KEY: &str = "cpu_weight";
-/// What a group has that was given no weight: in version 2, and in the shares of version 1.
+/// The weight of a group that was given none: in version 2, and in the shares of version 1.
 const DEFAULT_WEIGHT: u32 = 100;
 const DEFAULT_SHARES: f64 = 1024.0;
 
@@ -42,7 +42,7 @@ impl Control for CpuWeight {
         group.set(context, KEY, file, &text, &free)
     }
 
-    /// A weight shows only against others who want the same cores, so that all there is to see is that it is in force.
+    /// A weight has an effect only when others compete for the same cores, so we verify only that it is in force.
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
         let group = group::find(window.host, window.subject, CPU)?;
         let weight = weight(window.amount)?;
@@ -59,12 +59,12 @@ fn weight(amount: &Amount) -> Result<u32, ControlError> {
     amount::whole(KEY, amount, 1.0, 10_000.0, "of weight").map(|weight| weight as u32)
 }
 
-/// The file of a group that has its weight, and what is in it for a weight of which every group has 100 at first.
+/// The file that holds a group's weight, and its content for a weight whose default is 100.
 pub(crate) fn weight_in(unified: bool, weight: u32) -> (&'static str, String) {
     if unified {
         return ("cpu.weight", weight.to_string());
     }
-    // The kernel takes 2 for less.
+    // The kernel rounds smaller values up to 2.
     let shares = f64::from(weight) * DEFAULT_SHARES / f64::from(DEFAULT_WEIGHT);
     ("cpu.shares", (shares.round() as u32).max(2).to_string())
 }

@@ -1,4 +1,5 @@
-//! `read_mb_s`, `write_mb_s`, `read_iops`, `write_iops`: what the subject may read from and write to its disk per second.
+//! `read_mb_s`, `write_mb_s`, `read_iops`, `write_iops`: limits on the subject's reads and writes per second on its
+//! disk.
 //!
 //! The kernel slows down requests where they are submitted. Reading, and writing past the page cache, is submitted by the
 //! process itself. The kernel writes back the page cache later: version 2 charges that to the group that
@@ -22,10 +23,10 @@ pub(crate) struct Disk {
     key: &'static str,
     unit: &'static str,
     meaning: &'static str,
-    /// What an amount of 1 is in the kernel's unit.
+    /// An amount of 1 in the kernel's unit.
     scale: f64,
     least: f64,
-    /// Version 1: the file of the limit, the file of what was done, and the word of its lines.
+    /// Version 1: the file of the limit, the file of the amounts done, and the word that its lines contain.
     v1_limit: &'static str,
     v1_done: &'static str,
     v1_word: &'static str,
@@ -154,10 +155,10 @@ impl Disk {
         Ok((number * self.scale).round() as u64)
     }
 
-    /// The limit that holds for the group with all that is below it.
+    /// The limit that applies to the group and all groups below it.
     ///
-    /// Version 1 limits each group by itself. Groups that a governor has made below have a part of the limit, and the group
-    /// has the rest; a group below that has no part is not limited at all.
+    /// Version 1 limits each group separately. Groups that a governor made below have a part of the limit, and the
+    /// group has the rest. A group below without a part is not limited at all.
     fn in_force(&self, host: &Host, group: &Group, device: &Device) -> Option<u64> {
         let own = self.limit_of(host, group.folder(), group.unified, device)?;
         if group.unified {
@@ -172,7 +173,7 @@ impl Disk {
         if unified { "io.max" } else { self.v1_limit }
     }
 
-    /// What is written there to limit a group to that many bytes or requests per second; to lift its limit for `None`.
+    /// The text to write to that file to limit a group to `limit` bytes or requests per second; `None` lifts the limit.
     pub(crate) fn order(&self, unified: bool, device: &Device, limit: Option<u64>) -> String {
         let number = device.number();
         match (unified, limit) {
@@ -194,7 +195,7 @@ impl Disk {
         }
     }
 
-    /// What the group has done on the disk so far, bytes or requests; nothing yet is 0.
+    /// The group's transfers on the disk so far, bytes or requests; 0 if there were none.
     fn done(&self, host: &Host, group: &Group, device: &Device) -> Option<u64> {
         if group.unified {
             let text = host.text(group.file("io.stat"))?;

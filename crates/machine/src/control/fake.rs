@@ -1,5 +1,5 @@
-//! A made-up machine whose control groups behave as the kernel's do: a new group has its files, a process is in one group of
-//! each hierarchy, a group with members does not go. Changes can be made to fail at a moment of choice.
+//! A fake machine whose control groups behave as the kernel's do: a new group has its files, a process is in one group
+//! of each hierarchy, a group with members cannot be removed. Changes can be made to fail at a chosen moment.
 
 mod kernel;
 
@@ -16,7 +16,7 @@ use kernel::{FakeKernel, lines, members, stat};
 pub(crate) enum Groups {
     /// Every controller in a hierarchy of its own.
     V1,
-    /// All in one.
+    /// All controllers in one hierarchy.
     V2,
     /// Version 1, but for the disk, which is in version 2.
     Hybrid,
@@ -24,7 +24,7 @@ pub(crate) enum Groups {
 
 pub(crate) const EVERY: [Groups; 3] = [Groups::V1, Groups::V2, Groups::Hybrid];
 
-/// The machine. It is gone when dropped.
+/// The machine. Dropping it removes its files.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     kernel: Arc<FakeKernel>,
@@ -35,7 +35,7 @@ const V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "blkio"];
 const V2_ALL: &str = "cpuset cpu io memory";
 
 impl Machine {
-    /// A machine with four cores, and processes 100, of threads 100 and 101, and 200, which 100 has begun; 100 is in the
+    /// A machine with four cores, and processes 100, of threads 100 and 101, and 200, a child of 100; 100 is in the
     /// group `db`, 200 in `db/sub` (in version 2: below groups that offer all controllers).
     pub fn new(groups: Groups) -> Machine {
         let folder = quick_folder();
@@ -152,24 +152,24 @@ impl Machine {
         if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
     }
 
-    /// From now on `good` changes go well and `bad` fail, before all go well again.
+    /// From now on `good` changes succeed and `bad` fail, before all succeed again.
     pub fn trouble(&self, good: usize, bad: usize) {
         *self.kernel.trouble.lock().unwrap() = Some((good, bad));
         self.kernel.left.lock().unwrap().1 = None;
     }
 
-    /// Looks at this file whenever a change fails.
+    /// Reads this file whenever a change fails.
     pub fn watch(&self, file: PathBuf) {
         self.kernel.left.lock().unwrap().0 = file;
     }
 
-    /// What the watched file had in it at the first of the changes that failed; `None` if none has.
+    /// The content of the watched file at the first failed change; `None` if none has failed.
     pub fn left(&self) -> Option<Vec<u8>> {
         self.kernel.left.lock().unwrap().1.clone()
     }
 
-    /// Drops what was made while nothing can be changed, as if its process had been killed; the journal is then what it was when
-    /// changes began to fail, or what it is now.
+    /// Drops `made` while all changes fail, as if its process had been killed. The journal is then the one at the first
+    /// failed change, or else the present one.
     pub fn kill<T>(&self, made: T, journal: &Path) {
         let text = self.left().map_or_else(|| fs::read(journal).ok(), Some);
         self.trouble(0, usize::MAX);
@@ -181,7 +181,7 @@ impl Machine {
         }
     }
 
-    /// Whether nothing has failed yet of what was to fail.
+    /// Whether none of the planned failures has occurred yet.
     pub(crate) fn is_trouble_ahead(&self) -> bool {
         self.kernel.trouble.lock().unwrap().is_some_and(|(_, bad)| bad > 0)
     }
@@ -206,7 +206,7 @@ impl Machine {
     }
 }
 
-/// A folder for a test, in memory if there is such a file system: what is synced a thousand times is slow on a disk.
+/// A folder for a test, in memory if such a file system exists: a thousand syncs are slow on a disk.
 pub(crate) fn quick_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

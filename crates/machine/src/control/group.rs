@@ -1,11 +1,11 @@
 //! Control groups of our own: where they may be made, and moving processes into them.
 //!
-//! A group of ours lies below the group that the subject is in, so that existing limits still apply. It is
-//! the only kind of group that is ever written to; others are read, and get processes back that came from them.
+//! A group of ours lies below the group that the subject is in, so that existing limits still apply. Plimsoll writes
+//! only to such groups. It reads others, and returns processes to the ones they came from.
 //!
-//! In version 2 a group that has processes offers no controllers to groups below it (the rule of no internal processes),
-//! and what it offers is its maker's business. There our group lies below the nearest group above the subject that
-//! offers what is wanted, as long as no group that is passed over limits anything.
+//! In version 2 a group that has processes offers no controllers to groups below it (the rule of no internal
+//! processes), and its maker decides what it offers. Our group therefore lies below the nearest group above the subject
+//! that offers the controller, provided that no group in between limits anything.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Controller {
 }
 
 pub(crate) const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
-/// Version 2 counts CPU time wherever it shares it out.
+/// Version 2 accounts for CPU time wherever the scheduler divides it.
 pub(super) const CPU_TIME: Controller = Controller { v1: "cpuacct", v2: "cpu" };
 pub(super) const CORES: Controller = Controller { v1: "cpuset", v2: "cpuset" };
 pub(super) const MEMORY: Controller = Controller { v1: "memory", v2: "memory" };
@@ -39,9 +39,9 @@ const WRITABLE: &str =
 
 const PROCESSES: &str = "cgroup.procs";
 
-/// How often a process is looked for in the list of its group, and how long it is waited for in between. Version 1 counts the
-/// processes first and then lists that many; if some begin in between, as in a server to which many clients connect, it leaves
-/// others out. And a process that is just being made is shown in the root group, which does not list it.
+/// How often we look for a process in the list of its group, and how long we wait in between. Version 1 counts the
+/// processes first and then lists that many; if some begin in between, as in a server to which many clients connect, it
+/// leaves others out. Also, a process that is just being created appears in the root group, which does not list it.
 const LISTINGS: usize = 5;
 const LISTING_PAUSE: Duration = Duration::from_millis(10);
 
@@ -53,7 +53,7 @@ pub(crate) struct Group {
     pub unified: bool,
 }
 
-/// Where one process stands: its own group, then those above it.
+/// The groups of one process: its own, then those above it.
 struct Member {
     process: i32,
     unified: bool,
@@ -77,15 +77,16 @@ pub(crate) fn groups_of_ours_in(host: &Host, folder: &Path) -> Vec<PathBuf> {
 /// Where a group for some of a process's children can be made.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
-    /// The folder in which.
+    /// The folder in which to make the group.
     pub base: PathBuf,
     /// The group that the process is in.
     pub home: PathBuf,
-    /// Whether they are of version 2.
+    /// Whether both are of version 2.
     pub unified: bool,
 }
 
-/// Where a group with the controller can be made for children of a process, which stays where it is; in words why not.
+/// Where a group with the controller can be made for children of a process, which itself is not moved; otherwise the
+/// reason.
 pub(crate) fn site(host: &Host, process: i32, controller: Controller) -> Result<Site, String> {
     let found = || {
         let member = Member::of(host, process, controller)?;
@@ -120,13 +121,14 @@ impl Member {
         Err(Availability::no(reason, Some("run outside of the container, beside the database")))
     }
 
-    /// The group that it is in, or was in before it came to ours.
+    /// The group that it is in, or was in before we moved it to ours, then those above.
     fn origin_groups(&self) -> &[PathBuf] {
         if is_ours(&self.groups[0]) { &self.groups[1..] } else { &self.groups }
     }
 }
 
-/// The groups from ours upwards, if there is one. Who has been moved to a group below ours, as governors do, is still in ours.
+/// The groups from ours upwards, if there is one. A process in a group below ours, such as a governor's, still counts
+/// as in ours.
 fn from_ours(groups: &[PathBuf]) -> &[PathBuf] {
     &groups[groups.iter().rposition(|group| is_ours(group)).unwrap_or(0)..]
 }
@@ -183,7 +185,7 @@ fn base(host: &Host, groups: &[PathBuf], unified: bool, controller: Controller) 
     Ok(base.clone())
 }
 
-/// The group that offers the controller, and as many others as any; the nearest of them.
+/// Of the groups that offer the controller, the one that offers the most others; the nearest of equals.
 fn offering<'a>(host: &Host, groups: &'a [PathBuf], controller: Controller) -> Result<&'a PathBuf, Availability> {
     let mut best: Option<(usize, &PathBuf)> = None;
     for (at, group) in groups.iter().enumerate() {
@@ -228,12 +230,12 @@ fn limit_of(host: &Host, group: &Path) -> Option<String> {
     })
 }
 
-/// The members of the subject that live; at least one.
+/// The living members of the subject; at least one.
 fn members(host: &Host, subject: &Subject, controller: Controller) -> Result<Vec<Member>, Availability> {
     let members: Vec<Member> = living(host, &subject.processes)
         .into_iter()
         .filter_map(|process| match Member::of(host, process, controller) {
-            // One that ended meanwhile needs no limit.
+            // A process that has ended in the meantime needs no limit.
             Err(_) if living(host, &[process]).is_empty() => None,
             found => Some(found),
         })
@@ -290,9 +292,9 @@ pub(super) fn join(
     Ok(group)
 }
 
-/// Notes where those threads may run that are bound to fewer cores than their group has. A cpuset that takes a thread in
-/// lets it run on all of its own cores, and before Linux 6.2 the kernel does not remember what the thread had asked for.
-/// Noted before the group is, this is undone when the thread is back where it came from.
+/// Notes the cores of threads that are bound to fewer cores than their group has. A thread that joins a cpuset may run
+/// on all of its cores, and before Linux 6.2 the kernel does not remember the thread's own affinity. This is noted
+/// before the group, so it is undone after the thread has returned.
 fn note_narrow_affinity(
     context: &mut ControlContext<'_>,
     member: &Member,
@@ -314,7 +316,8 @@ fn note_narrow_affinity(
     Ok(())
 }
 
-/// Version 1 lets threads of one process be in different groups. Moving the process would lose where each was.
+/// Version 1 lets threads of one process be in different groups. Moving the process would lose the group of each
+/// thread.
 fn same_group_for_all_threads(host: &Host, member: &Member, controller: Controller) -> Result<(), Availability> {
     for thread in threads(host, member.process) {
         let cgroups = Cgroups::of_process(host, &format!("{}/task/{}", member.process, thread.id));
@@ -328,7 +331,7 @@ fn same_group_for_all_threads(host: &Host, member: &Member, controller: Controll
     Ok(())
 }
 
-/// The group of ours that holds the subject; in words why there is none that holds all of it.
+/// Our group that holds the whole subject; otherwise the reason why there is none.
 pub(super) fn find(host: &Host, subject: &Subject, controller: Controller) -> Result<Group, String> {
     let members = members(host, subject, controller).map_err(|refusal| refusal.reason)?;
     let first = &members[0];
@@ -351,7 +354,7 @@ impl Group {
         self.folder.parent().expect("a group of ours lies below another")
     }
 
-    /// Writes to a file of the group; `free` is what lifts the limit again.
+    /// Writes to a file of the group; writing `free` lifts the limit again.
     pub fn set(
         &self,
         context: &mut ControlContext<'_>,
@@ -389,7 +392,7 @@ impl Group {
 
     fn take(&self, host: &Host, process: i32) -> Result<(), ControlError> {
         match self.write(host, PROCESSES, &process.to_string()) {
-            // It has ended meanwhile.
+            // It has ended in the meantime.
             Err(_) if living(host, &[process]).is_empty() => Ok(()),
             taken => taken,
         }
@@ -404,7 +407,7 @@ impl Group {
         groups_of_ours_in(host, &self.folder)
     }
 
-    /// Its processes, those that began within it and those in groups below among them.
+    /// Its processes, including those that began within it and those in groups below.
     pub fn processes(&self, host: &Host) -> Vec<i32> {
         let folders = [vec![self.folder.clone()], self.below(host)].concat();
         let listed = folders.iter().filter_map(|folder| host.text(folder.join(PROCESSES)));

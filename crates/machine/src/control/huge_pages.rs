@@ -1,4 +1,4 @@
-//! `huge_pages`: whether the kernel backs memory with huge pages of its own accord. For the whole machine.
+//! `huge_pages`: whether the kernel backs memory with huge pages without being asked. For the whole machine.
 
 use super::kernel_word::KernelWord;
 

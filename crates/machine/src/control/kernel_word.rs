@@ -7,15 +7,15 @@ use crate::host::Host;
 #[derive(Debug)]
 pub(super) struct KernelWord {
     pub key: &'static str,
-    /// The words that there are, as a person lists them.
+    /// The valid words, as a list for people.
     pub unit: &'static str,
     pub meaning: &'static str,
     pub file: &'static str,
-    /// Each word, and what the file holds for it.
+    /// Each word, and the content of the file that it means.
     pub words: &'static [(&'static str, &'static str)],
-    /// Why there may be no such file.
+    /// Why the file may be missing.
     pub absent: &'static str,
-    /// What a machine without the file is as good as, if anything.
+    /// The word that describes a machine without the file, if any.
     pub absent_is: Option<&'static str>,
 }
 
@@ -27,7 +27,7 @@ impl KernelWord {
         Some(chosen.unwrap_or(text.trim()).to_owned())
     }
 
-    /// The word for what a file holds, or that itself.
+    /// The word for a file's content, or the content itself.
     fn word(&self, held: String) -> String {
         self.words.iter().find(|(_, text)| *text == held).map_or(held, |(word, _)| (*word).to_owned())
     }

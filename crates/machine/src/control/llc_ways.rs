@@ -55,7 +55,7 @@ fn open(host: &Host) -> Result<Resctrl, ControlError> {
     Resctrl::open(host).map_err(|absent| absent.error(KEY))
 }
 
-/// The cache, or why its ways cannot be given out though resctrl is mounted.
+/// The cache, or why its ways cannot be allocated although resctrl is mounted.
 fn cache<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a CacheControl, Availability> {
     resctrl.capabilities().last_level().ok_or_else(|| {
         absent::missing(
@@ -84,7 +84,7 @@ fn mask(cache: &CacheControl, amount: &Amount) -> Result<CacheMask, ControlError
     cache.fault(mask).map_or(Ok(mask), |fault| Err(wrong(fault)))
 }
 
-/// Gives the subject's group the mask, and then the subject to the group.
+/// Gives the subject's group the mask, and then moves the subject into the group.
 fn limit(resctrl: &Resctrl, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
     let mask = mask(cache(resctrl, context.host).map_err(|absent| absent.error(KEY))?, amount)?;
     let group = subject::enter(resctrl, context, KEY)?;
@@ -93,14 +93,14 @@ fn limit(resctrl: &Resctrl, context: &mut ControlContext<'_>, amount: &Amount) -
     subject::move_threads(&group, context.host, context.subject)
 }
 
-/// What the group holds, bytes by domain. Nothing if that cannot be read; the end of the window says why.
+/// Bytes that the group holds, by domain. Empty if that cannot be read; the verdict of the window says why.
 fn observed(resctrl: &Resctrl, subject: &Subject) -> Observation {
     let group = resctrl.find(&subject::group_name(subject));
     let bytes = group.and_then(|group| held(resctrl, &group, subject).ok()).into_iter().flatten();
     bytes.map(|(domain, bytes)| (format!("occupancy_bytes.{domain}"), bytes as f64)).collect()
 }
 
-/// Bytes that the subject holds by domain, those of its classes included.
+/// Bytes that the subject holds by domain, including its classes.
 fn held(resctrl: &Resctrl, group: &Group, subject: &Subject) -> Result<ByDomain, NotRead> {
     let mut held = group.occupancy()?;
     for class in subject::class_groups(resctrl, subject) {
@@ -157,9 +157,9 @@ fn not_in_force(cache: &CacheControl, group: &Group, wanted: CacheMask) -> Optio
     })
 }
 
-/// Compares what is held with what the ways hold. The counters are estimates, for which 5 % is allowed, and may hold what the
-/// kernel leaves of the former user of a group's counter. Lines from before the mask are not evicted by it: while they are
-/// there the subject has more cache than it should, so that is no bite either, and is said.
+/// Compares the bytes held with the capacity of the ways. The counters are estimates, for which 5 % is allowed, and may
+/// include bytes of the previous user of a group's counter. Setting the mask does not evict older lines: while they
+/// remain, the subject has more cache than it should, so the limit has not taken effect, and this is reported.
 fn overfull(
     resctrl: &Resctrl,
     cache: &CacheControl,

@@ -1,8 +1,9 @@
 //! `memory_mib`: the memory that may be charged to the subject from now on.
 //!
-//! A page is charged to the group of the process that first touched it and stays there, whatever group the process is
-//! moved to (version 1 could move charges until Linux 6.x took that away; version 2 never could). The limit therefore applies to
-//! memory that is allocated after it was set, and [`verify`](Control::verify) reports how much was allocated before.
+//! A page is charged to the group of the process that first touched it and stays there when the process is moved to
+//! another group (version 1 could move charges until Linux 6.x removed that; version 2 never could). The limit
+//! therefore applies to memory that is allocated after it was set, and [`verify`](Control::verify) reports how much was
+//! allocated before.
 
 use super::group::{self, Group, MEMORY};
 use super::{Amount, Control, ControlContext, ControlError, Unknown, Verdict, Window, amount};
@@ -14,16 +15,16 @@ pub(super) struct Memory;
 
 const KEY: &str = "memory_mib";
 const MIB: f64 = 1024.0 * 1024.0;
-/// Less than this, and a process is killed before it has loaded its libraries.
+/// With less than this, a process is killed before it has loaded its libraries.
 const LEAST_MIB: f64 = 16.0;
-/// Pages charged elsewhere that are not worth a word: libraries, and what the kernel charges in batches.
+/// Fewer pages charged elsewhere than this are not reported: libraries, and pages that the kernel charges in batches.
 const ELSEWHERE_LEAST_MIB: f64 = 8.0;
 
 struct Files {
     limit: &'static str,
     usage: &'static str,
     free: &'static str,
-    /// Lines of `memory.stat` whose sum is what cannot be dropped, anonymous memory and shared memory.
+    /// Lines of `memory.stat` that add up to the memory that cannot be dropped: anonymous and shared memory.
     kept: [&'static str; 2],
 }
 
@@ -64,7 +65,7 @@ impl Control for Memory {
         let limit = limit(context.host, amount)?;
         let group = group::join(context, KEY, MEMORY)?;
         let files = files(&group);
-        // Version 2 takes a limit below what is in use, and then kills. Version 1 refuses by itself.
+        // Version 2 accepts a limit below the memory in use, and then kills processes. Version 1 refuses it by itself.
         let kept = kept(context.host, &group);
         if kept > limit {
             let why =
@@ -113,8 +114,8 @@ fn kept(host: &Host, group: &Group) -> u64 {
     files(group).kept.iter().filter_map(line).sum()
 }
 
-/// Bytes of anonymous and shared memory that the group's processes hold, wherever they are charged; pages that several
-/// share are counted in parts. `None` if no process tells.
+/// Bytes of anonymous and shared memory that the group's processes hold, regardless of where it is charged; shared
+/// pages are divided among their processes. `None` if no process reports it.
 fn held(host: &Host, group: &Group) -> Option<u64> {
     let of_process = |process: i32| {
         let file = format!("/proc/{process}/smaps_rollup");

@@ -10,8 +10,8 @@ use crate::resctrl::{BandwidthControl, ByDomain, Group, Resctrl, absent, subject
 
 const KEY: &str = "memory_bandwidth";
 
-/// Limits memory bandwidth by resctrl, in per cent, in MiB/s where it is mounted with `mba_MBps`, or in eighths of a GB/s on AMD;
-/// the probe tells which. `unlimited` is an amount too.
+/// Limits memory bandwidth by resctrl, in per cent, in MiB/s where it is mounted with `mba_MBps`, or in eighths of a
+/// GB/s on AMD; the probe says which. `unlimited` is an amount too.
 pub struct MemoryBandwidth;
 
 impl Control for MemoryBandwidth {
@@ -56,7 +56,7 @@ fn open(host: &Host) -> Result<Resctrl, ControlError> {
     Resctrl::open(host).map_err(|absent| absent.error(KEY))
 }
 
-/// How bandwidth is limited, or why it cannot be though resctrl is mounted.
+/// How bandwidth is limited, or why it cannot be although resctrl is mounted.
 fn bandwidth<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a BandwidthControl, Availability> {
     resctrl.capabilities().bandwidth.as_ref().ok_or_else(|| {
         absent::missing(host, &["mba"], "mba", "resctrl is mounted without limits of memory bandwidth (no info/MB)")
@@ -72,11 +72,11 @@ fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlE
     }
 }
 
-/// Gives the subject's group the limit, and then the subject to the group.
+/// Gives the subject's group the limit, and then moves the subject into the group.
 fn limit(resctrl: &Resctrl, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
     let wanted = wanted(bandwidth(resctrl, context.host).map_err(|absent| absent.error(KEY))?, amount)?;
     if let Some(class) = subject::class_groups(resctrl, context.subject).first() {
-        // Their threads would have a limit of their own each, or none.
+        // Threads in class groups would each have a separate limit, or none.
         let reason = format!("some of its threads are in {} because of their cache class", class.folder());
         return Err(Availability::no(reason, Some("set cache_classes=off")).error(KEY));
     }
@@ -86,7 +86,7 @@ fn limit(resctrl: &Resctrl, context: &mut ControlContext<'_>, amount: &Amount) -
     subject::move_threads(&group, context.host, context.subject)
 }
 
-/// What the group has moved, bytes by domain. Nothing if that cannot be read; the end of the window says why.
+/// Bytes that the group has transferred, by domain. Empty if that cannot be read; the verdict of the window says why.
 fn observed(resctrl: &Resctrl, subject: &Subject) -> Observation {
     let moved = resctrl
         .find(&subject::group_name(subject))
@@ -136,9 +136,9 @@ fn rates(group: &Group, earlier: &Observation, window: Duration) -> Result<BTree
         .ok_or_else(|| "a counter was reset within the window, or the window is empty".into())
 }
 
-/// What was reached, and why that is too much. The busiest domain counts, for the limit is that of each.
+/// The rate reached, and why it is too high. The busiest domain counts, because the limit applies to each domain.
 fn compare(bandwidth: &BandwidthControl, wanted: u32, rates: &BTreeMap<u32, f64>) -> (Amount, Option<String>) {
-    /// The kernel's loop corrects once a second, so that a window may hold the beginning of a burst.
+    /// The kernel adjusts once per second, so a window may contain the beginning of a burst.
     const TOLERANCE: f64 = 1.05;
     let (domain, rate) =
         rates.iter().fold((0, 0.0), |most, (id, rate)| if *rate >= most.1 { (*id, *rate) } else { most });

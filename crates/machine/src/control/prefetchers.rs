@@ -18,7 +18,7 @@ pub(super) struct Prefetchers;
 
 const KEY: &str = "prefetchers";
 
-/// The register of this processor, and its bits, each of which turns a prefetcher off.
+/// The register of this processor, and its bits; each bit turns a prefetcher off.
 #[derive(Debug, Clone, Copy)]
 struct Switches {
     register: u32,

@@ -1,4 +1,4 @@
-//! Each control on made-up machines: what it sets, what it refuses, and what it says of what was reached.
+//! Each control on fake machines: the settings that it makes, the amounts that it refuses, and its verdicts.
 
 use super::fake::{Groups, Machine};
 use super::*;
@@ -69,7 +69,7 @@ fn the_first_cores_are_one_of_each_physical_core() {
     check(Amount::Number(4.0), "0-3");
     check(Amount::Text("0,2-3".to_owned()), "0,2-3");
     check(Amount::Text("3".to_owned()), "3");
-    // Cores that its own group leaves out are none to count on.
+    // Cores outside this process's own group are not usable.
     machine.write("/sys/fs/cgroup/cpuset/db/cpuset.effective_cpus", "1,3\n");
     check(Amount::Number(1.0), "1");
     let error = apply(&machine, "cores", Amount::Number(3.0)).unwrap_err();
@@ -90,7 +90,7 @@ fn without_cpusets_every_thread_is_bound() {
         .collect();
     assert_eq!(threads, [(101, None), (100, Some(5000))], "the first thread last");
     assert_eq!(why_not(verdict(&machine, "cores", Amount::Number(2.0), &Observation::new())), "it bites");
-    // A thread that gives itself more.
+    // A thread gives itself more cores.
     machine.host().set_affinity(101, &[0, 1, 3]).unwrap();
     let told = why_not(verdict(&machine, "cores", Amount::Number(2.0), &Observation::new()));
     assert_eq!(told, "1 of 2 threads may run on cores 3");
@@ -162,7 +162,7 @@ fn a_process_that_is_just_being_made_is_waited_for() {
     let shown = machine.path("/proc/100/cgroup");
     let made = std::fs::read_to_string(&shown).unwrap();
     std::fs::write(&shown, made.replace(":memory:/db", ":memory:/")).unwrap();
-    // Reading this list waits for the thread below, which goes on when the list is read.
+    // Reading this list waits for the thread below, which continues when the list is read.
     std::fs::remove_file(&list).unwrap();
     mknodat(CWD, &list, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let maker = std::thread::spawn(move || {
@@ -261,7 +261,7 @@ fn a_write_limit_is_judged_by_the_disk_too() {
         let more = "20.00 were reached, 10 allowed (5 % and 0.1 s at that rate are tolerated), in MB/s (10^6 bytes)";
         check(20, 20, 20, more);
         check(2, 30, 30, "28.0 MB/s went past the limit as write-back of the page cache");
-        // What others wrote is not ours.
+        // Bytes that other processes wrote do not count.
         check(2, 30, 2, "it bites");
         // Dirty, and still in memory.
         check(2, 2, 30, "it bites");

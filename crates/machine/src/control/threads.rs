@@ -1,4 +1,4 @@
-//! The threads of processes: which there are, since when, and what they may run on.
+//! The threads of processes: their ids, start times and cores.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,15 +25,15 @@ pub(crate) struct Thread {
 
 /// The threads of a process that have not ended, the first thread last; none if there is no such process.
 ///
-/// The order is for those who note each thread: undone in reverse, what the first thread passes on to threads that came
-/// later is set before what each thread had for itself.
+/// The order is for callers that note each thread. Undoing runs in reverse, so the first thread's setting, which later
+/// threads inherited, is restored before each thread's own.
 pub(crate) fn threads(host: &Host, process: i32) -> Vec<Thread> {
     let mut ids = thread_ids(host, process);
     ids.sort_by_key(|id| (*id == process, *id));
     ids.into_iter().filter_map(|id| thread(host, process, id)).collect()
 }
 
-/// The ids of the threads of a process, those that are ending among them.
+/// The ids of the threads of a process, including those that are ending.
 pub(crate) fn thread_ids(host: &Host, process: i32) -> Vec<i32> {
     host.names(format!("/proc/{process}/task")).iter().filter_map(|name| name.parse().ok()).collect()
 }
@@ -69,7 +69,7 @@ pub(crate) fn living(host: &Host, processes: &[i32]) -> Vec<i32> {
     processes.iter().copied().filter(|process| ProcessIdentity::of(host, *process).is_some()).collect()
 }
 
-/// The children of a process, and theirs, as long as those between have not ended.
+/// The descendants of a process, except those whose parents have ended.
 pub(crate) fn descendants(host: &Host, process: i32) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     let others = host.names("/proc").into_iter().filter_map(|name| name.parse().ok());
@@ -92,10 +92,11 @@ fn ticks_now(host: &Host) -> Option<u64> {
     Some((uptime * 100.0).floor() as u64)
 }
 
-/// Has every thread of the subject set, of which `undo` says how that is put back; of those that are as wanted it says nothing. It is
-/// told since when other threads have inherited what is set, if the thread passes it on. `what` is what is set, in words.
+/// Sets every thread of the subject. `undo` returns how to undo the setting of a thread, or `None` if the thread is
+/// already as wanted. Its second argument is the tick since when other threads have inherited the setting, if the
+/// thread passes it on. `what` names the setting.
 ///
-/// Threads may begin while we look, from threads that we have not come to. So it looks again until all are as wanted.
+/// Threads that are not set yet may start others in the meantime. So it looks again until all are as wanted.
 pub(crate) fn bring_all(
     context: &mut ControlContext<'_>,
     control: &str,

@@ -1,4 +1,4 @@
-//! The events that are counted on every processor that has them. What a processor family counts beside is in
+//! The events that are counted on every processor that has them. Further events of a family are in
 //! [`top_down`](crate::top_down).
 
 use std::fmt;

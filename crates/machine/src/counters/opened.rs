@@ -12,14 +12,14 @@ use super::reading::GroupCounts;
 use super::source::Source;
 use super::spins::SpinSampler;
 
-/// Whom to count.
+/// The threads to count.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CountScope<'a> {
-    /// A thread, 0 for the calling one; with everything that it starts from then on, if `inherit`.
+    /// A thread, 0 for the calling one; if `inherit`, with every thread and process that it starts from then on.
     Task {
         /// The kernel's id of the thread.
         tid: i32,
-        /// Whether what it starts is counted too.
+        /// Whether threads and processes that it starts are counted too.
         inherit: bool,
     },
     /// The threads of a control group while they are on one core.
@@ -88,7 +88,7 @@ impl OpenedGroup {
         Ok(())
     }
 
-    /// Adds what was counted to `sum`. `events` are those that it was opened with.
+    /// Adds the counts to `sum`. `events` are those with which the group was opened.
     pub(super) fn read_into(&mut self, events: &[PlannedEvent], sum: &mut GroupCounts) -> io::Result<()> {
         let data = self.counters[0].read_group()?;
         sum.enabled += data.time_enabled().unwrap_or_default();
@@ -108,7 +108,7 @@ impl OpenedGroup {
 /// Raises the soft limit of open files so that `count` more fit, as far as the hard limit lets us. If it does not, opening
 /// fails with an error.
 pub(super) fn make_room_for_files(count: usize) {
-    /// What the rest of the process may have open.
+    /// Files that the rest of the process may have open.
     const OTHERS: u64 = 1024;
     let count = count as u64;
     let limit = getrlimit(Resource::Nofile);

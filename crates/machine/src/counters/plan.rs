@@ -37,11 +37,11 @@ pub(super) struct GroupPlan {
 pub(super) struct PlannedEvent {
     pub(super) key: &'static str,
     pub(super) source: Source,
-    /// Whether any work at all makes it count.
+    /// Whether any work at all increases it.
     pub(super) counts_always: bool,
 }
 
-/// An event with everything that can stand for it, best first.
+/// An event with all sources that can measure it, best first.
 #[derive(Debug, Clone)]
 pub(super) struct WantedEvent {
     pub(super) key: &'static str,
@@ -57,7 +57,7 @@ pub(super) struct WantedGroup {
     pub(super) own: Vec<WantedEvent>,
     /// Whether one of its own events must be the leader.
     pub(super) own_first: bool,
-    /// Whether a part of it is of no use.
+    /// Whether a part of it is useless.
     pub(super) whole: bool,
 }
 
@@ -73,9 +73,9 @@ impl WantedGroup {
 type Wish = Vec<WantedGroup>;
 
 impl Plan {
-    /// What this machine can count of everything we know: each group is opened on the calling thread and counts a little
-    /// work, some milliseconds in all, so that groups that are too large, events that are not offered and counters that
-    /// stand still are found out before they matter. [`notes`](Plan::notes) says what is missing and why.
+    /// The known events that this machine can count. Each group is opened on the calling thread and counts a little
+    /// work, some milliseconds in all. This finds groups that are too large, events that are not offered and counters
+    /// that stand still before they matter. [`notes`](Plan::notes) says which events are missing and why.
     pub(crate) fn of_machine() -> Result<Plan, CountersUnavailable> {
         let host = Host::real();
         let identity = Identity::read(&host);
@@ -135,7 +135,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What is missing and why, and what stands for what.
+    /// The missing events with the reasons, and the substitutes for others.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.notes.iter().map(String::as_str)
     }
@@ -145,7 +145,7 @@ impl Plan {
         self.groups.iter().map(|group| (group.name.as_str(), group.events.iter().map(|event| event.key).collect()))
     }
 
-    /// Leaves out the later half of the groups, for want of files.
+    /// Leaves out the later half of the groups, because file descriptors are short.
     pub(super) fn leave_out_last_half(&mut self) {
         let left_out = self.groups.split_off(self.groups.len().div_ceil(2));
         self.spins = self.spins.take().filter(|spins| spins.group < self.groups.len());
@@ -196,7 +196,7 @@ fn why_no_top_down(family: Family, threads_per_core: usize, slots_per_cycle: Opt
     }
 }
 
-/// Slots of a cycle as the kernel tells them, on Arm only.
+/// Slots per cycle as reported by the kernel, on Arm only.
 fn slots_per_cycle(host: &Host) -> Option<u32> {
     let text = host.text(format!("{}/caps/slots", core_pmu(host)?))?;
     let slots = match text.strip_prefix("0x") {
@@ -206,7 +206,7 @@ fn slots_per_cycle(host: &Host) -> Option<u32> {
     slots.ok().filter(|slots| *slots > 0)
 }
 
-/// What decides which events there are.
+/// The properties of the processor that decide which events exist.
 struct Processor<'a> {
     host: &'a Host,
     family: Option<Family>,
@@ -215,7 +215,7 @@ struct Processor<'a> {
 
 const AMD: &str = "AuthenticAMD";
 
-/// Everything we want, most wanted first: a reader who never rotates gets the first group only.
+/// All groups we want, the most important first: a caller that never rotates gets the first group only.
 fn wishes(processor: &Processor<'_>, with_top_down: bool) -> Vec<Wish> {
     let host = processor.host;
     let table = processor.family.map(Family::table);
@@ -276,7 +276,7 @@ fn wishes(processor: &Processor<'_>, with_top_down: bool) -> Vec<Wish> {
     wishes
 }
 
-/// What can stand for an event on every processor, best first.
+/// The sources of an event on every processor, best first.
 fn general(processor: &Processor<'_>, event: Event) -> WantedEvent {
     let Processor { host, family, is_amd } = *processor;
     let hardware = |name: &str, event| vec![Source::hardware(name, event)];

@@ -11,8 +11,8 @@ const BUFFER_WORDS: usize = 64 * (1 << 20) / size_of::<u64>();
 /// Loads at random places, each with an unpredictable branch.
 const LOADS: usize = 400_000;
 
-/// Counts this thread while it does some ten milliseconds of work that must use cycles and instructions, miss caches and
-/// mispredict branches. Every group has its turn.
+/// Counts this thread during some ten milliseconds of work that must use cycles and instructions, miss caches and
+/// mispredict branches. Every group gets a turn.
 pub fn probe() -> Result<CounterReading, CountersUnavailable> {
     let plan = Plan::of_machine()?;
     let mut counters = CounterSet::open(&plan, &Watched::Threads(vec![current_thread_id()]))?;

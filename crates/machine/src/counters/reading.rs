@@ -1,4 +1,5 @@
-//! What was counted: raw counts by group, and figures, ratios and breakdowns made of counts that were taken together.
+//! The result of counting: raw counts by group, and figures, ratios and breakdowns from counts that were taken
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,26 +10,26 @@ use super::Event;
 use crate::top_down::method::{Counts, MemoryReads};
 use crate::top_down::{Family, TopDown};
 
-/// What one group of events counted of all threads of a set. User mode.
+/// The counts of one group of events over all threads of a set, in user mode.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupCounts {
     /// The group's name.
     pub group: String,
     /// Time that the threads were on cores while this group was the one that counts.
     pub enabled: Duration,
-    /// Time of that in which the kernel had given it counters.
+    /// The part of `enabled` in which the kernel had given it counters.
     pub running: Duration,
     /// Events by key.
     pub counts: BTreeMap<String, u64>,
 }
 
-/// What one set of threads did. Its groups took turns; none counts what another does not know of.
+/// The counts of one set of threads. Its groups took turns, and all count the same threads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SetCounts {
     /// The groups, in the order of the plan.
     pub groups: Vec<GroupCounts>,
-    /// Share of the threads' time on cores in which they were in user mode, where alone events are counted; `None` if it is
-    /// not known.
+    /// Share of the threads' time on cores in which they were in user mode, the only mode in which events are counted;
+    /// `None` if it is not known.
     #[serde(default)]
     pub user_share: Option<f64>,
 }
@@ -40,18 +41,18 @@ impl SetCounts {
     }
 }
 
-/// What some sets of threads did.
+/// The counts of several sets of threads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CounterReading {
     /// Counts of each set; more than one after adding readings.
     pub sets: Vec<SetCounts>,
     /// The processor, if its own events are known.
     pub family: Option<Family>,
-    /// Slots of a cycle, where the processor tells.
+    /// Slots per cycle, where the processor reports it.
     pub slots_per_cycle: Option<u32>,
     /// Why there is no top-down breakdown, if it was known before counting.
     pub why_no_top_down: Option<String>,
-    /// Why figures are missing, and what stands for others.
+    /// Why figures are missing, and the substitutes for others.
     pub notes: Vec<String>,
 }
 
@@ -82,7 +83,7 @@ pub struct MemoryRead {
     pub bytes: u64,
     /// Share of the threads' time on cores in which it was counted.
     pub coverage: f64,
-    /// What it counts, and what not.
+    /// What the figure includes and excludes.
     pub meaning: String,
 }
 
@@ -130,14 +131,14 @@ impl CounterReading {
         Some(Figure { count: counted.counts[0].round() as u64, coverage: counted.coverage })
     }
 
-    /// Events of one kind for each of another. `None` unless they were counted together, and if there was none of the other.
+    /// Events of one kind per event of another. `None` if they were not counted together, or `to` did not occur.
     pub fn ratio(&self, of: Event, to: Event) -> Option<f64> {
         let counted = self.together(&[of.key(), to.key()])?;
         (counted.counts[1] > 0.0).then(|| counted.counts[0] / counted.counts[1])
     }
 
-    /// Share of the time on cores in which the threads were in user mode, where alone events are counted. `None` if it is not
-    /// known of some that ran.
+    /// Share of the time on cores in which the threads were in user mode, the only mode in which events are counted.
+    /// `None` if it is not known for some thread that ran.
     pub(crate) fn user_share(&self) -> Option<f64> {
         let (mut user, mut all) = (0.0, 0.0);
         for set in self.sets.iter().filter(|set| !set.on_core().is_zero()) {
@@ -164,7 +165,7 @@ impl CounterReading {
             .fold(1.0, |least, figure| least.min(figure.coverage))
     }
 
-    /// Where the slots went, by the best method whose events were counted together. If there is no answer, why not.
+    /// Where the slots went, by the best method whose events were counted together, or why that is unknown.
     pub fn top_down(&self) -> Result<TopDown, String> {
         let Some(family) = self.family else {
             return Err(self.why_no_top_down.clone().unwrap_or_else(|| "the processor is not known".to_owned()));
@@ -188,7 +189,7 @@ impl CounterReading {
         Err(why.unwrap_or_else(|| "the events of no method were counted together".to_owned()))
     }
 
-    /// Level 2 where a group of its own counts it.
+    /// Adds level 2 where a separate group counts it.
     fn split_backend(&self, top_down: &mut TopDown) {
         let Some(split) = &top_down.family.table().memory else { return };
         let keys: Vec<&'static str> = split.events.iter().map(|event| event.name).collect();
@@ -203,7 +204,7 @@ impl CounterReading {
         }
     }
 
-    /// Bytes that the threads' cores read from memory on their behalf. If it cannot be told, why not.
+    /// Bytes that the threads' cores read from memory on their behalf, or why that is unknown.
     pub fn memory_read(&self) -> Result<MemoryRead, String> {
         let family = self.family.ok_or("the processor's events are not known")?;
         match &family.table().memory_reads {
@@ -244,7 +245,7 @@ impl std::ops::Add for CounterReading {
     type Output = CounterReading;
 
     /// The reading of both sets of threads together; a thread should be in one only. A figure that one of them lacks is
-    /// missing in the sum, for a part would pass for the whole.
+    /// missing in the sum, because a partial count would be taken for the total.
     fn add(mut self, other: CounterReading) -> CounterReading {
         self.sets.extend(other.sets);
         let notes: BTreeSet<String> = self.notes.drain(..).chain(other.notes).collect();
@@ -263,7 +264,7 @@ fn split<T>(answer: Result<T, String>) -> (Option<T>, Option<String>) {
     }
 }
 
-/// Everything that a reading says, for result documents. What is missing is explained in the notes.
+/// All figures of a reading, for result documents. The notes explain missing ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CounterSummary {
     /// Counts of the events that were counted.
@@ -276,9 +277,9 @@ pub struct CounterSummary {
     pub coverage: f64,
     /// Where the slots went.
     pub top_down: Option<TopDown>,
-    /// What was read from memory.
+    /// Lines read from memory.
     pub memory_read: Option<MemoryRead>,
-    /// Why figures are missing, and what stands for others.
+    /// Why figures are missing, and the substitutes for others.
     pub notes: Vec<String>,
 }
 

@@ -8,13 +8,13 @@ use super::plan::Plan;
 use super::reading::{GroupCounts, SetCounts};
 use crate::top_down::method::MemoryReads;
 
-/// A thread that ran for this long has used cycles, whatever the counter says.
+/// A thread that ran for this long must have used cycles.
 const RUNNING_MIN: Duration = Duration::from_millis(1);
 
 /// Beside this many misses of the first level, a last level that never misses is not wired to its counter.
 const L1D_MISSES_SUSPICIOUS: f64 = 1e6;
 
-/// Takes out what cannot be right and notes why.
+/// Removes implausible counts and notes why.
 pub(super) fn clean(set: &mut SetCounts, plan: &Plan, notes: &mut BTreeSet<String>) {
     let cycles = Event::Cycles.key();
     for group in &mut set.groups {
@@ -48,8 +48,8 @@ pub(super) fn clean(set: &mut SetCounts, plan: &Plan, notes: &mut BTreeSet<Strin
     }
 }
 
-/// Events that only memory can cause, at 0 while the first level missed so often that some of it must have come from
-/// memory; with about how many misses there were meanwhile. Guests and off-core events are known for it.
+/// Events that only memory can cause, at 0 although the first level missed so often that memory must have served some
+/// of the misses; with the approximate number of those misses. This is known of guests and off-core events.
 fn never_from_memory(set: &SetCounts, plan: &Plan) -> Vec<(&'static str, u64)> {
     let reads: Vec<&'static str> = match plan.family.map(|family| &family.table().memory_reads) {
         Some(MemoryReads::Events(events, _)) => events.iter().map(|event| event.name).collect(),

@@ -7,8 +7,8 @@ use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw, So
 
 use crate::host::Host;
 
-/// An event as the maker of the processor numbers it. Where the numbers go in the kernel's configuration word is read from
-/// `/sys/bus/event_source/devices/<pmu>/format`.
+/// An event as the processor's vendor numbers it. The place of the numbers in the kernel's configuration word is read
+/// from `/sys/bus/event_source/devices/<pmu>/format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
     /// The event number.
@@ -19,7 +19,7 @@ pub struct Code {
     pub count_mask: u64,
     /// Counts how often the condition begins to hold, not for how long it holds.
     pub edge: bool,
-    /// What Intel's off-core response register is set to; 0 if the event has none.
+    /// The value of Intel's off-core response register; 0 if the event has none.
     pub offcore_response: u64,
 }
 
@@ -60,8 +60,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// The folder of the cores' counters. Raw events go to it: `cpu` on x86, `armv8_…` on Arm. Where there are cores of two
-/// kinds (`cpu_core` and `cpu_atom`) there is none, since one code means two things there.
+/// The folder of the cores' counters. Raw events go to it: `cpu` on x86, `armv8_…` on Arm. `None` if there are two
+/// kinds of cores (`cpu_core` and `cpu_atom`), because a code has two meanings there.
 pub(super) fn core_pmu(host: &Host) -> Option<String> {
     const DEVICES: &str = "/sys/bus/event_source/devices";
     let names = host.names(DEVICES);
@@ -91,7 +91,7 @@ fn deposit(format: &str, word: &str, mut value: u64) -> Option<u64> {
 #[derive(Clone)]
 pub(super) struct Source {
     name: String,
-    /// What a reader must know if it stands for a figure.
+    /// Caveat for the reader if the figure comes from this source.
     caveat: Option<&'static str>,
     /// Counts the event in user mode: a builder leaves kernel and hypervisor out by itself.
     builder: Builder<'static>,
@@ -117,7 +117,7 @@ impl Source {
         Source::new(name, Cache { which, operation: CacheOp::READ, result })
     }
 
-    /// An event of the maker. `None` if the kernel does not say how to ask for it.
+    /// An event of the vendor. `None` if the kernel does not describe its encoding.
     pub(super) fn code(host: &Host, code: Code) -> Option<Source> {
         Some(Source::new(code.to_string(), code.compose(host)?))
     }

@@ -1,9 +1,9 @@
 //! Instructions that threads execute while they wait for spin locks: samples of where their instruction counter stood, attributed
 //! to the functions that do nothing but spin.
 //!
-//! McWherter's thesis (4.6.2) counts them by OProfile in the same way. The processor interrupts a thread after each [`PERIOD`]
-//! instructions in user mode; a sample within such a function stands for that number of instructions. Functions are found by the names
-//! that the program exports, so that it need not have debugging symbols.
+//! McWherter's thesis (4.6.2) counts them by OProfile in the same way. The processor interrupts a thread after each
+//! [`PERIOD`] instructions in user mode; a sample within such a function counts as that number of instructions.
+//! Functions are found by the names that the program exports, so it needs no debugging symbols.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,13 +18,15 @@ use super::opened::{CountScope, OpenedGroup};
 use super::source::Source;
 use crate::host::Host;
 
-/// Instructions between two samples: some hundred samples in a second, and a prime, so that loops do not keep step with it.
+/// Instructions between two samples: some hundred samples per second. It is a prime, so that loops do not run in step
+/// with it.
 pub(super) const PERIOD: u64 = 10_000_019;
 
-/// Samples of a thread between two looks: a turn of a second at eight instructions per nanosecond has 800, of 16 bytes each.
+/// Buffer for the samples between two looks: one second at eight instructions per nanosecond yields 800 samples of 16
+/// bytes.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// Programs by what the names of their files begin with, and the functions in which they do nothing but spin.
+/// Prefixes of programs' file names, and the functions in which these programs do nothing but spin.
 pub(super) type SpinFunctions = &'static [(&'static str, &'static [&'static str])];
 
 /// PostgreSQL's loop around a spin lock that is taken, and the pauses in it (`src/backend/storage/lmgr/s_lock.c`). The first attempt is
@@ -38,14 +40,15 @@ pub(super) struct Spins {
     pub(super) group: usize,
     /// The event that is sampled.
     pub(super) source: Source,
-    /// What one sample stands for, in the source's unit.
+    /// The amount that one sample represents, in the source's unit.
     pub(super) period: u64,
     /// Where threads spin.
     pub(super) functions: SpinFunctions,
 }
 
 impl Spins {
-    /// Opens the samples of a thread as a member of its group. `None` if its program's spinning is not known.
+    /// Opens the samples of a thread as a member of its group. `None` if the spin functions of its program are not
+    /// known.
     pub(super) fn open(
         &self,
         place: &CountScope<'_>,
@@ -73,7 +76,7 @@ pub(super) struct SpinSampler {
 }
 
 impl SpinSampler {
-    /// Takes the samples that there are. To be called at the end of each turn, before the buffer is full.
+    /// Takes the samples in the buffer. To be called at the end of each turn, before the buffer is full.
     pub(super) fn look(&mut self) {
         while let Some(record) = self.sampler.next_record() {
             match record.parse_record() {
@@ -112,7 +115,7 @@ struct Program {
 impl Programs {
     /// The addresses, in a thread's memory, at which it spins.
     fn spin_code(&mut self, tid: i32, functions: SpinFunctions) -> Option<Vec<Range<u64>>> {
-        // 0 is the calling thread, of which trials of groups are made.
+        // 0 is the calling thread, on which groups are tried.
         let folder = if tid == 0 { PathBuf::from("/proc/thread-self") } else { PathBuf::from(format!("/proc/{tid}")) };
         let path = fs::read_link(folder.join("exe")).ok()?;
         let name = path.file_name()?.to_str()?;
@@ -132,7 +135,7 @@ impl Program {
         let file = object::File::parse(file).ok()?;
         let first = file.segments().find(|segment| segment.file_range().0 == 0)?.address();
         let is_wanted = |name: &str| names.contains(&name);
-        // A program without debugging symbols still names what it exports.
+        // A program without debugging symbols still names its exports.
         let symbols = file.symbols().chain(file.dynamic_symbols());
         let wanted = symbols.filter(|symbol| symbol.size() > 0 && symbol.name().is_ok_and(is_wanted));
         let mut functions: Vec<Range<u64>> = wanted.map(|one| one.address()..one.address() + one.size()).collect();
@@ -168,7 +171,7 @@ mod tests {
         assert_eq!(begin_of_mapping(maps, "/usr/bin/psql"), None);
     }
 
-    /// A C library has no debugging symbols, and names what it exports.
+    /// A C library has no debugging symbols, but names its exports.
     #[test]
     fn functions_are_found_by_what_a_file_exports() {
         let maps = Host::real().text("/proc/self/maps").unwrap();
@@ -185,7 +188,7 @@ mod tests {
         assert_eq!(Program::read(&fs::read(path).unwrap(), &["no_such_function"]), None);
     }
 
-    /// Stands for the loop around a spin lock. It has its name in the program, as C functions have.
+    /// Represents the loop around a spin lock. It is not mangled, as C functions are not.
     #[unsafe(no_mangle)]
     #[inline(never)]
     extern "C" fn plimsoll_spins_here(until_ms: u64) {
@@ -197,8 +200,8 @@ mod tests {
         }
     }
 
-    /// Samples by the kernel's clock go through the same buffers and names as those of instructions. The thread spins for a third of its time in each
-    /// of three turns, two of which are sampled.
+    /// Samples by the kernel's clock use the same buffers and names as those of instructions. The thread spins for a
+    /// third of its time in each of three turns; two turns are sampled.
     #[test]
     fn spinning_is_found_by_where_a_thread_is() {
         const MS: u64 = 1_000_000;
@@ -227,7 +230,7 @@ mod tests {
         let share = spun_ms / on_core_ms;
         assert!((0.25..0.45).contains(&share), "{spun_ms} of {on_core_ms} ms: {reading:?}");
 
-        // Of a program whose functions are not known nothing is said, rather than 0.
+        // For a program with unknown functions the figure is missing, not 0.
         plan.spins = plan.spins.map(|spins| Spins { functions: &[("another", &["spin"])], ..spins });
         let mut counters = open(&plan);
         counters.enable().unwrap();

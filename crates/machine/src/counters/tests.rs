@@ -32,7 +32,8 @@ fn faults_of(reading: &CounterReading) -> u64 {
     reading.figure(Event::PageFaults).unwrap().count
 }
 
-/// Touches memory that comes straight from the kernel, so that it must fault. Allocated memory may be what a thread that has ended had touched.
+/// Touches memory that comes straight from the kernel, so that it must fault. Allocated memory may be memory that an
+/// ended thread had touched.
 fn fault(pages: usize) {
     const PAGE: usize = 4096;
     let mut memory = memmap2::MmapMut::map_anon(pages * PAGE).unwrap();
@@ -40,7 +41,7 @@ fn fault(pages: usize) {
     std::hint::black_box(&memory);
 }
 
-/// A shell that says when it is ready, waits for a line, works, says so, and waits for another.
+/// A shell that reports when it is ready, waits for a line, works, reports that, and waits for another line.
 struct Worker {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
@@ -79,7 +80,7 @@ impl Worker {
     }
 }
 
-/// Both outcomes are right; which one depends on the machine. Each must be complete.
+/// Both outcomes are right, depending on the machine. Each must be complete.
 #[test]
 fn this_machine_has_a_plan_or_a_reason() {
     match Plan::of_machine() {
@@ -103,7 +104,7 @@ fn this_machine_has_a_plan_or_a_reason() {
     }
 }
 
-/// Whoever calls `rotate` once a second is another thread than who opened.
+/// The thread that calls `rotate` once per second is not the one that opened the set.
 #[test]
 fn a_set_may_go_to_another_thread() {
     fn check<T: Send + 'static>() {}
@@ -134,7 +135,7 @@ fn two_threads_are_summed_and_one_may_end() {
     go.send(()).unwrap();
     thread.join().unwrap();
     let reading = counters.read();
-    // Huge pages may cover many small ones with one fault, so that only a few faults are certain.
+    // Huge pages may cover many small ones with one fault, so only a few faults are certain.
     assert!(alone >= 1 && faults_of(&reading) > alone, "{reading:?}");
     assert_eq!(reading.figure(Event::PageFaults).unwrap().coverage, 1.0, "one group has had the turn: {reading:?}");
     assert!(reading.figure(Event::TaskClock).is_some_and(|clock| clock.count > 0), "{reading:?}");
@@ -169,7 +170,7 @@ fn groups_take_turns() {
     assert!(counted.count >= own, "an estimate over all turns: {counted:?}");
     assert_eq!(reading.ratio(Event::PageFaults, Event::ContextSwitches), None, "never counted together");
     assert!(reading.figure(Event::ContextSwitches).is_some());
-    // The clock counts what the kernel says the turns lasted.
+    // The task clock agrees with the kernel's length of the turns.
     let lasted = set.on_core().as_nanos() as f64;
     assert!((clock.count as f64 / lasted - 1.0).abs() < 0.1, "{clock:?} {lasted}");
 }
@@ -209,7 +210,7 @@ fn children_that_are_there_already_are_found() {
     assert!(faults_of(&tree.read()) >= faults_of(&child.read()));
 }
 
-/// Where the kernel cannot inherit, threads are looked for at each rotation.
+/// If the kernel cannot inherit, each rotation looks for new threads.
 #[test]
 fn without_inheritance_new_threads_are_found() {
     let Some(plan) = kernel_plan() else { return };
@@ -266,7 +267,7 @@ impl MadeGroup {
             fields[2] == "cgroup2"
                 || (fields[2] == "cgroup" && fields[3].split(',').any(|option| option == "perf_event"))
         };
-        // Version 1's hierarchy, where there is one, has the controller to itself.
+        // Prefer version 1's hierarchy, which has this controller alone.
         let mounted = mounts.lines().filter(usable).max_by_key(|line| line.split(' ').nth(2) == Some("cgroup"));
         let root = mounted.and_then(|line| line.split(' ').nth(1)).ok_or("no hierarchy is mounted")?;
         let folder = PathBuf::from(root).join(format!("plimsoll-counters-{}", std::process::id()));
@@ -277,7 +278,7 @@ impl MadeGroup {
 
 impl Drop for MadeGroup {
     fn drop(&mut self) {
-        // A process that has just ended may hold it for a moment.
+        // A process that has just ended may keep the group busy for a moment.
         let began = Instant::now();
         while std::fs::remove_dir(&self.0).is_err() && began.elapsed() < Duration::from_secs(5) {
             std::thread::yield_now();
@@ -313,8 +314,8 @@ fn a_control_group_counts_who_is_in_it() {
     outside.end();
 }
 
-/// Counts a worker with `perf stat` and with our counters at the same time and returns both, ours second; `None`, and the
-/// reason on stderr, where that cannot be.
+/// Counts a worker with `perf stat` and with our counters at the same time and returns both, ours second; `None` where
+/// that is impossible, with the reason on stderr.
 fn beside_perf(plan: &Plan, event: Event, perf_event: &str, work: &str) -> Option<(u64, u64)> {
     let mut worker = Worker::start(work);
     let process = worker.process().to_string();
@@ -383,7 +384,7 @@ fn instructions_are_those_of_perf() {
     assert_close(theirs, ours);
 }
 
-/// The same where the processor has no counters: faults of a tree of processes, in user mode as everywhere here.
+/// The same without processor counters: faults of a tree of processes, in user mode as everywhere here.
 #[test]
 fn page_faults_of_a_tree_are_those_of_perf() {
     let Some(plan) = kernel_plan() else { return };

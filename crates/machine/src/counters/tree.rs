@@ -1,4 +1,4 @@
-//! The threads of a process and of everything it started.
+//! The threads of a process and of all its descendants.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::host::Host;
 /// A thread, and when it began in clock ticks since boot: ids are used again, pairs are not.
 pub(super) type ThreadIdentity = (i32, u64);
 
-/// Every thread of `process` and its children, and their children. None if it has ended.
+/// Every thread of `process` and its descendants. Empty if it has ended.
 pub(super) fn threads_of_tree(host: &Host, process: i32) -> BTreeSet<ThreadIdentity> {
     let processes = [process].into_iter().chain(descendants(host, process));
     processes.flat_map(|process| threads_of(host, process)).collect()

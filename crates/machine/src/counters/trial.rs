@@ -15,7 +15,7 @@ use crate::host::Host;
 
 pub(super) struct Trial<'a> {
     host: &'a Host,
-    /// What was found missing, and what stands for what.
+    /// Events found missing, and the substitutes used.
     pub(super) notes: BTreeSet<String>,
     /// Sources that opened, by event.
     opened: BTreeMap<&'static str, usize>,
@@ -23,13 +23,13 @@ pub(super) struct Trial<'a> {
 
 enum GroupOutcome {
     Works(GroupPlan),
-    /// The kernel has not enough counters for it at once.
+    /// The kernel has too few counters for the whole group.
     TooLarge,
-    /// It cannot be used, for a reason that splitting does not cure.
+    /// It cannot be used, and splitting it would not help.
     Refused(String),
 }
 
-/// The calling thread, and not what it starts.
+/// The calling thread, without threads or processes that it starts.
 const HERE: CountScope<'static> = CountScope::Task { tid: 0, inherit: false };
 
 /// Loads of the work that is counted: some tenths of a millisecond.
@@ -40,8 +40,8 @@ impl<'a> Trial<'a> {
         Trial { host, notes: BTreeSet::new(), opened: BTreeMap::new() }
     }
 
-    /// Tries a group, in parts if it is too large and parts are of use. The inner error says why it cannot be used; the outer
-    /// one, that nothing can.
+    /// Tries a group, in parts if it is too large and parts are useful. The inner error says why the group cannot be
+    /// used; the outer one, that no group can.
     pub(super) fn settle(
         &mut self,
         wanted: WantedGroup,
@@ -60,7 +60,7 @@ impl<'a> Trial<'a> {
                     if group.whole {
                         return Ok(Err(why));
                     }
-                    // The other parts are of use without it.
+                    // The other parts are useful without it.
                     self.notes.insert(why);
                 }
                 GroupOutcome::TooLarge => waiting.extend(halves(&group).into_iter().rev()),
@@ -140,7 +140,8 @@ impl<'a> Trial<'a> {
                     Some(Errno::MFILE | Errno::NFILE) => {
                         return Err(CountersUnavailable::explain(&error, self.host));
                     }
-                    // What leads a group counts user mode, which is the least that can be allowed; others may ask for more.
+                    // A group's leader counts user mode only, the least permission there is; other members may ask for
+                    // more.
                     Some(Errno::ACCESS | Errno::PERM | Errno::NOSYS) if group.is_none() => {
                         return Err(CountersUnavailable::explain(&error, self.host));
                     }
@@ -163,7 +164,7 @@ fn halves(group: &WantedGroup) -> Vec<WantedGroup> {
     group.own.chunks(half).enumerate().map(part).collect()
 }
 
-/// Whether an event opens by itself, so that it was the group that was too large.
+/// Whether an event opens by itself, which means that the group was too large.
 fn opens_alone(event: &WantedEvent) -> bool {
     event.sources.iter().any(|source| {
         let planned = PlannedEvent { key: event.key, source: source.clone(), counts_always: false };
@@ -180,7 +181,7 @@ fn is_leading(key: &str) -> bool {
     [Event::Cycles.key(), Event::Instructions.key()].contains(&key)
 }
 
-/// The words for an event: those of general events, the maker's name for others.
+/// The name of an event for people: that of a general event, or else the vendor's.
 fn name_of(key: &str) -> String {
     Event::HARDWARE.iter().find(|event| event.key() == key).map_or_else(|| key.to_owned(), Event::to_string)
 }

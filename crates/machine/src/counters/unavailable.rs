@@ -1,4 +1,4 @@
-//! Why there are no hardware counters, and what would give them.
+//! Why there are no hardware counters, and how to get them.
 
 use std::io;
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::host::Host;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CountersUnavailable {
-    /// None of so many threads exists.
+    /// None of the given number of threads exists.
     #[error("none of the {0} threads to count is alive")]
     NoThreads(usize),
-    /// The processor, or the hypervisor above it, has none to give.
+    /// The processor or its hypervisor offers none.
     #[error("the kernel sees no performance counters in this processor (perf_event_open: {error})")]
     NotOffered {
-        /// What the kernel said.
+        /// The kernel's error.
         error: String,
-        /// Whether a hypervisor could be hiding them.
+        /// Whether a hypervisor may hide them.
         guest: bool,
     },
     /// The kernel's setting forbids it.
@@ -28,24 +28,24 @@ pub enum CountersUnavailable {
     NotPermitted {
         /// The setting.
         paranoid: i32,
-        /// The largest that would do.
+        /// The largest setting that would permit it.
         needed: i32,
     },
-    /// The call itself is forbidden, as containers do, or the process is another user's.
+    /// The call itself is forbidden, as in containers, or the process belongs to another user.
     #[error(
         "perf_event_open is blocked here ({0}), as a container's system call filter does, or the process is another \
          user's"
     )]
     Blocked(String),
-    /// Counters open, but none of the groups counts anything; what became of each.
+    /// Counters open, but none of the groups counts anything; the result of each group.
     #[error("the counters open and do not count: {}", .0.join("; "))]
     NothingCounts(Vec<String>),
-    /// The folder is not one that counters can be bound to.
+    /// Counters cannot be bound to the folder.
     #[error("{folder} cannot be counted as a control group: {error}")]
     NotAControlGroup {
         /// The folder.
         folder: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: String,
     },
     /// Too many files are open.
@@ -56,10 +56,10 @@ pub enum CountersUnavailable {
     Other(String),
 }
 
-/// Above this, `perf_event_paranoid` keeps ordinary users from counting even their own threads.
+/// Above this, `perf_event_paranoid` stops ordinary users from counting even their own threads.
 const PARANOID_SELF_MAX: i32 = 2;
 
-/// Above this, it keeps them from counting a core, which is how control groups are counted.
+/// Above this, it stops them from counting a core, which counting a control group requires.
 const PARANOID_CORES_MAX: i32 = 0;
 
 impl CountersUnavailable {
@@ -95,7 +95,7 @@ impl CountersUnavailable {
         }
     }
 
-    /// What would give us counters; `None` if there is nothing to advise.
+    /// How to make counters available; `None` if there is no advice.
     pub fn remedy(&self) -> Option<String> {
         let remedy = match self {
             CountersUnavailable::NotOffered { guest: true, .. } => {

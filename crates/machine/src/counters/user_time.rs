@@ -1,5 +1,5 @@
-//! How much of their time on cores threads are in user mode. Counters count there alone, and the time that the kernel gives
-//! with their counts is of both modes: to make a share of time, divide counts by the part of the time in which they were counted.
+//! The user-mode share of threads' time on cores. Counters count in user mode only, while the time that the kernel
+//! reports with their counts covers both modes. For a share of time, divide counts by the user-mode part.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::host::Host;
 use crate::process_identity::ProcessIdentity;
 use crate::process_tree::stat::{Stat, thread_folder};
 
-/// The kernel reports user and system time in ticks of 10 ms, and most kernels sample which of both it was: from this many ticks on the
-/// share is good to a few per cent.
+/// The kernel reports user and system time in ticks of 10 ms, and most kernels sample the mode: from this many ticks
+/// on, the share is accurate to a few per cent.
 const TICKS_MIN: u64 = 20;
 
-/// What some threads had used up to one moment.
+/// The CPU time that threads had used up to one moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ModeTimes {
     /// User ticks and all ticks, by thread.
@@ -19,7 +19,7 @@ pub(super) struct ModeTimes {
 }
 
 impl ModeTimes {
-    /// Of these threads, as far as they are there.
+    /// Reads the times of those threads that exist.
     pub(super) fn read(host: &Host, threads: &[i32]) -> ModeTimes {
         let thread = |id: &i32| {
             let stat = Stat::read(host, format!("{}/stat", thread_folder(host, *id)))?;
@@ -28,8 +28,8 @@ impl ModeTimes {
         ModeTimes { threads: threads.iter().filter_map(thread).collect() }
     }
 
-    /// The share of time on cores since `earlier` in which they were in user mode, over the threads that are still there;
-    /// `None` if these ran too little to say.
+    /// The share of time on cores since `earlier` in which they were in user mode, over the threads that still exist;
+    /// `None` if these ran too briefly to tell.
     pub(super) fn user_share_since(&self, earlier: &ModeTimes) -> Option<f64> {
         let (mut user, mut all) = (0, 0);
         for (thread, now) in &self.threads {
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(later(), None, "nobody ran");
         write(7, 5, 130, 110);
         assert_eq!(later(), Some(0.75));
-        // Another thread has the number now.
+        // Another thread has the id now.
         write(8, 900, 0, 1000);
         assert_eq!(later(), Some(0.75));
     }

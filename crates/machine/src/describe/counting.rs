@@ -1,4 +1,4 @@
-//! What hardware counters showed in a short piece of work.
+//! The counts of hardware counters during a short piece of work, as text.
 
 use std::fmt::Write;
 

@@ -5,8 +5,8 @@ pub(super) const WIDTH: usize = 80;
 /// Between the columns of a table.
 const GAP: usize = 2;
 
-/// Writes `value` behind `lead`, on as many lines as it takes; those after the first are indented by the width of `lead`'s
-/// last line.
+/// Writes `value` after `lead`, on as many lines as needed; later lines are indented by the width of `lead`'s last
+/// line.
 pub(super) fn write_item(text: &mut String, lead: &str, value: &str) {
     let indent = " ".repeat(lead.chars().rev().take_while(|c| *c != '\n').count());
     let mut line = lead.to_owned();
@@ -60,7 +60,7 @@ pub(super) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `32 KiB`, `23.5 GiB`: one decimal if there is something behind the point.
+/// `32 KiB`, `23.5 GiB`: one decimal unless it is 0.
 pub(super) fn bytes(bytes: u64) -> String {
     let (unit, name) = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The words for machines that are not this one, letter by letter.
+//! The exact text for other machines than this.
 
 use super::*;
 use crate::describe::layout::WIDTH;

@@ -1,4 +1,4 @@
-//! What one disk has done, by its line of `/proc/diskstats`.
+//! The totals of one disk, from its line of `/proc/diskstats`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use procfs::DiskStat;
 
 use super::OperationUse;
 
-/// What one disk had done up to one moment, or between two.
+/// The totals of one disk up to one moment, or between two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DiskTotals {
     busy_ms: u64,
@@ -21,7 +21,7 @@ pub(super) struct Operations {
     time_ms: u64,
 }
 
-/// The unit of `/proc/diskstats`, whatever the sector size of the disk is.
+/// The unit of `/proc/diskstats`, independent of the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
 impl DiskTotals {
@@ -76,7 +76,7 @@ impl Operations {
     }
 }
 
-/// Milliseconds between two figures of which the kernel keeps 32 bits: they begin again at 0 after 49 days.
+/// Milliseconds between two figures of which the kernel keeps 32 bits: they wrap to 0 after 49 days.
 fn milliseconds(now: u64, then: u64) -> u64 {
     match u32::try_from(then) {
         Ok(then) if now < u64::from(then) => u64::from((now as u32).wrapping_sub(then)),

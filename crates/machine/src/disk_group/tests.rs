@@ -1,4 +1,4 @@
-//! The group on made-up machines, whatever fails and whoever is killed, and on this one.
+//! The group on fake machines with every kind of failure or kill, and on this machine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -72,7 +72,8 @@ fn a_group_limits_those_who_are_moved_to_it_and_leaves_nothing_behind() {
     }
 }
 
-/// Version 1 limits each group by itself: without a division the new group would have its limit on top of the server's.
+/// Version 1 limits each group separately: without a division the new group would have its limit on top of the
+/// server's.
 #[test]
 fn a_limit_that_the_server_has_is_divided_and_put_together_again() {
     let world = World::new(Groups::V1);
@@ -83,7 +84,8 @@ fn a_limit_that_the_server_has_is_divided_and_put_together_again() {
     assert_eq!(both(&group), (Some(93_750_000), Some(31_250_000)), "three quarters at most");
     group.limit(25 * MB).unwrap();
     assert_eq!(both(&group), (Some(25 * MB), Some(100 * MB)));
-    // Others change the server's limit, as an experiment does between two points: that is what is divided from now on.
+    // Another process changes the server's limit, as an experiment does between two points: the new limit is divided
+    // from now on.
     world.limit_home(Some(80 * MB));
     group.limit(20 * MB).unwrap();
     assert_eq!(both(&group), (Some(20 * MB), Some(60 * MB)));
@@ -103,7 +105,7 @@ fn a_limit_that_the_server_has_is_divided_and_put_together_again() {
     assert_eq!(world.limit(&world.home()), None, "a limit that others have lifted is not set again");
 }
 
-/// A kill after any change: the next start puts all of it back.
+/// After a kill at any change, the next start restores everything.
 #[test]
 fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
     for groups in EVERY {
@@ -125,7 +127,8 @@ fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
     }
 }
 
-/// In version 2 the group is one of the scheduler's, too: without a share of its own it would get as much as the server's.
+/// In version 2 the group is also a scheduling group: without a share of its own it would get as much as the server's
+/// group.
 #[test]
 fn in_version_2_the_group_says_what_its_processes_get_of_the_cores() {
     for groups in EVERY {
@@ -173,8 +176,8 @@ fn where_no_group_can_be_made_the_reason_is_told() {
     assert!(probe(&world.machine.host(), 100).is_err());
 }
 
-/// A server within an experiment's group, which limits the disk: the experiment's limit holds for all of the server, and the
-/// experiment can end while the governor's group is still there.
+/// A server within an experiment's group, which limits the disk: the experiment's limit applies to the whole server,
+/// and the experiment can end while the governor's group still exists.
 #[test]
 fn an_experiment_that_limits_the_server_knows_of_groups_within_its_own() {
     use crate::control::{Amount, Subject};
@@ -188,14 +191,15 @@ fn an_experiment_that_limits_the_server_knows_of_groups_within_its_own() {
     let mut limiter = Limiter::begin(host.clone(), subject, experiment.path()).unwrap();
     let limits = [("read_mb_s".to_owned(), Amount::Number(125.0))].into();
     limiter.set(&limits).unwrap();
-    // In the same process as the limiter both would be ours; another governor's group has another number.
+    // In one process with the limiter, both groups would have our process number; another governor's group has another
+    // number.
     let group = world.make(50 * MB).unwrap();
     world.take(&group, 200);
     assert!(group.folder().starts_with(world.home()), "{:?}", group.folder());
     let verdicts = limiter.verify(&limiter.observe());
     let why_not = verdicts["read_mb_s"].why_not.clone().unwrap_or_default();
     assert!(!why_not.contains("limit in force") && !why_not.contains("is not in the group"), "{why_not}");
-    // The same again takes nobody out of the governor's group.
+    // Setting the same limits again takes no process out of the governor's group.
     limiter.set(&limits).unwrap();
     assert!(!group.is_empty());
     let why_not = limiter.verify(&limiter.observe())["read_mb_s"].why_not.clone().unwrap();

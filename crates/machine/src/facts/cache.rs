@@ -6,8 +6,8 @@ use super::Cache;
 use super::processor::online_cores;
 use crate::host::Host;
 
-/// Reads the caches of core 0, nearest first. A cache whose level, kind or size is not told is left out; where there is
-/// nothing at all, as in some containers, there are none.
+/// Reads the caches of core 0, nearest first. A cache without a reported level, kind or size is left out; in some
+/// containers the list is empty.
 pub(super) fn read(host: &Host) -> Vec<Cache> {
     let online = online_cores(host);
     let Some(first) = online.first() else { return Vec::new() };
@@ -26,10 +26,10 @@ fn read_one(host: &Host, online: &[usize], core: usize, index: &str) -> Option<C
     Some(Cache {
         level,
         size_bytes,
-        // The kernel writes 0 for "fully associative" and for "not told".
+        // The kernel writes 0 for "fully associative" and for "unknown".
         ways: host.value(format!("{folder}/ways_of_associativity")).filter(|ways| *ways > 0),
         shared_by: host.cores(format!("{folder}/shared_cpu_list")).map_or(1, |cores| cores.len()),
-        // Without sharing told, every core is taken to have its own.
+        // If sharing is not reported, assume one cache per core.
         count: if sharing.is_empty() { online.len() } else { sharing.len() },
         kind,
     })
@@ -58,7 +58,7 @@ fn folder(core: usize, index: &str) -> String {
     format!("/sys/devices/system/cpu/cpu{core}/cache/{index}")
 }
 
-/// Reads `32K`, `1M` or a bare number of bytes. Nothing, and a cache of nothing, are `None`.
+/// Reads `32K`, `1M` or a bare number of bytes. An empty text and a size of 0 are `None`.
 fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -101,7 +101,7 @@ mod tests {
         let fake = FakeHost::new(&[("/sys/devices/system/cpu/online", "0-3\n")]);
         for core in 0..4 {
             let (own, complex) = (core.to_string(), if core < 2 { "0-1" } else { "2-3" });
-            // The order of the indices is not the order of the levels everywhere.
+            // Indices are not always in the order of levels.
             write_cache(&fake, core, 0, &[("level", "3"), ("type", "Unified"), ("size", "32768K")]);
             write_cache(&fake, core, 0, &[("ways_of_associativity", "16"), ("shared_cpu_list", complex)]);
             write_cache(&fake, core, 1, &[("level", "1"), ("type", "Data"), ("size", "32K")]);

@@ -3,21 +3,21 @@
 use super::processor::Identity;
 use crate::host::Host;
 
-/// Who runs this machine as a guest: a hypervisor, a container, or both with a comma between. `None` on bare metal, as far
-/// as can be seen from inside.
+/// The hypervisor, the container, or both separated by a comma, that this process runs in. `None` if it appears to be
+/// bare metal.
 pub fn virtualised(host: &Host) -> Option<String> {
     let found: Vec<&str> = hypervisor(host).into_iter().chain(container(host)).collect();
     (!found.is_empty()).then(|| found.join(", "))
 }
 
-/// The hypervisor, `hypervisor` if it does not give its name.
+/// The hypervisor; `hypervisor` if its name is unknown.
 pub(crate) fn hypervisor(host: &Host) -> Option<&'static str> {
     if host.text("/sys/hypervisor/type").as_deref() == Some("xen") {
         return Some("xen");
     }
     let named = firmware_name(host).or_else(|| clock_name(host));
     let flagged = Identity::read(host).flags.contains("hypervisor");
-    // Vendors of clouds put their name on bare machines too, so on x86 the flag decides. Arm has no such flag.
+    // Cloud vendors put their name on bare-metal machines too, so on x86 the flag decides. Arm has no such flag.
     let has_flags = host.text("/proc/cpuinfo").is_some_and(|text| text.contains("vendor_id"));
     match (flagged, has_flags) {
         (true, _) => Some(named.unwrap_or("hypervisor")),
@@ -26,7 +26,7 @@ pub(crate) fn hypervisor(host: &Host) -> Option<&'static str> {
     }
 }
 
-/// By what the firmware says about itself.
+/// The hypervisor's name by the firmware's strings.
 fn firmware_name(host: &Host) -> Option<&'static str> {
     const NAMES: [(&str, &str); 8] = [
         ("KVM", "kvm"),
@@ -43,7 +43,7 @@ fn firmware_name(host: &Host) -> Option<&'static str> {
     NAMES.iter().find(|(mark, _)| texts.iter().any(|text| text.contains(mark))).map(|(_, name)| *name)
 }
 
-/// By the clock it offers, where there is no firmware to ask.
+/// The hypervisor's name by its clock source, for guests without firmware.
 fn clock_name(host: &Host) -> Option<&'static str> {
     let clocks = host.text("/sys/devices/system/clocksource/clocksource0/available_clocksource")?;
     clocks.split_whitespace().find_map(|clock| match clock {

@@ -11,18 +11,18 @@ pub struct NumaNode {
     pub node: usize,
     /// The logical cores near to it, as the kernel lists them: `0-15,32-47`; empty for memory without cores.
     pub cores: String,
-    /// Bytes of it; `None` if not told.
+    /// Its size, bytes; `None` if not reported.
     pub memory_bytes: Option<u64>,
 }
 
-/// Huge pages of the default size that were set aside.
+/// Reserved huge pages of the default size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HugePages {
-    /// Bytes of one.
+    /// Bytes per page.
     pub size_bytes: u64,
-    /// How many there are.
+    /// The number of reserved pages.
     pub total: u64,
-    /// How many of them are not in use.
+    /// The number of them that are not in use.
     pub free: u64,
 }
 

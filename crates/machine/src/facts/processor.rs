@@ -1,4 +1,4 @@
-//! Who made the processor, and how its cores are arranged.
+//! The processor's identity, and how its cores are arranged.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use rustix::thread::CpuSet;
 
 use crate::host::Host;
 
-/// What a processor calls itself.
+/// The identity that a processor reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// As the maker writes it, `AuthenticAMD`; on Arm the number of the implementer. `unknown` if not told.
+    /// The vendor's name, `AuthenticAMD`; on Arm the number of the implementer. `unknown` if not reported.
     pub vendor: String,
-    /// The maker's family; on Arm the architecture.
+    /// The vendor's family number; on Arm the architecture.
     pub family: Option<u32>,
-    /// The maker's model; on Arm the part.
+    /// The vendor's model number; on Arm the part.
     pub model: String,
     /// The revision.
     pub stepping: String,
-    /// The name it is sold by. `unknown` if not told.
+    /// The marketing name. `unknown` if not reported.
     pub model_name: String,
-    /// What it can do, by the kernel's names.
+    /// Its features, by the kernel's names.
     pub flags: BTreeSet<String>,
 }
 
@@ -102,8 +102,8 @@ pub(super) fn usable_cores(host: &Host) -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect()
 }
 
-/// Cores that may be used at a time, at least 1. A quota counts by its whole cores, as the standard library does when it
-/// is asked for parallelism.
+/// Cores that may be used at a time, at least 1. A quota is rounded down to whole cores, as in the standard library's
+/// `available_parallelism`.
 pub(super) fn usable(affinity: Option<usize>, quota: Option<f64>, online: usize) -> usize {
     let cores = affinity.unwrap_or(online);
     quota.map_or(cores, |quota| cores.min(quota.floor() as usize)).max(1)

@@ -1,4 +1,4 @@
-//! Facts of machines that are not this one.
+//! Facts of other machines than this.
 
 use super::*;
 use crate::host::fake::FakeHost;

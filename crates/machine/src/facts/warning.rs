@@ -1,4 +1,4 @@
-//! What disturbs or falsifies measurements on a host.
+//! Warnings about conditions that disturb or falsify measurements on a host.
 
 use crate::cgroup::Cgroups;
 use crate::facts::guest;

@@ -1,7 +1,7 @@
 //! Memory traffic at a set rate: reads of a buffer that no cache holds.
 //!
-//! Every line read is 64 bytes from memory. What passes through also displaces what others have in the last level cache:
-//! a workload beside this hog has less of both.
+//! Every line read is 64 bytes from memory. These lines also displace other processes' lines in the last-level cache: a
+//! workload beside this hog has less of both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use crate::memory_speed::buffer::Buffer;
 use crate::memory_speed::caches::CacheSizes;
 use crate::memory_speed::stream;
 
-/// Bytes read between two looks at the schedule: tens of microseconds, and little beside any rate.
+/// Bytes read between two looks at the schedule: tens of microseconds, and little compared to any rate.
 const PIECE: usize = 256 << 10;
 
-/// Rates that can be meant, MB/s.
+/// Plausible rates, MB/s.
 const RATES: std::ops::RangeInclusive<f64> = 1.0..=10_000_000.0;
 
-/// The kind.
+/// The kind `bandwidth`.
 pub struct Bandwidth;
 
 impl HogKind for Bandwidth {
@@ -62,8 +62,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Starts `threads` threads, pinned to `cores` in turn, that read at `rate` bytes per second each; infinite is as fast
-    /// as they can.
+    /// Starts `threads` threads, pinned to `cores` in turn, that read at `rate` bytes per second each; infinity means
+    /// as fast as possible.
     pub(crate) fn start(caches: &CacheSizes, cores: &[usize], threads: usize, rate: f64) -> Result<Streams, HogError> {
         let bytes = caches.beyond_caches(threads);
         let read = Arc::new(AtomicU64::new(0));
@@ -79,7 +79,7 @@ impl Streams {
 
     /// Bytes read since the last call, or since the start.
     pub(crate) fn bytes_since(&mut self) -> u64 {
-        // Relaxed: a counter that is read for itself only.
+        // Relaxed: the counter guards no other data.
         let now = self.read.load(Ordering::Relaxed);
         now - std::mem::replace(&mut self.before, now)
     }

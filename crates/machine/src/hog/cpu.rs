@@ -1,7 +1,7 @@
 //! The infinite loop: takes processors, and neither memory nor caches (GA 4.3).
 //!
-//! It competes for its cores with whatever else runs there, so its share of the cores depends as much on the others as on
-//! the loop. Its strength is how many threads compete: those that run or wait for a core, by the scheduler's account.
+//! It competes for its cores with all threads that run there, so its CPU share depends as much on them as on the loop.
+//! Its strength is the number of competing threads: those that run or wait for a core, as the scheduler reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::cpu_time::{ThreadTimes, current_thread_id, thread_times};
 /// Iterations between two looks at the clock: some hundred microseconds.
 const BATCH: u64 = 1 << 18;
 
-/// More threads than this are a mistake in typing.
+/// More threads than this are taken for a typing error.
 const THREADS_MAX: f64 = 4096.0;
 
-/// The kind.
+/// The kind `cpu`.
 pub struct Cpu;
 
 impl HogKind for Cpu {
@@ -57,7 +57,7 @@ impl HogKind for Cpu {
     }
 }
 
-/// What one thread has done. Relaxed counters: they are read for themselves only.
+/// The work of one thread. Relaxed: the counters guard no other data.
 #[derive(Debug, Default)]
 struct Loop {
     /// The kernel's id of the thread; 0 before it has begun.
@@ -84,7 +84,7 @@ impl Loop {
 struct Totals {
     iterations: u64,
     cpu: Duration,
-    /// Of all threads, on a core and waiting for one; `None` if the kernel does not keep these times.
+    /// Times of all threads on a core and waiting for one; `None` if the kernel does not keep these times.
     ready: Option<ThreadTimes>,
 }
 

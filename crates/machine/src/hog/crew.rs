@@ -1,4 +1,4 @@
-//! The threads of a hog: pinned, ready before the hog is said to run, and gone when it is.
+//! The threads of a hog. They are pinned, ready before the hog is reported as running, and end with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use rustix::thread::CpuSet;
 
 use super::HogError;
 
-/// Longest sleep in one piece: so soon does a worker notice that it is to stop.
+/// Longest single sleep, and so the longest time until a worker notices that it must stop.
 const NAP_MAX: Duration = Duration::from_millis(50);
 
 /// Threads that work until the crew is dropped.
@@ -20,7 +20,7 @@ pub struct Crew {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Whether to go on; each worker has one.
+/// A worker's flag that tells it to end.
 #[derive(Debug, Clone)]
 pub struct Leave(Arc<AtomicBool>);
 
@@ -41,8 +41,8 @@ impl Leave {
 }
 
 impl Crew {
-    /// Starts `count` threads. Each prepares itself (pins itself, makes its buffer); what it is to do then is what `prepare`
-    /// returns. All are ready when this returns; if one could not prepare, none is left.
+    /// Starts `count` threads. Each thread calls `prepare`, which pins it and makes its buffer, and then runs the
+    /// closure that this returns. All are ready when `start` returns; if one could not prepare, all have ended.
     pub fn start<P, W>(count: usize, prepare: P) -> Result<Crew, HogError>
     where
         P: Fn(usize) -> Result<W, HogError> + Send + Sync + 'static,
@@ -67,7 +67,7 @@ impl Crew {
             crew.threads.push(thread.map_err(HogError::Thread)?);
         }
         drop(ready);
-        // The first failure; a crew that is dropped takes its threads with it.
+        // The first failure; dropping the crew ends its threads.
         all_ready.iter().collect::<Result<(), HogError>>()?;
         Ok(crew)
     }
@@ -94,7 +94,7 @@ pub fn pin(core: usize) -> Result<(), HogError> {
     rustix::thread::sched_setaffinity(None, &cores).map_err(|error| refused(error.into()))
 }
 
-/// Pins the calling thread to one of `cores` by its number within the crew; leaves it free if there are none.
+/// Pins the calling thread to one of `cores` by its number within the crew; leaves it unpinned if there are none.
 pub(crate) fn pin_to_one(cores: &[usize], index: usize) -> Result<(), HogError> {
     if cores.is_empty() { Ok(()) } else { pin(cores[index % cores.len()]) }
 }

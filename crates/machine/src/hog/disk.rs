@@ -1,4 +1,4 @@
-//! Disk traffic at a set rate: direct reads or writes of a file that has no name, so that it is gone when the hog is.
+//! Disk traffic at a set rate: direct reads or writes of an unnamed file, which disappears when the hog ends.
 
 use std::fs::File;
 use std::io;
@@ -19,16 +19,16 @@ use crate::space::memory_file_system;
 /// The file is written or read in circles.
 const FILE_BYTES: u64 = 128 << 20;
 
-/// The largest transfer; direct transfers of a mebibyte reach the full rate of the disks we know.
+/// The largest transfer; direct transfers of 1 MiB reach the full rate of all disks that we tested.
 const BLOCK_MAX: u64 = 1 << 20;
 
-/// The smallest transfer, and the alignment that every disk takes.
+/// The smallest transfer, and an alignment that every disk accepts.
 const BLOCK_MIN: u64 = 4096;
 
-/// Transfers a second, where blocks can be made to fit: few enough to be large, often enough to be steady.
+/// Transfers per second, within the limits of the block size: few enough to be large, frequent enough to be steady.
 const BLOCKS_PER_SECOND: f64 = 50.0;
 
-/// Rates that can be meant, MB/s.
+/// Plausible rates, MB/s.
 const RATES: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
 
 /// Reads or writes.
@@ -100,8 +100,8 @@ fn block_for(rate: f64) -> u64 {
     wanted.clamp(BLOCK_MIN, BLOCK_MAX).next_power_of_two().min(BLOCK_MAX)
 }
 
-/// A file with room for all of its bytes and no name. One that is to be read is written: what was never written is not read
-/// from a disk.
+/// An unnamed file with its space reserved. A file to be read is written first: reads of unwritten space do not reach
+/// the disk.
 pub(crate) fn make_file(folder: &Path, bytes: u64, is_to_be_read: bool) -> Result<File, HogError> {
     let no_place = |why: String| HogError::Folder { folder: folder.to_owned(), why };
     if let Some(name) = memory_file_system(folder).map_err(|error| no_place(format!("{error}")))? {
@@ -115,7 +115,7 @@ pub(crate) fn make_file(folder: &Path, bytes: u64, is_to_be_read: bool) -> Resul
         _ => no_place(format!("{error}")),
     })?;
     match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-        // A file system that cannot reserve finds out while writing.
+        // A file system that cannot reserve space reports a lack of it while writing.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
         Err(error) => return Err(disk_full(folder, bytes, error.into())),
     }
@@ -132,14 +132,14 @@ fn disk_full(folder: &Path, bytes: u64, error: io::Error) -> HogError {
     HogError::DiskFull { folder: folder.to_owned(), needed_mib: bytes >> 20, error }
 }
 
-/// A new file for direct transfers that has no name: it disappears with this process however that ends.
+/// A new unnamed file for direct transfers. It disappears with this process, however that ends.
 fn open_nameless(folder: &Path) -> io::Result<File> {
     let file = tempfile::tempfile_in(folder)?;
     fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::DIRECT)?;
     Ok(file)
 }
 
-/// What has been done. Relaxed: a counter that is read for itself only.
+/// The work done. Relaxed: the counters guard no other data.
 #[derive(Debug, Default)]
 struct Tally {
     bytes: AtomicU64,

@@ -1,4 +1,4 @@
-//! Holds a part of the last level cache: the [`pirate`] as a hog.
+//! Holds a part of the last-level cache: the [`pirate`] as a hog.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const MIB_MAX: f64 = 4096.0;
 /// Pieces of a sweep between two accounts.
 const PIECES_PER_ACCOUNT: usize = 16;
 
-/// The kind.
+/// The kind `llc`.
 pub struct Llc;
 
 impl HogKind for Llc {
@@ -61,7 +61,7 @@ impl HogKind for Llc {
         let (inside, cores, sizes) = (Arc::clone(&accounts), place.cores.clone(), caches.clone());
         let crew = Crew::start(threads, move |index| {
             pin_to_one(&cores, index)?;
-            // One that is to hold nothing has nothing to lose.
+            // A pirate that holds nothing cannot lose anything.
             let split = if is_idle { None } else { Some(pirate::calibrate(&sizes)?) };
             let sweep = Sweep::new(part, index as u64)?;
             let opened = Account {
@@ -80,7 +80,7 @@ impl HogKind for Llc {
     }
 }
 
-/// What one thread has done since the last report.
+/// The work of one thread since the last report.
 #[derive(Default)]
 struct Account {
     loads: u64,
@@ -105,7 +105,7 @@ fn keep_hot(mut sweep: Sweep, account: &Mutex<Account>, leave: &Leave) {
     }
 }
 
-/// What is known beforehand to stand in the way.
+/// Conditions known beforehand to prevent the strength.
 fn warnings(caches: &CacheSizes, wanted_mib: f64, place: &HogPlace) -> Vec<String> {
     let mut notes = Vec::new();
     if place.cores.is_empty() {
@@ -126,7 +126,7 @@ struct RunningPirate {
     accounts: Arc<[Mutex<Account>]>,
     /// Bytes of each thread's sweep that lie in its second level.
     beside: u64,
-    /// It is to hold nothing, and sweeps what its first level holds.
+    /// It should hold nothing, and sweeps a buffer that fits its first-level cache.
     is_idle: bool,
     notes: Vec<String>,
     _crew: Crew,
@@ -140,7 +140,7 @@ struct Window {
 }
 
 impl Account {
-    /// Closes the account: what happened since the last time.
+    /// Closes the account and returns the work since the last call.
     fn close(&mut self) -> Window {
         let loads = std::mem::take(&mut self.loads);
         let mut timings = Timings::default();

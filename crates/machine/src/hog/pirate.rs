@@ -1,11 +1,11 @@
-//! The pirate: holds part of the last-level cache by touching it all the time, so that other processes have the rest (Eklov,
-//! Nikoleris, Black-Schaffer and Hagersten, "Cache Pirating: Measuring the Curse of the Shared Cache", ICPP 2011). It stands
-//! in for cache allocation where the processor or the hypervisor offers none.
+//! The pirate: holds part of the last-level cache by touching it all the time, so that other processes have the rest
+//! (Eklov, Nikoleris, Black-Schaffer and Hagersten, "Cache Pirating: Measuring the Curse of the Shared Cache", ICPP
+//! 2011). It replaces cache allocation where the processor or the hypervisor offers none.
 //!
-//! A cache keeps lines that are used more often. The pirate sweeps its buffer so often that other processes, which touch each of their
-//! lines less often, lose theirs. How well that works depends on these processes, so the pirate also measures what it
-//! lost itself: a load that misses is a line that it did not hold. It counts its misses where there are hardware counters
-//! (`counted`), and else times a sample of its loads (`split`).
+//! A cache keeps lines that are used more often. The pirate sweeps its buffer so often that other processes, which
+//! touch each of their lines less often, lose theirs. How well that works depends on these processes, so the pirate
+//! also measures its own losses: a load that misses is a line that it did not hold. It counts its misses with hardware
+//! counters if possible (`counted`), and otherwise times a sample of its loads (`split`).
 //!
 //! A sweep follows several chains in random order through the buffer rather than going up its addresses: loads overlap,
 //! which makes it fast, and no prefetcher fetches a lost line back before its loss is seen. A prefetcher that always brings
@@ -30,29 +30,29 @@ use crate::memory_speed::chase::{follow_all, link, load};
 use split::{Split, Timings};
 pub use validate::{Validation, ValidationPoint, validate};
 
-/// Chains of a sweep: as many loads may be under way at a time. A core of any server since 2010 keeps ten.
+/// Chains of a sweep, and so the number of loads that may be outstanding. A core of any server since 2010 supports ten.
 const CHAINS: usize = 8;
 
-/// Loads of each chain between two samples: sampling takes a twentieth of the time.
+/// Loads of each chain between two samples: sampling takes 5 % of the time.
 const LOADS_BETWEEN_SAMPLES: usize = 512;
 
-/// Sampled loads that the split between hits and misses is calibrated with, of each.
+/// Sampled loads of each kind, hits and misses, that calibrate the split.
 const CALIBRATION_SAMPLES: u64 = 8192;
 
-/// Sweeps after which a buffer that fits a cache is in it.
+/// Sweeps after which a buffer that fits into a cache is in it.
 const WARM_SWEEPS: usize = 8;
 
-/// What a sweep that holds nothing goes through, bytes: within the first level of any core we know.
+/// Bytes that a pirate that holds nothing sweeps: fits into the first-level cache of any core we know.
 pub(crate) const IDLE_SWEEP: u64 = 16 << 10;
 
-/// What a pirate must hold so that `wanted_mib` of `total_mib` are left for the others, MiB. 0 if they are to have all of it:
-/// an idle pirate, so that its core is as busy there as at every smaller amount.
+/// MiB that a pirate must hold so that `wanted_mib` of `total_mib` are left for other processes. 0 if they get the
+/// whole cache: an idle pirate keeps its core as busy as at every other amount.
 pub fn pirate_capacity(total_mib: f64, wanted_mib: f64) -> f64 {
     (total_mib - wanted_mib).max(0.0)
 }
 
-/// What a pirate holds of the last level, bytes, and between which values: it sweeps `swept` bytes, misses this share of its
-/// loads, and `beside` bytes of what it does not miss are in second levels of its own.
+/// Bytes of the last level that a pirate holds, with their interval. It sweeps `swept` bytes, misses this share of its
+/// loads, and has `beside` of the bytes that hit in its own second-level caches.
 pub fn held(swept: u64, beside: u64, share: split::MissShare) -> (f64, [f64; 2]) {
     let most = swept.saturating_sub(beside) as f64;
     let of = |missed: f64| (swept as f64 * (1.0 - missed) - beside as f64).clamp(0.0, most);
@@ -75,17 +75,17 @@ impl Sweep {
         Ok(Sweep { buffer, places })
     }
 
-    /// Bytes that are swept.
+    /// Bytes of the buffer.
     pub fn bytes(&self) -> u64 {
         self.buffer.bytes().len() as u64
     }
 
-    /// The share of the buffer in huge pages; `None` if the kernel does not tell.
+    /// The share of the buffer in huge pages; `None` if the kernel does not report it.
     pub(crate) fn huge_share(&self) -> Option<f64> {
         self.buffer.huge_share()
     }
 
-    /// Continues the sweep by a piece, then times the next load of each chain. Gives the number of loads.
+    /// Continues the sweep by a piece, then times the next load of each chain. Returns the number of loads.
     pub fn piece(&mut self, timings: &mut Timings) -> u64 {
         let bytes = self.buffer.bytes();
         follow_all(bytes, &mut self.places, LOADS_BETWEEN_SAMPLES);
@@ -97,13 +97,13 @@ impl Sweep {
         (CHAINS * (LOADS_BETWEEN_SAMPLES + 1)) as u64
     }
 
-    /// Sweeps the whole buffer so often.
+    /// Sweeps the whole buffer `times` times.
     fn whole(&mut self, times: usize) {
         let loads = self.buffer.lines() / CHAINS * times;
         follow_all(self.buffer.bytes(), &mut self.places, loads);
     }
 
-    /// Times as many loads as a calibration takes, each after `skip` others of its chain.
+    /// Times [`CALIBRATION_SAMPLES`] loads, each after `skip` others of its chain.
     fn sample(&mut self, skip: usize) -> Timings {
         let mut timings = Timings::default();
         while timings.count() + timings.late() < CALIBRATION_SAMPLES {
@@ -118,10 +118,10 @@ impl Sweep {
     }
 }
 
-/// One load and how long it took, the cost of looking at the clock included.
+/// One load and its time, including the cost of reading the clock.
 ///
-/// The address is made to depend on the first look at the clock, or the processor would begin to load before it; the second
-/// look waits for the load because the kernel's clock waits for all that came before.
+/// The address depends on the first clock reading, so that the processor cannot begin the load earlier. The second
+/// reading waits for the load, because the kernel's clock waits for all previous instructions.
 #[inline(always)]
 fn timed_load(bytes: &[u8], at: usize) -> (usize, Duration) {
     let before = clock_gettime(ClockId::Monotonic);
@@ -134,7 +134,7 @@ fn timed_load(bytes: &[u8], at: usize) -> (usize, Duration) {
 
 /// Measures how long loads take on this core that hit the last level, and loads that miss it.
 pub fn calibrate(caches: &CacheSizes) -> Result<Split, HogError> {
-    /// Loads of a chain between two samples, so that the processor is as busy as in a sweep.
+    /// Loads of a chain between two samples, so that the processor is as busy as during a sweep.
     const SKIP: usize = 64;
     let misses = Sweep::new(caches.beyond_caches(1) as u64, 1)?.sample(SKIP);
     let mut fits = Sweep::new(fits_llc(caches), 2)?;
@@ -142,9 +142,9 @@ pub fn calibrate(caches: &CacheSizes) -> Result<Split, HogError> {
     Ok(Split::between(&fits.sample(SKIP), &misses))
 }
 
-/// A size that is in the last level, and for the most part not in the second.
+/// A size that fits into the last level, and mostly exceeds the second.
 fn fits_llc(caches: &CacheSizes) -> u64 {
-    /// Where nothing is reported.
+    /// The size used if the kernel reports none.
     const USUAL: u64 = 2 << 20;
     let above = caches.l2.map_or(USUAL, |l2| 3 * l2);
     caches.llc.map_or(above, |llc| above.min(llc / 4))
@@ -175,7 +175,7 @@ mod tests {
         check(0, (0.0, 0.0, 0.25), (8.0, [6.0, 8.0]));
         check(0, (0.1, 0.05, 0.15), (7.2, [6.8, 7.6]));
         check(0, (1.0, 1.0, 1.0), (0.0, [0.0, 0.0]));
-        // Nine are swept, one of them is in the second level: what is missed is missed of what would be in the last.
+        // Nine MiB are swept, one of them is in the second level: all misses reduce the part in the last level.
         check(1, (0.0, 0.0, 0.0), (8.0, [8.0, 8.0]));
         check(1, (1.0 / 3.0, 0.0, 0.9), (5.0, [0.0, 8.0]));
     }

@@ -1,4 +1,4 @@
-//! A hog in a process of its own, as its parent has it. The other end is [`serve`](super::serve).
+//! The parent's handle to a hog in a separate process. The other end is [`serve`](super::serve).
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -6,14 +6,14 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use super::serve::Line;
 use super::{HogError, HogReport};
 
-/// A process that is a hog. Dropping it ends it.
+/// A process that runs a hog. Dropping the handle ends it.
 ///
 /// A process that asked the kernel to [die with its parent](super::serve::die_with_parent) ends with the *thread* that
-/// called [`spawn`](HogProcess::spawn): that thread must live as long as the hog is wanted.
+/// called [`spawn`](HogProcess::spawn): that thread must live as long as the hog.
 #[derive(Debug)]
 pub struct HogProcess {
     child: Child,
-    /// What the hog reads; closing it ends the hog.
+    /// The hog's input; closing it ends the hog.
     input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
@@ -32,12 +32,12 @@ impl HogProcess {
         }
     }
 
-    /// The process, to be put into a control group of its own.
+    /// The process id, for moving the process into a control group of its own.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it achieved since the last report, or since it began to work.
+    /// The amount achieved since the last report, or since it began to work.
     pub fn report(&mut self) -> Result<HogReport, HogError> {
         let gone = |error| HogError::Process(format!("it hears no more: {error}"));
         let input = self.input.as_mut().expect("open until the hog is dropped");
@@ -70,7 +70,7 @@ fn unexpected(line: &Line) -> HogError {
 impl Drop for HogProcess {
     fn drop(&mut self) {
         self.input = None;
-        // One that does not end with its input ends now; one that has ended cannot be killed, and need not be.
+        // Kill the hog if it did not end with its input; killing an ended one fails, which is harmless.
         for _ in 0..200 {
             match self.child.try_wait() {
                 Ok(None) => std::thread::sleep(std::time::Duration::from_millis(10)),
@@ -86,7 +86,7 @@ impl Drop for HogProcess {
 mod tests {
     use super::*;
 
-    /// A process that says what a hog would, and a report for every line.
+    /// A process that answers as a hog does, with a report for every line.
     fn shell(script: &str) -> Result<HogProcess, HogError> {
         HogProcess::spawn(Command::new("sh").args(["-c", script]))
     }

@@ -1,4 +1,4 @@
-//! What a hog really achieved.
+//! Reports of the amount that a hog really achieved.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,47 +8,47 @@ use serde::{Deserialize, Serialize};
 
 use super::{HogKind, HogSpec};
 
-/// Share of the strength from which it counts as reached.
+/// The minimum share of the strength that counts as reached.
 const REACHED_MIN: f64 = 0.95;
 
-/// What a hog did in a window, by its own account.
+/// The amount that a hog achieved in a window, by its own measurement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Achieved {
     /// In the unit of its strength; `None` if it could not be measured, and a note says why.
     pub amount: Option<f64>,
     /// Between which values that lies, with 95 % confidence, where it is an estimate.
     pub interval: Option<[f64; 2]>,
-    /// What else is known, by names with units: `iterations_per_s`.
+    /// Further figures, by names with units: `iterations_per_s`.
     pub figures: BTreeMap<String, f64>,
-    /// What the reader must know.
+    /// Caveats for the reader.
     pub notes: Vec<String>,
 }
 
-/// What a hog was to do in a window, and what it did.
+/// The amount wanted from a hog in a window, and the amount achieved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HogReport {
     /// The hog, as typed.
     pub hog: HogSpec,
     /// How long the window was, seconds.
     pub window_s: f64,
-    /// What `wanted` and `achieved` are in; empty for no hog.
+    /// The unit of `wanted` and `achieved`; empty for no hog.
     pub unit: String,
     /// Its strength.
     pub wanted: f64,
-    /// What it achieved; `None` if that could not be measured, and `notes` say why.
+    /// The amount achieved; `None` if it could not be measured, and `notes` say why.
     pub achieved: Option<f64>,
     /// Between which values that lies, with 95 % confidence, where it is an estimate.
     pub interval: Option<[f64; 2]>,
-    /// Whether it achieved what was wanted, within a twentieth; `None` if that is not known.
+    /// Whether it achieved the wanted amount, within 5 %; `None` if unknown.
     pub reached: Option<bool>,
-    /// What else is known, by names with units: `iterations_per_s`, `misses_per_load`.
+    /// Further figures, by names with units: `iterations_per_s`, `misses_per_load`.
     pub figures: BTreeMap<String, f64>,
-    /// Why the strength was not reached or not measured, and what else the reader must know.
+    /// Why the strength was not reached or not measured, and other caveats.
     pub notes: Vec<String>,
 }
 
 impl HogReport {
-    /// Compares what was achieved with what was wanted.
+    /// Compares the amount achieved with the amount wanted.
     pub fn judge(spec: HogSpec, window: Duration, achieved: Achieved) -> HogReport {
         let Achieved { amount, interval, figures, mut notes } = achieved;
         let (kind, wanted) = (spec.kind(), spec.strength());
@@ -87,7 +87,7 @@ impl fmt::Display for HogReport {
     }
 }
 
-/// Three digits that matter.
+/// A number with three significant digits.
 fn short(number: f64) -> String {
     match number.abs() {
         magnitude if magnitude >= 100.0 => format!("{number:.0}"),

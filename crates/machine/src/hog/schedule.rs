@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-/// How far behind the schedule work may be and still catch up. What is later than this is given up, so that a pause of the
-/// machine is not followed by a burst.
+/// The longest delay that work may catch up. Later units are skipped, so that a pause of the machine is not followed by
+/// a burst.
 const BEHIND_MAX: Duration = Duration::from_millis(100);
 
-/// Waits shorter than this are put together: the kernel does not sleep as briefly.
+/// Shorter waits are combined: the kernel cannot sleep that briefly.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
-/// A schedule of units (bytes) at a steady rate. The clock is the caller's: time since any moment it likes.
+/// A schedule of units (bytes) at a steady rate. The caller supplies the clock: the time since any fixed moment.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     /// Units per second; infinite for no limit.
     rate: f64,
-    /// When the first unit was due, moved on by what was given up. Never negative.
+    /// When the first unit was due, moved forward by skipped time. Never negative.
     start: Duration,
     done: f64,
 }
@@ -26,7 +26,7 @@ impl Schedule {
         Schedule { rate, start: now, done: 0.0 }
     }
 
-    /// Notes `units` done, and says how long to wait before more; `None` if more is due already.
+    /// Records `units` as done, and returns how long to wait before more; `None` if more is due already.
     pub fn done(&mut self, units: f64, now: Duration) -> Option<Duration> {
         self.done += units;
         let due = self.start + Duration::from_secs_f64(self.done / self.rate);
@@ -41,8 +41,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Works in pieces of `units` that take `piece` each until `end`, with a stall of `stall` in the middle; gives the rate
-    /// reached without the stall.
+    /// Works in pieces of `units` that take `piece` each until `end`, with a stall of `stall` in the middle; returns
+    /// the rate reached without the stall.
     fn run(rate: f64, units: f64, piece: Duration, end: Duration, stall: Duration) -> f64 {
         let (mut now, mut done) = (Duration::from_secs(5), 0.0);
         let begin = now;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_rate_below_what_can_be_done_is_kept() {
         for rate in [1e3, 1e6, 5e8, 4e9] {
-            // A piece takes a tenth of the time it may take.
+            // A piece takes a tenth of the time available for it.
             let units = rate / 1000.0;
             let reached = run(rate, units, Duration::from_micros(100), SECOND, Duration::ZERO);
             assert!((reached / rate - 1.0).abs() < 0.01, "{reached} of {rate}");

@@ -1,7 +1,8 @@
-//! A hog in a process of its own, spoken to in lines.
+//! A hog in a separate process, with a line protocol.
 //!
-//! The process writes [`Line::Ready`] when the hog works, or [`Line::Failed`] and ends. For each line it reads it writes a
-//! [`Line::Report`] of what was done since the last one. When its input ends it ends: its parent has closed it, or is gone.
+//! The process writes [`Line::Ready`] when the hog works, or [`Line::Failed`] and ends. For each line it reads, it
+//! writes a [`Line::Report`] on the time since the last one. It ends when its input ends, because the parent has closed
+//! it or has ended.
 
 use std::io::{BufRead, Write};
 
@@ -18,16 +19,16 @@ pub enum Line {
         /// Which.
         hog: HogSpec,
     },
-    /// What it has done since the line before.
+    /// The report on the time since the previous line.
     Report(HogReport),
-    /// It does not work.
+    /// It could not start.
     Failed {
         /// Why not.
         error: String,
     },
 }
 
-/// Runs the hog until `input` ends; what it writes is described [here](self).
+/// Runs the hog until `input` ends. The [module](self) describes the output.
 pub fn serve(spec: HogSpec, place: &HogPlace, input: impl BufRead, mut output: impl Write) -> Result<(), HogError> {
     let mut hog = match spec.start(place) {
         Ok(hog) => hog,
@@ -36,7 +37,7 @@ pub fn serve(spec: HogSpec, place: &HogPlace, input: impl BufRead, mut output: i
             return Err(error);
         }
     };
-    // The time of starting belongs to no report.
+    // Exclude the time of starting from the first report.
     hog.report();
     write_line(&mut output, &Line::Ready { hog: spec })?;
     for line in input.lines() {
@@ -52,10 +53,10 @@ fn write_line(output: &mut impl Write, line: &Line) -> Result<(), HogError> {
     written.map_err(HogError::Parent)
 }
 
-/// Has the kernel end this process when the thread that started it ends, so that a hog does not outlive a parent that was
-/// killed even while it is not reading. To be called first by a process that is a hog, and by no other.
+/// Makes the kernel end this process when the thread that started it ends, so that a hog never outlives a killed
+/// parent, even while it is not reading. Only a process that runs a hog may call this, as its first action.
 ///
-/// It is the *thread* that counts: a parent must start its hogs from a thread that lives as long as they are to.
+/// The *thread* counts: a parent must start its hogs from a thread that lives as long as they should.
 pub fn die_with_parent() -> Result<(), HogError> {
     let signal = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(signal).map_err(|error| HogError::Parent(error.into()))
@@ -94,7 +95,7 @@ mod tests {
         assert!(matches!(&lines[..], [Line::Failed { error }] if error.contains("/no/such/folder")), "{lines:?}");
     }
 
-    /// A parent that hears no more is the end, not a panic.
+    /// A parent that has closed its end is an error, not a panic.
     #[test]
     fn a_parent_that_has_closed_its_ear() {
         struct Closed;

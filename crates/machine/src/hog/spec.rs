@@ -1,4 +1,4 @@
-//! What hog is wanted, as text: `cpu:1`, `llc:8`, `none`.
+//! The text form of a hog: `cpu:1`, `llc:8`, `none`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub struct HogSpec {
 }
 
 impl HogSpec {
-    /// No hog: what others are compared with.
+    /// No hog: the baseline of comparisons.
     pub const NONE: HogSpec = HogSpec { wanted: None };
 
     /// The kind; `None` for no hog.
@@ -30,7 +30,7 @@ impl HogSpec {
         self.wanted.map_or(0.0, |wanted| wanted.1)
     }
 
-    /// Every form that can be typed, a line each with what it means.
+    /// Every form that can be typed, one per line with its meaning.
     pub fn help() -> String {
         let line = |form: String, meaning: &str| format!("{form:<18} {meaning}\n");
         let kinds = HOGS.iter().map(|kind| line(format!("{}:{}", kind.key(), kind.unit()), kind.meaning()));

@@ -1,10 +1,10 @@
-//! Every hog starts, does work, says so, and stops. How much it does is the machine's affair.
+//! Every hog starts, does work, reports it, and stops. The amount of work depends on the machine.
 
 use plimsoll_testing::{Need, skip};
 
 use super::*;
 
-/// Reports until there is work in one, which takes longer on a busy machine.
+/// Takes reports until one has work in it, which takes longer on a busy machine.
 fn first_work(hog: &mut HogHandle, has_worked: impl Fn(&HogReport) -> bool) -> HogReport {
     const TRIES: usize = 2000;
     for _ in 0..TRIES {
@@ -24,15 +24,15 @@ fn start(spec: &str, place: &HogPlace) -> HogHandle {
 #[test]
 fn loops_use_processors() {
     let mut hog = start("cpu:2", &HogPlace::default());
-    // A thread tells its iterations before its time, so that a report may come in between.
+    // A thread records its iterations before its time, so a report may fall in between.
     let report = first_work(&mut hog, |report| report.achieved > Some(0.0));
     assert_eq!((report.wanted, report.unit.as_str()), (2.0, "threads"));
     first_work(&mut hog, |report| report.figures["iterations_per_s"] > 0.0);
     assert_eq!(hog.stop().hog.to_string(), "cpu:2");
 }
 
-/// Beside queries on the same cores, loops of a published experiment got less than a core each, and every run of it was thrown away
-/// as if the loops had not been there.
+/// Beside queries on the same cores, loops of a published experiment got less than a core each, and every run of it was
+/// discarded as if the loops had not run.
 #[test]
 fn loops_that_wait_for_their_core_count_as_well() {
     let core =
@@ -58,7 +58,7 @@ fn memory_is_read() {
     assert_eq!(report.unit, "MB/s");
 }
 
-/// What is held is known, or the reason why not; there is no third.
+/// Either the amount held is known, or the reason why not.
 #[test]
 fn cache_is_held_or_the_reason_is_told() {
     let mut hog = start("llc:2", &HogPlace::default());
@@ -73,7 +73,7 @@ fn cache_is_held_or_the_reason_is_told() {
     }
 }
 
-/// It works as others do, and says that it holds nothing.
+/// It works as others do, and reports that it holds nothing.
 #[test]
 fn an_idle_pirate_keeps_its_core_busy_and_holds_nothing() {
     let mut hog = start("llc:0", &HogPlace::default());

@@ -1,9 +1,9 @@
 //! The restore journal: how every change that is in force is undone, on disk before the change is made.
 //!
-//! A file of JSON lines. The first says which process, of which boot, writes it; each other is a change of one control.
-//! Undoing goes from the last to the first. A line that a kill has torn was never followed by its change. What is undone is
-//! taken out by writing the rest to a new file, which takes the old one's name; being killed in between only means that
-//! something is undone twice, which does nothing. The file is gone when nothing is left.
+//! A file of JSON lines. The first says which process, of which boot, writes it; every other line is a change of one
+//! control. Changes are undone from the last to the first. If a kill has torn a line, its change was never made. Undone
+//! changes are removed by writing the rest to a new file, which replaces the old one. A kill in between only means that
+//! a change is undone twice, which does no harm. The file is removed when no changes remain.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -21,9 +21,9 @@ use crate::host::Host;
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Header {
-    /// Who writes; part of the names of its groups.
+    /// The writing process; its number is part of the names of its groups.
     process: u32,
-    /// Nothing outlives a boot. `None` where the kernel does not tell.
+    /// The boot; no change outlives it. `None` where the kernel does not report it.
     boot: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Journal {
     file: Option<File>,
 }
 
-/// The journal as one control sees it.
+/// The part of the journal that belongs to one control.
 pub(crate) struct Notes<'a> {
     journal: &'a mut Journal,
     control: &'a str,
@@ -61,7 +61,7 @@ fn path_in(state: &Path) -> PathBuf {
 }
 
 impl Journal {
-    /// An empty one, which takes no place on the disk.
+    /// An empty journal, which has no file yet.
     pub fn new(host: &Host, state: &Path) -> Journal {
         let header = Header { process: std::process::id(), boot: host.text("/proc/sys/kernel/random/boot_id") };
         Journal { path: path_in(state), header, notes: Vec::new(), file: None }
@@ -86,7 +86,7 @@ impl Journal {
             std::fs::remove_file(&path).map_err(failed)?;
             Ok(Restored { undone: told, failed: Vec::new() })
         };
-        // A torn first line was followed by no change.
+        // After a torn first line no change was made.
         if !text.contains('\n') {
             return forget(Vec::new());
         }
@@ -103,7 +103,7 @@ impl Journal {
         Journal { header, notes, ..now }.undo_all(host)
     }
 
-    /// Takes the lock of a state folder, undoes what an old journal in it says, and begins a new one.
+    /// Takes the lock of a state folder, undoes the changes in its old journal, and begins a new one.
     pub(crate) fn begin(host: &Host, state: &Path) -> Result<(StateLock, Journal, Restored), LimiterError> {
         let lock = StateLock::take(state)?;
         let left = Journal::restore_old(host, state)?;
@@ -116,7 +116,7 @@ impl Journal {
         &self.path
     }
 
-    /// What was put back, or what could not be, which remains in the journal.
+    /// `restored`, or an error if some changes could not be undone, which remain in the journal.
     pub(crate) fn all_of(&self, restored: Restored) -> Result<Restored, LimiterError> {
         if restored.failed.is_empty() {
             return Ok(restored);
@@ -124,15 +124,15 @@ impl Journal {
         Err(LimiterError::NotRestored { failed: restored.failed, journal: self.path.clone() })
     }
 
-    /// The journal as a control of this name sees it.
+    /// The part of the journal that belongs to this control.
     pub(crate) fn notes_of<'a>(&'a mut self, control: &'a str) -> Notes<'a> {
         Notes { journal: self, control }
     }
 
-    /// Notes a change of a control that is about to be made.
+    /// Records a change of a control that is about to be made.
     ///
-    /// What a control has changed before keeps its first note: that is how it was. A group that another control has made
-    /// is noted as that one did, who knew where its members came from.
+    /// If a control has made the same change before, its first note stays, because it has the original state. A group
+    /// that another control has made is noted as that control did, which knew the origins of its members.
     pub fn note(&mut self, control: &str, mut undo: Undo) -> io::Result<()> {
         let same = |note: &&Note| note.undo.is_about_the_same(&undo);
         if self.notes.iter().filter(same).any(|note| note.control == control) {
@@ -154,7 +154,7 @@ impl Journal {
             line = format!("{}{line}", json(&self.header)?);
         }
         if let Err(error) = file.write_all(line.as_bytes()).and_then(|()| file.sync_data()) {
-            // A full disk: half a line would hide those that follow it.
+            // The disk may be full: half a line would hide the lines after it.
             let _ = file.set_len(end);
             return Err(error);
         }
@@ -162,8 +162,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether undoing what a control has noted frees the subject of its limit. It does not if the control shares a group
-    /// and has noted nothing within that group, or has noted nothing at all: its limit is part of what another did.
+    /// Whether undoing a control's notes lifts its limit. It does not if the control has no notes, or shares a group
+    /// and has no notes within that group: its limit is then part of another control's change.
     pub(crate) fn can_be_lifted_alone(&self, control: &str) -> bool {
         let ours = || self.notes.iter().filter(|note| note.control == control);
         let within = |folder: &str| {
@@ -178,7 +178,7 @@ impl Journal {
         self.notes.iter().any(|note| note.control != control && note.undo.group() == Some(folder))
     }
 
-    /// Undoes what one control has done; groups that others use stay.
+    /// Undoes the changes of one control; groups that other controls use stay.
     pub(crate) fn undo_control(&mut self, host: &Host, control: &str) -> Result<Restored, LimiterError> {
         let shared: Vec<String> = self
             .notes
@@ -198,7 +198,7 @@ impl Journal {
         Ok(restored)
     }
 
-    /// Forgets what one control has changed, because another process has changed it since.
+    /// Forgets the changes of one control, because another process has since overwritten them.
     pub fn forget(&mut self, control: &str) -> Result<(), LimiterError> {
         self.notes.retain(|note| note.control != control);
         self.rewrite()
@@ -215,7 +215,7 @@ impl Journal {
         Ok(restored)
     }
 
-    /// Undoes notes from the last to the first; with what is left of them, in their order.
+    /// Undoes notes from the last to the first; also returns the remaining ones, in their order.
     fn undo(&self, host: &Host, notes: Vec<Note>) -> (Restored, Vec<Note>) {
         let (mut restored, mut left) = (Restored::default(), Vec::new());
         for note in notes.into_iter().rev() {
@@ -232,7 +232,7 @@ impl Journal {
         (restored, left)
     }
 
-    /// Brings the file to the notes that are left.
+    /// Rewrites the file with the remaining notes.
     fn rewrite(&mut self) -> Result<(), LimiterError> {
         self.file = None;
         let written = || -> io::Result<Option<File>> {
@@ -262,7 +262,7 @@ fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string(value)? + "\n")
 }
 
-/// A new file that only we may read and write, whatever was there before.
+/// A new file that only we may read and write; it replaces any existing file.
 fn create(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -271,7 +271,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Header, notes, and the numbers of lines that are neither. A last line without its end is torn and counts for nothing.
+/// Header, notes, and the numbers of lines that are neither. A last line without a line end is torn and is ignored.
 fn read(text: &str) -> (Option<Header>, Vec<Note>, Vec<usize>) {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut lines = whole.lines().enumerate();

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::LimiterError;
 
-/// Holds the lock; the kernel takes it back when the process ends, however that comes.
+/// Holds the lock; the kernel releases it when the process ends, however that happens.
 #[derive(Debug)]
 pub(crate) struct StateLock {
     file: File,
@@ -20,14 +20,14 @@ pub(crate) struct StateLock {
 
 impl Drop for StateLock {
     fn drop(&mut self) {
-        // Said aloud: a child that another thread has just forked holds the file open until it runs its own program, and
-        // closing ours would not give the lock back before that.
+        // Unlock explicitly: a child that another thread has just forked holds the file open until it executes its
+        // program, so closing ours would not release the lock before that.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
 impl StateLock {
-    /// Takes the lock in the folder `state`, which is made if there is none.
+    /// Takes the lock in the folder `state`, which is created if missing.
     pub fn take(state: &Path) -> Result<StateLock, LimiterError> {
         let path = state.join("lock");
         let failed = |error: std::io::Error| LimiterError::State { path: state.to_owned(), error };
@@ -66,11 +66,10 @@ impl StateLock {
     }
 }
 
-/// Longer than the kernel takes to give back the memory of a process that was killed, which it does before it closes the
-/// files.
+/// Longer than the kernel needs to free the memory of a killed process, which it does before it closes the files.
 const ENDING_MAX: Duration = Duration::from_secs(10);
 
-/// The process that says it holds the lock.
+/// The process that is recorded as the lock's holder.
 fn holder(file: &mut File) -> Option<i32> {
     let mut text = String::new();
     file.rewind().ok()?;
@@ -78,7 +77,7 @@ fn holder(file: &mut File) -> Option<i32> {
     text.trim().parse().ok()
 }
 
-/// Whether a process is on its way out, or gone.
+/// Whether a process is ending or has ended.
 fn is_ending(process: i32) -> bool {
     /// `PF_EXITING` (include/linux/sched.h).
     const EXITING: u32 = 0x4;

@@ -1,4 +1,4 @@
-//! The limiter on made-up machines: all or nothing, and everything put back, whatever fails and whoever is killed.
+//! The limiter on fake machines: all or nothing, and everything is undone after any failure or kill.
 
 mod journal;
 
@@ -18,7 +18,7 @@ fn limits(pairs: &[(&str, &str)]) -> Limits {
     pairs.iter().map(|(key, text)| ((*key).to_owned(), amount(text))).collect()
 }
 
-/// Everything that works on a made-up machine.
+/// Every control that works on a fake machine.
 const ALL: [(&str, &str); 12] = [
     ("cores", "2"),
     ("cpu_weight", "50"),
@@ -50,7 +50,7 @@ impl World {
         Limiter::begin(self.machine.host(), subject(), self.state.path()).unwrap()
     }
 
-    /// Leaves a journal behind, as a kill does: as it is now, or as it was when changes began to fail.
+    /// Leaves a journal as a kill does: the present one, or the one when changes began to fail.
     fn kill(&self, limiter: Limiter) {
         self.machine.kill(limiter, &self.state.path().join("restore.jsonl"));
     }
@@ -87,7 +87,7 @@ fn held(machine: &Machine, v1: &str, v2: &str) -> String {
     text.map_or("none".to_owned(), |text| text.trim().to_owned())
 }
 
-/// A cpuset lets those it takes in run on all of its cores, whatever they were bound to, and old kernels forget that.
+/// A thread that joins a cpuset may run on all of its cores, and old kernels forget the thread's own affinity.
 #[test]
 fn threads_that_were_bound_to_few_cores_are_again() {
     for groups in EVERY {
@@ -153,7 +153,7 @@ fn dropping_it_puts_the_machine_back() {
     assert!(!world.state.path().join("restore.jsonl").exists());
 }
 
-/// Whichever change fails: the limits from before are in force, or none; and the machine can be put back.
+/// After a failure of any change, the previous limits are in force, or none, and the machine can be restored.
 #[test]
 fn a_failure_at_any_step_leaves_nothing_half_done() {
     let first = limits(&[("cores", "1"), ("write_mb_s", "5"), ("huge_pages", "always")]);
@@ -187,7 +187,7 @@ fn a_failure_at_any_step_leaves_nothing_half_done() {
     }
 }
 
-/// Killed after any number of changes, and the one that puts them back is killed too.
+/// The limiter is killed after any number of changes, and so is the process that undoes them.
 #[test]
 fn what_a_kill_leaves_is_put_back_even_if_that_is_killed() {
     for groups in EVERY {
@@ -242,7 +242,7 @@ fn threads_and_children_that_came_meanwhile_are_put_back_too() {
     let world = World::new(Groups::V1);
     let mut limiter = world.limiter();
     limiter.set(&limits(&[("nice", "7"), ("cores", "1")])).unwrap();
-    // Began after the limit was set (tick 5000), with what they inherited.
+    // These processes began after the limit was set (tick 5000), with inherited settings.
     let begin = |process: i32, parent: i32, group: &str| {
         world.machine.process(process, parent, &[process], group);
         world.machine.host().set_nice(process, 7).unwrap();
@@ -312,7 +312,7 @@ fn a_subject_that_has_ended_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever limits follow each other, and whatever fails on the way, the machine is as it was after restoring.
+    /// For any sequence of limits and any failures, restoring returns the machine to its original state.
     #[test]
     fn any_sequence_of_limits_ends_where_it_began(
         groups in prop::sample::select(&EVERY[..]),

@@ -1,5 +1,5 @@
-//! Undoing one change, from what was noted of it. Doing so twice does no harm, and nothing is done to what has come in the
-//! place of what was changed.
+//! Undoes one change from its note. Doing so twice does no harm, and a process, thread or file that has replaced the
+//! changed one is left alone.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use crate::host::Host;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Undone {
-    /// There was nothing to undo any more.
+    /// There was nothing left to undo.
     Nothing,
     Done(String),
     Failed(String),
@@ -23,11 +23,11 @@ pub(crate) enum Undone {
 /// A group may be busy for moments after its last member has left.
 const TRIES_MAX: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
-/// What else the kernel says will not change by waiting.
+/// Other errors of the kernel do not go away by waiting.
 const REFUSALS_MAX: usize = 3;
 
 impl Undo {
-    /// The folder that goes, if it is a group.
+    /// The folder to remove, if it is a group.
     pub(super) fn group(&self) -> Option<&str> {
         match self {
             Undo::RemoveGroup { folder, .. } | Undo::RemoveControlGroup { folder, .. } => Some(folder),
@@ -35,7 +35,7 @@ impl Undo {
         }
     }
 
-    /// Whether both bring the same thing back to how it was, at two moments.
+    /// Whether both restore the same object, as noted at two moments.
     pub(super) fn is_about_the_same(&self, other: &Undo) -> bool {
         match (self, other) {
             (Undo::WriteFile { path: one, .. }, Undo::WriteFile { path: other, .. }) => one == other,
@@ -78,7 +78,7 @@ fn is_our_name(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with(OURS)
 }
 
-/// Moves what is in a group to where it belongs and removes the folder.
+/// Moves the tasks of a group to their origins and removes the folder.
 fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> PathBuf) -> Undone {
     let shown = folder.display();
     let is_ours =
@@ -110,7 +110,7 @@ fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> Pa
                 }
             }
         }
-        // One that is not empty yet keeps ours from going, too.
+        // A group that is not empty yet also prevents the removal of ours.
         below.iter().for_each(|group| drop(host.remove_folder(group)));
         match host.remove_folder(folder) {
             Ok(()) => return Undone::Done(format!("removed the group {shown}, {moved} tasks moved back")),
@@ -135,12 +135,12 @@ fn is_busy(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// The folder, or the nearest above it that is there.
+/// The folder, or the nearest existing one above it.
 fn existing(host: &Host, folder: PathBuf) -> PathBuf {
     folder.ancestors().find(|folder| host.exists(folder)).map(Path::to_owned).unwrap_or(folder)
 }
 
-/// Where a process came from; if it began in the group, where the nearest process came from that it descends from.
+/// The origin of a process; if it began in the group, that of its nearest ancestor with one.
 fn origin(host: &Host, process: i32, came_from: &[Origin], folder: &Path) -> PathBuf {
     const GENERATIONS_MAX: usize = 64;
     let mut ancestor = Some(process);
@@ -161,22 +161,22 @@ fn origin(host: &Host, process: i32, came_from: &[Origin], folder: &Path) -> Pat
 }
 
 fn write_file(host: &Host, path: &str, text: &str) -> Undone {
-    // Nothing else is ever changed, and a journal could say anything.
+    // Plimsoll changes only such files, and a journal may contain anything.
     let is_of_kernel = ["/proc/", "/sys/"].iter().any(|start| path.starts_with(start));
-    // Control groups and resctrl may be mounted anywhere; there only files of groups of ours are written to.
+    // Control groups and resctrl may be mounted anywhere; there Plimsoll writes only to files of its own groups.
     let is_of_ours = Path::new(path).parent().and_then(Path::file_name).is_some_and(is_our_name);
     if path.contains("/../") || !(is_of_kernel || is_of_ours) {
         return Undone::Failed(format!("{path} is not a file of the kernel"));
     }
     match host.write(path, text) {
         Ok(()) => Undone::Done(format!("wrote {:?} to {path}", text.trim())),
-        // The group it was in is gone.
+        // Its original group no longer exists.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Undone::Nothing,
         Err(error) => Undone::Failed(format!("cannot write {:?} to {path}: {error}", text.trim())),
     }
 }
 
-/// Sets a thread back; if it is the first of its process, also those who have inherited from it since.
+/// Restores a thread; if it is the first of its process, also the threads that have inherited from it since.
 fn for_thread(
     host: &Host,
     thread: i32,
@@ -216,7 +216,7 @@ fn for_thread(
 
 fn write_registers(host: &Host, register: u32, values: &BTreeMap<usize, u64>) -> Undone {
     let mut failed = None;
-    // One core that is offline keeps none of the others from getting their value.
+    // An offline core must not prevent restoring the others.
     for (core, value) in values {
         if let Err(error) = host.set_register(*core, register, *value) {
             failed.get_or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! How many bytes per second cores move to and from memory.
+//! The bandwidth of cores to and from memory.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -16,7 +16,7 @@ use crate::hog::pin;
 /// Bytes moved between two looks at the clock.
 const PIECE: usize = 1 << 20;
 
-/// What is done to memory.
+/// An access pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
@@ -27,7 +27,8 @@ pub enum Pattern {
     Write,
     /// `memcpy`. Bytes read and bytes written together.
     Copy,
-    /// Reads of single lines of 64 bytes at random places, as many at a time as the core can keep under way. Bytes of lines.
+    /// Reads of single lines of 64 bytes at random places, as many at a time as the core can keep outstanding. Bytes of
+    /// lines.
     RandomRead,
 }
 
@@ -49,26 +50,27 @@ impl Pattern {
 /// Bandwidth of some cores together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bandwidth {
-    /// What was done.
+    /// The access pattern.
     pub pattern: Pattern,
     /// The cores that did it, a thread pinned to each.
     pub cores: Vec<usize>,
     /// The socket that all of them are on; `None` if on several.
     pub socket: Option<i64>,
-    /// Bytes per second, GB/s, of all together.
+    /// The combined rate of all cores, GB/s.
     pub rate: Figure,
 }
 
 /// How long to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
-    /// How many rounds.
+    /// The number of rounds.
     pub count: usize,
-    /// How long each takes.
+    /// The length of each round.
     pub each: Duration,
 }
 
-/// Measures every pattern on `cores` together, each thread in `bytes` of its own memory. The error says what was in the way.
+/// Measures every pattern on `cores` together, each thread in `bytes` of its own memory. The error says what prevented
+/// it.
 pub fn measure(cores: &[usize], bytes: usize, rounds: Rounds) -> Result<Vec<(Pattern, Figure)>, String> {
     let barrier = Barrier::new(cores.len());
     let failed = AtomicBool::new(false);
@@ -105,7 +107,7 @@ fn one_thread(
         // Ordered by the barrier.
         failed.store(true, Ordering::Relaxed);
     }
-    // Every thread comes here, whatever happened to it, or the others would wait forever.
+    // Every thread must reach the barrier, even after an error, or the others would wait forever.
     barrier.wait();
     let mut buffer = prepared?;
     if failed.load(Ordering::Relaxed) {
@@ -142,7 +144,7 @@ fn one_round(pattern: Pattern, bytes: &mut [u8], time: Duration, scatter: &mut S
             }
             Pattern::Copy => {
                 let (from, to) = bytes.split_at_mut(half);
-                // Halves are passed through together, each wrapping at its own end.
+                // Both halves advance together, each wrapping at its own end.
                 let at = at % (half - piece + 1);
                 stream::copy(&from[at..at + piece], &mut to[at..at + piece]);
                 moved += 2 * piece;

@@ -1,4 +1,5 @@
-//! Memory to measure with: aligned to cache lines, in huge pages where the kernel gives them, and really there.
+//! Memory to measure with: aligned to cache lines, in huge pages where the kernel provides them, and with all pages
+//! present.
 
 use std::io;
 
@@ -41,7 +42,7 @@ impl Buffer {
         let mut map = MmapMut::map_anon(if is_large { len.next_multiple_of(HUGE_PAGE) + HUGE_PAGE } else { len })?;
         let start = if is_large { map.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
         if is_large {
-            // Kernels without huge pages refuse; then pages are small, and `huge_share` tells.
+            // Kernels without huge pages refuse; then pages are small, which `huge_share` shows.
             let _ = map.advise(Advice::HugePage);
         }
         map[start..start + len].iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
@@ -63,7 +64,7 @@ impl Buffer {
     }
 
     /// The share of it that lies in huge pages, 0 to 1, by `AnonHugePages` of `/proc/self/smaps`; `None` if the kernel
-    /// does not tell. The kernel may join neighbouring mappings into one, so that the share is of them together.
+    /// does not report it. The kernel may join neighbouring mappings, and the share is then that of all of them.
     pub(crate) fn huge_share(&self) -> Option<f64> {
         let address = self.bytes().as_ptr() as u64;
         let maps = procfs::process::Process::myself().ok()?.smaps().ok()?;

@@ -1,40 +1,40 @@
-//! The sizes of caches that probes and hogs go by.
+//! The cache sizes that probes and hogs use.
 
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Cache, MachineFacts};
 use crate::host::Host;
 
-/// Times the last level cache that a buffer must have for its reads to come from memory.
+/// The size of a buffer whose reads come from memory, in multiples of the last-level cache.
 const BEYOND: u64 = 4;
 
-/// A buffer that is beyond any cache we know of, where caches are not told.
+/// A buffer larger than any cache we know, used where the kernel does not report caches.
 const BEYOND_UNKNOWN: u64 = 256 << 20;
 
-/// The least a thread reads from, so that passes are long beside looks at the clock.
+/// The smallest buffer of a thread, so that passes are long compared to clock readings.
 const BEYOND_MIN: u64 = 32 << 20;
 
-/// The most one thread takes.
+/// The largest buffer of a thread.
 const BEYOND_MAX: u64 = 1 << 30;
 
-/// Caches of core 0 that hold data, bytes; `None` where the kernel does not tell.
+/// Caches of core 0 that hold data, bytes; `None` where the kernel does not report them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheSizes {
     /// First level, data.
     pub l1: Option<u64>,
     /// Second level.
     pub l2: Option<u64>,
-    /// The last level, which cores share; `None` too if the second is the last.
+    /// The last level, which cores share; also `None` if the second level is the last.
     pub llc: Option<u64>,
     /// Logical cores that share the last level, at least 1.
     pub llc_shared_by: usize,
-    /// Whether the last level holds what the second has dropped, and not what is still in it (a victim cache: AMD since
-    /// Zen; Intel's servers since Skylake, where it is so for what was read).
+    /// Whether the last level holds only lines that the second has evicted (a victim cache: AMD since Zen; Intel's
+    /// servers since Skylake, for lines that were read).
     pub is_victim: bool,
 }
 
 impl CacheSizes {
-    /// Of a machine.
+    /// The caches of a machine.
     pub fn of(facts: &MachineFacts) -> CacheSizes {
         let level = |level: u8| {
             let data = |cache: &&Cache| cache.level == level && cache.kind != "instruction";
@@ -50,12 +50,12 @@ impl CacheSizes {
         }
     }
 
-    /// Of this machine. Takes some ten milliseconds.
+    /// The caches of this machine. Takes some ten milliseconds.
     pub fn here() -> CacheSizes {
         CacheSizes::of(&MachineFacts::of(&Host::real()))
     }
 
-    /// Bytes of a buffer for each of `threads` threads so that what they read in order comes from memory.
+    /// Bytes of a buffer for each of `threads` threads, so that their sequential reads come from memory.
     pub(crate) fn beyond_caches(&self, threads: usize) -> usize {
         let Some(llc) = self.llc.or(self.l2) else { return BEYOND_UNKNOWN as usize };
         // Threads that share a cache fill it together.
@@ -63,20 +63,20 @@ impl CacheSizes {
         (llc * BEYOND / together).clamp(BEYOND_MIN, BEYOND_MAX) as usize
     }
 
-    /// Bytes that a thread must sweep to have `wanted` bytes of the last level: a victim cache holds only what no longer
-    /// fits into the second level.
+    /// Bytes that a thread must sweep to have `wanted` bytes of the last level: a victim cache holds only lines that no
+    /// longer fit into the second level.
     pub(crate) fn sweep_for(&self, wanted: u64) -> u64 {
         wanted + self.beside_llc()
     }
 
-    /// Bytes that a core can hold beside the last level.
+    /// Bytes that a core can hold in addition to the last level.
     pub(crate) fn beside_llc(&self) -> u64 {
         if self.is_victim { self.l2.unwrap_or(0) } else { 0 }
     }
 }
 
-/// Whether the last level of this processor is a victim cache, by `maker-family-model-stepping`. What is not known counts as
-/// not: then a pirate holds up to its second level less than it says, and says no more than it knows.
+/// Whether the last level of this processor is a victim cache, by `maker-family-model-stepping`. An unknown processor
+/// counts as having none: a pirate may then hold less than it reports, by at most its second level.
 fn is_victim(cpu_id: &str) -> bool {
     /// AMD Zen and later.
     const ZEN_FAMILY: u32 = 0x17;

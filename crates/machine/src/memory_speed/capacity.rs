@@ -4,13 +4,13 @@
 /// From this share of misses on a chase counts as missing. Below lie the few conflicts of a cache that is nearly full.
 pub const MISSING: f64 = 0.15;
 
-/// From this share on a chase counts as thrashing: the working set is larger than the cache for sure.
+/// From this share on a chase counts as thrashing: the working set is certainly larger than the cache.
 const THRASHING: f64 = 0.5;
 
 /// Loads that hit must be faster than those that miss by this factor, or even the smallest working set did not fit.
 const HIT_TIMES: f64 = 2.0;
 
-/// Whether what was taken for hits and for misses, ns, can be told apart.
+/// Whether the times of hits and of misses, ns, can be distinguished.
 pub(crate) fn is_clear([hit_ns, miss_ns]: [f64; 2]) -> bool {
     miss_ns >= hit_ns * HIT_TIMES
 }
@@ -23,8 +23,8 @@ pub fn missed(load_ns: f64, [hit_ns, miss_ns]: [f64; 2]) -> f64 {
     ((load_ns - hit_ns) / (miss_ns - hit_ns)).clamp(0.0, 1.0)
 }
 
-/// The capacity by pairs of a working set (rising, in any unit) and the share of loads that missed in it: from the last
-/// before loads miss to the first that thrashes. `None` if they miss everywhere, or thrash nowhere.
+/// The capacity from pairs of a working set (rising, in any unit) and its share of misses: from the last set before
+/// loads miss to the first that thrashes. `None` if all miss, or none thrashes.
 pub fn capacity(points: impl IntoIterator<Item = (f64, f64)>) -> Option<[f64; 2]> {
     let mut fits = None;
     let mut is_full = false;

@@ -1,5 +1,5 @@
-//! Pointer chases: every load's address is what the load before it brought, so that nothing overlaps and nothing can be
-//! fetched ahead (as in lmbench's `lat_mem_rd` and Intel's Memory Latency Checker).
+//! Pointer chases: every load's address is the result of the previous load, so that no loads overlap and nothing can be
+//! prefetched (as in lmbench's `lat_mem_rd` and Intel's Memory Latency Checker).
 
 use super::buffer::LINE;
 
@@ -27,8 +27,8 @@ impl Scatter {
     }
 }
 
-/// Links the first `lines` lines of `bytes` into one cycle in random order, and gives `N` places that divide the cycle into
-/// equal parts (rounded down), each a byte offset to [`follow`] from.
+/// Links the first `lines` lines of `bytes` into one cycle in random order, and returns `N` places that divide the
+/// cycle into equal parts (rounded down), each a byte offset to [`follow`] from.
 pub fn link<const N: usize>(bytes: &mut [u8], lines: usize, seed: u64) -> [usize; N] {
     assert!(lines > 0 && lines * LINE <= bytes.len(), "{lines} lines in {} bytes", bytes.len());
     let mut order: Vec<u32> =
@@ -52,7 +52,7 @@ pub fn load(bytes: &[u8], at: usize) -> usize {
     u64::from_ne_bytes(pointer) as usize
 }
 
-/// Follows `loads` pointers from `at` on, one after the other, and gives where that ends.
+/// Follows `loads` pointers from `at` on, one after the other, and returns the last place.
 #[inline(never)]
 pub fn follow(bytes: &[u8], mut at: usize, loads: usize) -> usize {
     for _ in 0..loads {

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 /// A spread (highest less lowest, by the median) above this is reported as noise.
 const NOISY: f64 = 0.2;
 
-/// The middle of several rounds, and how far they lay apart.
+/// The median of several rounds, and their range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is in: `ns`, `GB/s` (10^9 bytes).
+    /// The unit: `ns`, `GB/s` (10^9 bytes).
     pub unit: String,
     /// The median of the rounds.
     pub median: f64,
@@ -18,12 +18,12 @@ pub struct Figure {
     pub low: f64,
     /// The highest round.
     pub high: f64,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub rounds: usize,
 }
 
 impl Figure {
-    /// Of rounds; `None` if there are none, or one of them is not a number.
+    /// The figure of these rounds; `None` if there are none, or one of them is not a number.
     pub fn of(unit: &str, rounds: &[f64]) -> Option<Figure> {
         if rounds.is_empty() || rounds.iter().any(|round| !round.is_finite()) {
             return None;
@@ -37,12 +37,12 @@ impl Figure {
         Some(Figure { unit: unit.to_owned(), median, low, high, rounds: sorted.len() })
     }
 
-    /// Highest less lowest, by the median: 0 is none.
+    /// Highest less lowest, divided by the median; 0 means no spread.
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / self.median }
     }
 
-    /// Whether the rounds lay far apart, as they do beside others' work.
+    /// Whether the rounds differ a lot, as they do beside other work.
     pub fn is_noisy(&self) -> bool {
         self.spread() > NOISY
     }

@@ -13,7 +13,7 @@ use crate::disk_speed::DiskSpeed;
 /// Figures as they are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptSpeed {
-    /// The machine they are of.
+    /// The machine that was measured.
     pub machine_key: String,
     /// When they were measured, as the caller writes times.
     pub measured_at: String,
@@ -21,7 +21,7 @@ pub struct KeptSpeed {
     pub program_version: String,
     /// The figures.
     pub speed: MemorySpeed,
-    /// How fast a disk is, by the same probe; `None` if it was not measured.
+    /// The speed of a disk, by the same probe; `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpeed>,
 }
@@ -37,21 +37,21 @@ pub enum KeepError {
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// The file is not one that this version writes.
+    /// The file is not in the format of this version.
     #[error("{} is not a kept measurement ({error}); measure again", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         error: serde_json::Error,
     },
 }
 
-/// The folder for what programs keep between runs, by the values of `XDG_STATE_HOME` and `HOME` (XDG Base Directory
-/// Specification); `None` if neither is an absolute path.
+/// The folder for the state that programs keep between runs, by the values of `XDG_STATE_HOME` and `HOME` (XDG Base
+/// Directory Specification); `None` if neither is an absolute path.
 pub fn state_folder(xdg_state_home: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
     let absolute = |value: Option<&OsStr>| value.map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute(xdg_state_home).or_else(|| Some(absolute(home)?.join(".local/state")))?;
@@ -72,7 +72,8 @@ impl MemorySpeed {
         Ok((kept.machine_key == machine_key).then_some(kept))
     }
 
-    /// Keeps the figures, with those of a disk, in `folder`, which is made if it is not there; whole or not at all. Gives the file.
+    /// Keeps the figures, with those of a disk, in `folder`, which is created if missing. The file is written
+    /// atomically. Returns its path.
     pub fn save(
         &self,
         disk: Option<&DiskSpeed>,

@@ -1,4 +1,4 @@
-//! Latency of a load by the size of what is loaded from, and what that says of each level of the caches.
+//! Latency of a load by the size of the working set, and the latency of each cache level derived from it.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,14 @@ const BATCH: usize = 1 << 13;
 
 const BYTES_MIN: usize = 4 << 10;
 
-/// Loads that warm a working set at most: where it fits a cache this is all of it.
+/// Loads that warm a working set at most: if it fits into a cache, they cover all of it.
 const WARM_LOADS_MAX: usize = 1 << 20;
 
-/// Times the last level from which a random chase is taken to come from memory: at four, one load in four may still hit.
+/// The smallest working set whose random loads count as memory's, in multiples of the last level: at four, one load in
+/// four may still hit.
 const DRAM_TIMES_MIN: u64 = 4;
 
-/// Times the second level at which the last level is read.
+/// The working set that measures the last level, in multiples of the second.
 const LLC_TIMES: f64 = 3.0;
 
 /// Latency at one working set.
@@ -34,22 +35,22 @@ pub struct CurvePoint {
     pub latency: Figure,
 }
 
-/// A place that a load may be answered from.
+/// A level that may serve a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// First level cache.
+    /// First-level cache.
     L1,
-    /// Second level cache.
+    /// Second-level cache.
     L2,
-    /// Last level cache.
+    /// Last-level cache.
     Llc,
     /// Memory.
     Dram,
 }
 
 impl Level {
-    /// As people call it.
+    /// The level's common name.
     pub fn name(self) -> &'static str {
         match self {
             Level::L1 => "L1",
@@ -65,13 +66,13 @@ impl Level {
 pub struct LevelLatency {
     /// Which.
     pub level: Level,
-    /// The working set that stands for it, bytes: in the middle between the level below and its own size.
+    /// The working set that represents it, bytes: in the middle between the level below and its own size.
     pub bytes: usize,
     /// Time of a load, ns.
     pub latency: Figure,
 }
 
-/// Working sets from 4 KiB to `largest`, this many to a doubling.
+/// Working sets from 4 KiB to `largest`, `per_doubling` per doubling.
 pub fn sizes(largest: usize, per_doubling: u32) -> Vec<usize> {
     let size =
         |step: u32| (BYTES_MIN as f64 * f64::from(step).mul_add(1.0 / f64::from(per_doubling), 0.0).exp2()) as usize;
@@ -79,16 +80,16 @@ pub fn sizes(largest: usize, per_doubling: u32) -> Vec<usize> {
     whole.collect()
 }
 
-/// A chase through the beginning of a buffer, warmed. Gives where to go on from.
+/// Prepares and warms a chase through the beginning of a buffer. Returns the place from which to continue.
 pub fn prepare(buffer: &mut Buffer, bytes: usize, warm_loads: usize) -> usize {
     let [start] = link(buffer.bytes_mut(), bytes / LINE, bytes as u64);
     follow(buffer.bytes(), start, warm_loads)
 }
 
-/// Nanoseconds of a load, on the mean of a round of at least `time`, going on from `at`.
+/// Mean nanoseconds of a load in a round of at least `time`, which continues from `at`.
 ///
-/// Time on a core, not of the clock on the wall: what a load takes does not depend on who else is given the core in between.
-/// (What others do to the caches meanwhile does count.) A thread that hardly gets a core stops after twice the time.
+/// Time on a core, not wall-clock time: other threads that run on the core in between do not count. (Their effect on
+/// the caches does.) A thread that hardly gets a core stops after twice the time.
 pub fn round(buffer: &Buffer, at: &mut usize, time: Duration) -> f64 {
     const WALL_TIMES_MAX: u32 = 2;
     let (begin, begin_on_core) = (Instant::now(), time_on_core());
@@ -116,7 +117,7 @@ pub fn measure(buffer: &mut Buffer, bytes: usize, rounds: usize, time: Duration)
 }
 
 /// How much of the last level one core really had, bytes: between the last working set that fits and the first that
-/// thrashes; its second level is in it where that comes on top. `None` if the curve does not tell.
+/// thrashes; it includes the second level where that is additional. `None` if the curve does not show it.
 pub(crate) fn llc_seen(curve: &[CurvePoint], levels: &[LevelLatency]) -> Option<[u64; 2]> {
     let of = |wanted: Level| levels.iter().find(|level| level.level == wanted);
     let (llc, dram) = (of(Level::Llc)?, of(Level::Dram)?);
@@ -127,11 +128,11 @@ pub(crate) fn llc_seen(curve: &[CurvePoint], levels: &[LevelLatency]) -> Option<
     Some(found.map(|bytes| bytes as u64))
 }
 
-/// What the curve says of each level, and why it does not say more.
+/// The latency of each level that the curve shows, and why others are missing.
 ///
-/// A level is read where the working set is well above the level below, and well below its own size: at the point nearest to
-/// the geometric mean of the two. The last level is read no farther up than at three times the level below, because others
-/// may leave little of it. Memory is read at the largest working set, if that is large enough.
+/// A level's latency is that of a working set well above the level below and well below its own size: the point nearest
+/// to the geometric mean of the two. For the last level it is at most three times the level below, because others may
+/// leave little of it. For memory it is the largest working set, if that is large enough.
 pub fn levels(curve: &[CurvePoint], caches: &CacheSizes) -> (Vec<LevelLatency>, Vec<String>) {
     let (mut found, mut notes) = (Vec::new(), Vec::new());
     let bounds = [(Level::L1, caches.l1), (Level::L2, caches.l2), (Level::Llc, caches.llc)];
@@ -208,7 +209,7 @@ mod tests {
         let whole = curve(256 << 20, 1);
         let (levels, _) = levels(&whole, &CACHES);
         assert_eq!(llc_seen(&whole, &levels), Some([32 << 20, 64 << 20]));
-        // A guest that is given a quarter of what it is told.
+        // A guest that has a quarter of the reported cache.
         let step = |point: &CurvePoint| {
             let slow = point.bytes > 8 << 20;
             let latency = if slow { Figure::of("ns", &[110.0]).unwrap() } else { point.latency.clone() };

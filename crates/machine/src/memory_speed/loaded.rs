@@ -1,5 +1,5 @@
-//! Latency under load: what a load takes while other cores read memory at increasing rates, as Intel's Memory Latency
-//! Checker shows it. Latency stays flat and rises steeply towards the bandwidth that the memory has.
+//! Latency under load: the time of a load while other cores read memory at increasing rates, as Intel's Memory Latency
+//! Checker measures it. Latency stays flat and rises steeply towards the bandwidth that the memory has.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use super::figure::Figure;
 use super::latency;
 use crate::hog::{HogError, Streams, pin};
 
-/// Loads that warm the chase: it is in memory anyway, so that only the TLB and the streams have to settle.
+/// Loads that warm the chase: it is in memory anyway, so only the TLB and the streams have to settle.
 const WARM_LOADS: usize = 1 << 14;
 
 /// Latency at one rate of traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadedPoint {
-    /// Bytes read from memory per second meanwhile, GB/s: of the streams, and of the chase itself.
+    /// Bytes read from memory during the measurement, GB/s, by the streams and the chase itself.
     pub traffic_gb_s: f64,
     /// Time of a load, ns.
     pub latency: Figure,
 }
 
-/// Measures the curve: a chase on the first of `cores`, streams on the others at these shares of what they can do.
+/// Measures the curve: a chase on the first of `cores`, streams on the others at these shares of their maximum rate.
 pub fn measure(
     caches: &CacheSizes,
     cores: &[usize],
@@ -68,7 +68,7 @@ fn on_this_core(
 
 /// A point, beside streams if there are any.
 fn one(buffer: &Buffer, at: &mut usize, mut streams: Option<&mut Streams>, rounds: Rounds) -> Option<LoadedPoint> {
-    // The streams settle; what they have read until now does not count.
+    // Let the streams settle; bytes read until now do not count.
     latency::round(buffer, at, rounds.each.min(Duration::from_millis(5)));
     let begin = std::time::Instant::now();
     streams.as_mut().map(|streams| streams.bytes_since());

@@ -16,14 +16,14 @@ const MEMORY_SHARE: f64 = 0.25;
 /// Below this share of huge pages a note is made.
 const HUGE_SHARE_MIN: f64 = 0.9;
 
-/// What is measured how often.
+/// The number and length of rounds, and the sizes.
 struct Plan {
     bandwidth: Rounds,
     latency: Rounds,
     loaded: Rounds,
     per_doubling: u32,
     largest: usize,
-    /// Latencies take one round each when they have taken this long.
+    /// After this time, the remaining latencies get one round each.
     hurry_after: Duration,
     loaded_shares: &'static [f64],
 }
@@ -31,7 +31,8 @@ struct Plan {
 impl Plan {
     fn of(options: &Options) -> Plan {
         let rounds = |count, milliseconds| Rounds { count, each: Duration::from_millis(milliseconds) };
-        // Times the last level cache that the largest working set has; how large it is at most, and where caches are not told.
+        // The largest working set in multiples of the last-level cache; its maximum, also used where caches are not
+        // reported.
         let (times, most) = if options.quick { (4, 256 << 20) } else { (8, 1 << 30) };
         let room = available_memory().map_or(u64::MAX, |room| (room as f64 * MEMORY_SHARE) as u64);
         let wanted = options.caches.llc.or(options.caches.l2).map_or(most, |last| last * times);
@@ -109,13 +110,13 @@ fn measure_bandwidth(options: &Options, plan: &Plan, speed: &mut MemorySpeed, pr
     }
 }
 
-/// What the thread of the chases brings home.
+/// The result of the thread that chases.
 struct Curve {
     points: Vec<CurvePoint>,
     levels: Vec<LevelLatency>,
-    /// What the curve does not tell of levels.
+    /// The levels that the curve does not show.
     notes: Vec<String>,
-    /// How much of the last level there is, bytes.
+    /// How much of the last level the core has, bytes.
     seen: Option<[u64; 2]>,
     huge_share: Option<f64>,
     times: Option<ThreadTimes>,
@@ -124,7 +125,7 @@ struct Curve {
 /// A thread that waits for its core for at least this share of its time is reported.
 const WAITING_MIN: f64 = 0.05;
 
-/// What to say of a thread that had to wait for its core; `None` if it did not have to.
+/// The note on a thread that had to wait for its core; `None` if it did not.
 pub(crate) fn waiting(times: ThreadTimes) -> Option<String> {
     let share = times.wait.as_secs_f64() / (times.run + times.wait).as_secs_f64();
     (share >= WAITING_MIN).then(|| {
@@ -146,13 +147,13 @@ fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, prog
         let mut curve = Vec::with_capacity(sizes.len());
         for (place, bytes) in sizes.into_iter().enumerate() {
             progress(0.3 + 0.3 * place as f64 / count, &format!("latency within {} KiB", bytes >> 10));
-            // A machine whose cores are taken by others would take minutes: then fewer rounds have to do.
+            // On a machine whose cores are busy this would take minutes, so take fewer rounds there.
             let rounds = if begin.elapsed() < plan.hurry_after { plan.latency.count } else { 1 };
             curve.extend(latency::measure(&mut buffer, bytes, rounds, plan.latency.each));
         }
         let (levels, notes) = latency::levels(&curve, &options.caches);
         let seen = latency::llc_seen(&curve, &levels);
-        // A guest may be told of the whole cache of its host, four times which is more than any chase takes.
+        // The kernel of a guest may report its host's whole cache; four times that exceeds any chase.
         let seen = seen.or_else(|| {
             let tell = &mut |share, what: &str| progress(0.6 + 0.1 * share, what);
             let found = search::search(&mut buffer, &options.caches, options.caches.llc?, tell);
@@ -161,7 +162,7 @@ fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, prog
         let times = thread_times(current_thread_id());
         Ok(Curve { points: curve, levels, notes, seen, huge_share: buffer.huge_share(), times })
     };
-    // On a thread of its own, so that the caller's affinity stays; what it tells goes through a channel.
+    // On a separate thread, so that the caller's affinity stays; its progress goes through a channel.
     let (tell, told) = std::sync::mpsc::channel::<(f64, String)>();
     let result = std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -196,7 +197,7 @@ fn measure_loaded(options: &Options, plan: &Plan, speed: &mut MemorySpeed) {
     }
 }
 
-/// What the reader must know about where the figures come from.
+/// Adds caveats about the origin of the figures.
 fn add_notes(options: &Options, speed: &mut MemorySpeed) {
     if let Some(host) = &options.guest_of {
         speed.notes.push(format!(

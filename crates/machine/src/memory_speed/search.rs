@@ -1,7 +1,7 @@
 //! The search for how much of the last level one core has, by a chase of several chains.
 //!
-//! Several chains touch their lines more often than one, so that they keep them against strangers who use the cache now and then:
-//! of a cache that many share, a chase of one chain keeps less than a workload would.
+//! Several chains touch their lines more often than one, and so keep them although other processes use the cache now
+//! and then. In a cache that many share, a chase of one chain keeps less than a workload would.
 
 use std::time::Duration;
 
@@ -21,26 +21,26 @@ pub(crate) const STEPS: usize = 8;
 /// Working sets in steps: up to half as much again as the capacity.
 const STEPS_ALONE: usize = 12;
 
-/// Times the last level that the first, coarse search for the capacity goes up to.
+/// The upper end of the first, coarse search for the capacity, in multiples of the last level.
 const COARSE_TIMES: f64 = 1.5;
 
-/// Working sets of the coarse search to a doubling.
+/// Working sets of the coarse search per doubling.
 const COARSE_PER_DOUBLING: u32 = 2;
 
-/// Times the second level from which on a working set shows the last level.
+/// The smallest working set that shows the last level, in multiples of the second.
 const ABOVE_L2: f64 = 1.5;
 
-/// Rounds that a latency is the median of.
+/// Rounds of a latency, which is their median.
 const ROUNDS: usize = 5;
 
-/// Chains that the chase follows at a time: fast enough to keep its set against strangers who use the cache now and then,
-/// and half as fast as a pirate, so that it is the chase that loses when both do not fit.
+/// Chains that the chase follows at a time: fast enough to keep its set although other processes use the cache now and
+/// then, and half as fast as a pirate, so that the chase loses if both do not fit.
 const CHAINS: usize = 4;
 
 /// How often a chase goes through its working set before it is measured: the first pass brings it in.
 const PASSES: usize = 3;
 
-/// How much one latency takes at least.
+/// The shortest measurement of one latency.
 const ROUND: Duration = Duration::from_millis(15);
 
 /// Latency of the chase alone.
@@ -50,19 +50,19 @@ pub struct AlonePoint {
     pub mib: f64,
     /// Time of a load, ns.
     pub chase_ns: f64,
-    /// The share of loads that missed by that time.
+    /// The share of loads that missed, derived from that time.
     pub missed: f64,
 }
 
 pub(crate) struct Found {
     /// The distance between two sizes of the fine search, MiB; 0 if the coarse one found nothing.
     pub step_mib: f64,
-    /// Time of a load that hits the last level and of one that misses it, ns; several are under way at a time.
+    /// Time of a load that hits the last level and of one that misses it, ns; several are outstanding at a time.
     pub hit_and_miss_ns: [f64; 2],
     /// The chase by working set; sizes rise coarsely, then again in steps around the capacity.
     pub alone: Vec<AlonePoint>,
-    /// Between the last working set that fits and the first that thrashes, MiB, the second level included where that comes on
-    /// top; `None` without a clear knee.
+    /// Between the last working set that fits and the first that thrashes, MiB, including the second level where that
+    /// is additional; `None` without a clear knee.
     pub capacity_mib: Option<[f64; 2]>,
 }
 
@@ -71,8 +71,8 @@ pub(crate) fn buffer_bytes(caches: &CacheSizes, llc: u64) -> usize {
     caches.beyond_caches(1).max((llc as f64 * COARSE_TIMES) as usize)
 }
 
-/// Searches on the calling thread, within the buffer: a capacity beyond it is not found. `tell` receives the share that is done, 0 to 1, and
-/// the next step.
+/// Searches on the calling thread, within the buffer: a capacity beyond it is not found. `tell` receives the share
+/// completed, 0 to 1, and the next step.
 pub(crate) fn search(buffer: &mut Buffer, caches: &CacheSizes, llc: u64, tell: &mut dyn FnMut(f64, &str)) -> Found {
     let beyond = buffer.bytes().len();
     tell(0.0, "loads from memory");
@@ -85,7 +85,7 @@ pub(crate) fn search(buffer: &mut Buffer, caches: &CacheSizes, llc: u64, tell: &
     coarse.retain(|bytes| *bytes as f64 >= above);
     tell(0.15, "how much of the cache there is");
     if let Some([_, high]) = alone(buffer, &mut found, &coarse) {
-        // A step of whole lines; what lies within the second level is left out as before.
+        // A step of whole lines; sizes within the second level are left out as before.
         let step = ((high * MIB) as usize / STEPS / LINE).max(1) * LINE;
         found.step_mib = step as f64 / MIB;
         let mut fine: Vec<usize> = (1..=STEPS_ALONE).map(|place| place * step).collect();
@@ -96,7 +96,7 @@ pub(crate) fn search(buffer: &mut Buffer, caches: &CacheSizes, llc: u64, tell: &
     found
 }
 
-/// The chase through working sets of these sizes, and the capacity by them. The first time of all is what a hit takes: its
+/// The chase through working sets of these sizes, and the capacity by them. The very first time is that of a hit: its
 /// working set is far below the cache and above the second level.
 fn alone(buffer: &mut Buffer, found: &mut Found, sizes: &[usize]) -> Option<[f64; 2]> {
     let mut points = Vec::with_capacity(sizes.len());
@@ -131,7 +131,7 @@ impl Chase<'_> {
         follow_all(self.buffer.bytes(), &mut self.places, loads / CHAINS);
     }
 
-    /// Nanoseconds of a load on the mean of a round of this much time on the core.
+    /// Mean nanoseconds of a load in a round with this time on the core.
     pub(crate) fn round(&mut self, time: Duration) -> f64 {
         const BATCH: usize = 1 << 14;
         let begin = time_on_core();
@@ -151,7 +151,7 @@ impl Chase<'_> {
     }
 }
 
-/// The time of a load, ns, within `bytes` that have been passed through so often.
+/// The time of a load, ns, within `bytes`, after `passes` passes over them.
 fn chase(buffer: &mut Buffer, bytes: usize, passes: usize) -> f64 {
     let mut chase = Chase::through(buffer, bytes);
     chase.follow(bytes / LINE * passes);

@@ -12,7 +12,7 @@ pub fn read(bytes: &[u8]) -> u64 {
     black_box(words.iter().fold(0, |sum: u64, word| sum.wrapping_add(u64::from_ne_bytes(*word))))
 }
 
-/// Writes every word. Ordinary stores: the processor reads a line before it changes it, so that memory sees up to twice the
+/// Writes every word. Ordinary stores: the processor reads a line before it changes it, so memory sees up to twice the
 /// bytes written.
 #[inline(never)]
 pub fn write(bytes: &mut [u8], value: u64) {

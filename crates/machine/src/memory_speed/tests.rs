@@ -1,4 +1,4 @@
-//! What is said of figures. How fast this machine is is no matter for tests.
+//! How figures are reported. The speed of this machine does not matter here.
 
 use super::bandwidth::Pattern;
 use super::*;
@@ -41,7 +41,7 @@ fn a_level_that_is_not_known_is_none() {
     assert_eq!(example().level_latencies(), LevelLatencies { l2_ns: Some(4.0), llc_ns: None, dram_ns: None });
 }
 
-/// A machine with little to measure is measured whole, in short time, and says what was left out.
+/// A machine with little to measure is measured completely and quickly, and the notes list what was left out.
 #[test]
 fn a_small_machine() {
     let caches = CacheSizes { l1: Some(8 << 10), l2: Some(64 << 10), llc: None, llc_shared_by: 1, is_victim: false };

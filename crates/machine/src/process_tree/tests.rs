@@ -1,4 +1,4 @@
-//! Trees made of text, and real ones.
+//! Fake trees, and real ones.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,7 @@ impl Made {
         format!("9 (x) S {parent} 1 1 0 -1 0 0 0 0 0 {cpu} 0 {children} 0 20 0 1 0 {began} {zeros}\n")
     }
 
-    /// Writes the process with one thread that has run and waited for so many milliseconds.
+    /// Writes the process with one thread that has run for `run_ms` and waited for `wait_ms` milliseconds.
     fn write(self, fake: &FakeHost, id: i32, run_ms: u64, wait_ms: u64) {
         fake.write(&format!("/proc/{id}/stat"), &self.stat());
         self.write_thread(fake, (id, id), run_ms, wait_ms);
@@ -63,7 +63,7 @@ fn a_tree_is_a_process_and_its_descendants() {
     assert_eq!(tree.processes(), [10, 11, 12]);
     assert!(TreeSample::read(&fake.host(), &[99]).is_none());
 
-    // The one in the middle ends, its child is adopted, and its id is given to a stranger.
+    // The one in the middle ends, its child is adopted, and its id is given to an unrelated process.
     child_of(1).write(&fake, 12, 1, 0);
     Made { parent: 1, began: 2000, ..Made::default() }.write(&fake, 11, 1, 0);
     assert_eq!(tree.again().processes(), [10, 12]);
@@ -117,7 +117,7 @@ fn processes_that_ended_are_in_the_totals_of_their_ancestors() {
     let usage = earlier.again().since(&earlier);
     assert_eq!((usage.run, usage.run_ended), (Duration::ZERO, ms(10 * (7 + 3 + 50))));
 
-    // Nobody waited for them: what they used last is lost, and nothing becomes negative.
+    // No process waited for them: their last CPU time is lost, and no figure becomes negative.
     process(1, 100, 40).write(&fake, 10, 1000, 0);
     assert_eq!(earlier.again().since(&earlier).run_ended, Duration::ZERO);
 }
@@ -148,7 +148,7 @@ fn a_kernel_without_schedstat_still_tells_cpu() {
     assert_eq!((usage.run, usage.run_ended), (ms(500), ms(0)));
 }
 
-/// A shell that does as it is told, one line at a time, and says when it has.
+/// A shell that executes one line at a time, and reports when it has.
 struct Shell(Child);
 
 impl Shell {

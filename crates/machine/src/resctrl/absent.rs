@@ -1,4 +1,4 @@
-//! Where resctrl is mounted; and where it is not, why not, and what would help.
+//! Where resctrl is mounted, or why it is not, and the remedy.
 
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ fn not_mounted(host: &Host) -> Availability {
     Availability::no("resctrl is not mounted", Some(&remedy))
 }
 
-/// Whether the processor says that it has any of these. Only x86 says; of others (Arm MPAM) the kernel alone knows.
+/// Whether the processor reports any of these flags. Only x86 does; for others (Arm MPAM) only the kernel knows.
 pub(crate) fn processor_has(host: &Host, flags: &[&str]) -> Result<(), Availability> {
     let identity = Identity::read(host);
     let is_x86 = ["AuthenticAMD", "GenuineIntel", "HygonGenuine"].contains(&identity.vendor.as_str());

@@ -1,17 +1,17 @@
-//! Which limits of memory bandwidth are right.
+//! The valid limits of memory bandwidth.
 
 use std::fmt;
 
-/// What a number in the `MB` line of `schemata` means.
+/// The unit of a number in the `MB` line of `schemata`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BandwidthUnit {
-    /// Per cent of what is possible, kept by delaying the requests of each core. Not a rate: the same number lets more cores
-    /// move more, and on some processors nothing changes over a wide range.
+    /// Per cent of the maximum, enforced by delaying the requests of each core. This is not a rate: with the same
+    /// number more cores transfer more, and on some processors a wide range of numbers has the same effect.
     Percent,
-    /// MiB (2^20 bytes) per second of each domain, kept by the kernel, which reads the counters and corrects a percentage once
-    /// a second (mounted with `mba_MBps`).
+    /// MiB (2^20 bytes) per second of each domain, enforced by the kernel, which reads the counters and adjusts a
+    /// percentage once per second (mounted with `mba_MBps`).
     MebibytesPerSecond,
-    /// Eighths of a GB per second of each domain, kept by the processor (AMD).
+    /// Eighths of a GB per second of each domain, enforced by the processor (AMD).
     EighthGigabytes,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for BandwidthUnit {
 /// How memory bandwidth can be limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BandwidthControl {
-    /// What its numbers mean.
+    /// The unit of its numbers.
     pub unit: BandwidthUnit,
     /// The smallest limit.
     pub min: u32,
@@ -50,13 +50,13 @@ pub struct BandwidthControl {
     pub groups_max: u32,
     /// The ids of the domains that are limited one by one.
     pub domains: Vec<u32>,
-    /// What no limit reads as.
+    /// The value that means "no limit".
     pub unlimited: u32,
 }
 
 impl BandwidthControl {
-    /// The limit for an amount as typed, or what is wrong with it. What the kernel would round is wrong here: the point of an
-    /// experiment must stand for what was in force.
+    /// The limit for an amount as typed, or the error in it. An amount that the kernel would round is an error, because
+    /// an experiment must state the limit in force.
     pub fn limit(&self, amount: f64) -> Result<u32, String> {
         if !(amount >= 0.0 && amount <= f64::from(u32::MAX)) || amount.fract() != 0.0 {
             return Err(format!("it is not a whole number of {}", self.unit));
@@ -82,7 +82,7 @@ impl BandwidthControl {
         }
     }
 
-    /// What there is to limit, in words.
+    /// The available limits as text.
     pub fn describe(&self) -> String {
         let Self { unit, min, step, domains, groups_max, .. } = self;
         let each = format!("for each of {} domains in {groups_max} groups", domains.len());

@@ -1,4 +1,4 @@
-//! Which masks of cache ways are right, and which one stands for a number of ways.
+//! The valid masks of cache ways, and the mask for a number of ways.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl fmt::Display for CacheMask {
     }
 }
 
-/// How one level of cache can be shared out.
+/// How one level of cache can be allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheControl {
     /// 2 or 3.
@@ -61,14 +61,14 @@ pub struct CacheControl {
     pub shared: CacheMask,
     /// How many groups there can be, the default one included.
     pub groups_max: u32,
-    /// The ids of the caches of this level, in order; usually one a socket.
+    /// The ids of the caches of this level, in order; usually one per socket.
     pub domains: Vec<u32>,
-    /// Bytes of one way in one domain; `None` if the kernel does not tell.
+    /// Bytes of one way in one domain; `None` if the kernel does not report it.
     pub way_bytes: Option<u64>,
 }
 
 impl CacheControl {
-    /// What is wrong with a mask, and what would be right; `None` if nothing is. The same rules as the kernel's.
+    /// The error in a mask, with the valid forms; `None` if it is valid. The rules are the kernel's.
     pub fn fault(&self, mask: CacheMask) -> Option<String> {
         let (low, run) = mask.first_run();
         if mask.0 == 0 && self.ways_min > 0 {
@@ -105,7 +105,7 @@ impl CacheControl {
         mask.and(self.shared)
     }
 
-    /// What there is to share out, in words.
+    /// The ways that can be allocated, as text.
     pub fn describe(&self) -> String {
         let size = self.way_bytes.map(|bytes| format!(" of {:.2} MiB", bytes as f64 / (1 << 20) as f64));
         let shared = match self.shared_with_devices(self.full) {
@@ -136,8 +136,8 @@ impl CacheControl {
         if self.sparse {
             return of(own).chain(of(self.full.0 & self.shared.0)).collect();
         }
-        // Grow from the longest run of ways that are ours alone, to its end, then to the top, then down to the bottom, so
-        // that no mask on the way has a hole.
+        // Grow from the longest run of ways that devices do not use, to its end, then to the top, then down to the
+        // bottom, so that no mask has a hole.
         let start = longest_run(own).unwrap_or(0);
         of(self.full.0 & !ones(start)).chain(of(self.full.0 & ones(start)).rev()).collect()
     }

@@ -1,22 +1,22 @@
-//! What a mounted resctrl can share out and count, read from its `info` folder.
+//! The resources that a mounted resctrl can allocate and count, read from its `info` folder.
 
 use super::bandwidth::{BandwidthControl, BandwidthUnit};
 use super::cache::{CacheControl, CacheMask};
 use super::files::ResctrlFiles;
 use super::schemata::Schemata;
 
-/// What can be shared out and counted.
+/// The resources that can be allocated and counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The caches whose ways can be given out, nearest first.
+    /// The caches whose ways can be allocated, nearest first.
     pub caches: Vec<CacheControl>,
     /// How memory bandwidth can be limited.
     pub bandwidth: Option<BandwidthControl>,
-    /// What is counted.
+    /// The figures that are counted.
     pub monitoring: Option<Monitoring>,
 }
 
-/// What is counted of each group.
+/// The figures that are counted for each group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Monitoring {
     /// How many groups can be counted apart, the default one included.
@@ -27,7 +27,7 @@ pub struct Monitoring {
     pub total_bytes: bool,
     /// Those from and to the memory of the own domain.
     pub local_bytes: bool,
-    /// Bytes of former users that a fresh group may be said to hold, in each domain (`max_threshold_occupancy`).
+    /// Bytes of previous users that may be counted for a new group, in each domain (`max_threshold_occupancy`).
     pub leftover_bytes: u64,
 }
 
@@ -43,7 +43,7 @@ impl Capabilities {
         }
     }
 
-    /// The last-level cache, if its ways can be given out. Level 2 alone does not count.
+    /// The last-level cache, if its ways can be allocated. Level 2 alone does not count.
     pub fn last_level(&self) -> Option<&CacheControl> {
         self.caches.iter().find(|cache| cache.level == 3)
     }

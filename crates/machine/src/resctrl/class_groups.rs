@@ -19,18 +19,18 @@ use crate::limiter::lock::StateLock;
 use crate::own_group::{OwnGroupError, restore_left_over, state_of};
 use crate::resctrl::CacheControl;
 
-/// How the state of these groups is called, with the number of the subject's first process behind it.
+/// The name of these groups' state, followed by the number of the subject's first process.
 const NAME: &str = "cache";
 
-/// Whose threads have classes.
+/// The subject whose threads have classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassSubject {
     subject: Subject,
-    /// Whether the processes are moved that the first one forks, which itself stays where it is.
+    /// Whether processes forked by the first one are moved, while the first one itself stays in its group.
     is_server: bool,
 }
 
-/// The ways that a subject may fill, and what there is for its classes.
+/// The ways that a subject may fill, and the groups available for its classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheHome {
     /// The folder of the group that the subject is in.
@@ -150,7 +150,7 @@ fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Cache
 }
 
 impl CacheHome {
-    /// What there is for the classes of a subject, or why there is nothing. Changes nothing.
+    /// The ways and groups available for a subject's classes, or why there are none. Changes nothing.
     ///
     /// # Errors
     /// Why there can be no groups.
@@ -164,7 +164,7 @@ impl ClassGroups {
     /// they are put there ([`put`](ClassGroups::put)). `E` says why masks cannot be chosen.
     ///
     /// # Errors
-    /// Why there are no groups; what was begun is undone.
+    /// Why there are no groups; partial changes are undone.
     pub fn make<E: From<OwnGroupError>>(
         host: &Host,
         state: &Path,
@@ -173,7 +173,7 @@ impl ClassGroups {
         masks: impl FnOnce(&CacheHome) -> Result<Vec<CacheMask>, E>,
     ) -> Result<ClassGroups, E> {
         let resctrl = Resctrl::open(host).map_err(unavailable)?;
-        // What one that was killed has left takes ids of which there are few.
+        // Groups that a killed process left occupy ids, which are scarce.
         restore_left_over(host, state);
         // One process may govern several servers.
         let state = state_of(state, &format!("{NAME}-{}", subject.first()));
@@ -202,7 +202,7 @@ impl ClassGroups {
         Ok(())
     }
 
-    /// What there is for the classes now: limits of the subject come and go.
+    /// The ways and groups available now, because limits of the subject may change.
     ///
     /// # Errors
     /// Why the classes can no longer have parts of it.
@@ -261,7 +261,8 @@ impl ClassGroups {
         self.classes[class].group.tasks()
     }
 
-    /// The threads in groups that are neither ours nor the subject's, with the folders of these groups: others have put them there.
+    /// The threads in groups that are neither ours nor the subject's, with the folders of these groups: other programs
+    /// have put them there.
     pub fn strangers(&self) -> BTreeMap<i32, String> {
         let is_ours = |group: &Group| self.classes.iter().any(|class| class.group.path() == group.path());
         let groups = self.resctrl.groups().into_iter();
@@ -303,7 +304,7 @@ impl ClassGroups {
         }
         let monitoring = self.resctrl.capabilities().monitoring.as_ref()?;
         let leftover = monitoring.leftover_bytes as f64;
-        // Where it is not counted, the masks are all that there is to see.
+        // Without occupancy counters only the masks can be checked.
         let held = class.group.occupancy().ok()?;
         let sizes = sizes.numbers(&cache.resources[0]);
         held.into_iter().find_map(|(domain, held)| {
@@ -323,7 +324,7 @@ impl ClassGroups {
 
 impl Drop for ClassGroups {
     fn drop(&mut self) {
-        // What cannot be put back now is in the journal, for the next start.
+        // Changes that cannot be undone now stay in the journal for the next start.
         if self.journal.undo_all(&self.host).is_ok_and(|restored| restored.failed.is_empty()) {
             let _ = std::fs::remove_dir_all(&self.state);
         }

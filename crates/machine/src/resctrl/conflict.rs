@@ -1,5 +1,5 @@
-//! Programs that set the same registers past the kernel. What they do and what resctrl does overwrite each other, so that
-//! neither limits nor counters can be trusted (intel-cmt-cat README, "Software Compatibility").
+//! Programs that set the same registers while bypassing the kernel. They and resctrl overwrite each other's settings,
+//! so neither limits nor counters can be trusted (intel-cmt-cat README, "Software Compatibility").
 
 use crate::availability::Availability;
 use crate::host::Host;

@@ -1,9 +1,9 @@
 //! A resctrl in memory that follows the kernel's rules and uses its words (fs/resctrl/rdtgroup.c and ctrlmondata.c), so that what
 //! is done by way of [`ResctrlFiles`] meets the refusals of a real one on a machine that has none.
 //!
-//! [`Shape`] is the machine, and a [`Mirror`] shows the fake as a folder. It is for tests, of this crate and of those that use it; the
-//! program itself uses nothing of it. What nothing uses is not here: monitoring groups, exclusive groups, pseudo-locking, groups
-//! of processors, slow memory and the debug files.
+//! [`Shape`] is the machine, and a [`Mirror`] shows the fake as a folder. It is only for tests of this crate and of its
+//! users; the program does not use it. It leaves out features that Plimsoll does not use: monitoring groups, exclusive
+//! groups, pseudo-locking, groups of processors, slow memory and the debug files.
 
 mod mirror;
 mod schemata;
@@ -29,16 +29,16 @@ pub struct FakeKernel {
     state: Mutex<State>,
 }
 
-/// What has become of it. Two equal states are the same to every reader, but for `last_cmd_status`.
+/// The state of the fake. Equal states look the same to every reader, except for `last_cmd_status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// What groups have by path; the empty one is the default group.
+    /// The groups by path; the empty path is the default group.
     groups: BTreeMap<String, Values>,
     /// Every thread of the machine, and the group it is in.
     tasks: BTreeMap<i32, String>,
-    /// What `info/last_cmd_status` says; empty is `ok`.
+    /// The content of `info/last_cmd_status`; empty means `ok`.
     status: String,
-    /// What counters read, by group, domain and event.
+    /// The counters, by group, domain and event.
     counters: BTreeMap<(String, u32, String), String>,
 }
 
@@ -81,12 +81,13 @@ impl FakeKernel {
         self.state().tasks.remove(&task);
     }
 
-    /// What a counter reads: a number or one of the kernel's words; `Unavailable|7` is a word at first and then a number.
+    /// The value of a counter: a number or one of the kernel's words; `Unavailable|7` is first a word and then a
+    /// number.
     pub fn set_counter(&self, group: &str, domain: u32, event: &str, reads: impl ToString) {
         self.state().counters.insert((group.to_owned(), domain, event.to_owned()), reads.to_string());
     }
 
-    /// Everything that a reader could see, but for the status of the last command and what was counted.
+    /// Everything that a reader can see, except for the status of the last command and the counters.
     pub fn snapshot(&self) -> State {
         State { status: String::new(), counters: BTreeMap::new(), ..self.state().clone() }
     }
@@ -252,9 +253,9 @@ impl State {
     }
 }
 
-/// The resources of the shape, for those who know schemas only.
+/// The resources of the shape, looked up by schema.
 impl Shape {
-    /// What a fresh group has, the default one too: everything.
+    /// The shares of a new group and of the default one: everything.
     fn defaults(&self) -> Values {
         self.schemas().iter().flat_map(|schema| schema.defaults(self)).collect()
     }

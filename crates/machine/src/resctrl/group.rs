@@ -1,4 +1,4 @@
-//! One group: its tasks, its shares, and what it holds and moves.
+//! One group: its tasks, its shares, and the bytes that it holds and transfers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -65,7 +65,7 @@ pub enum NotRead {
     Io {
         /// The file, below the mount.
         file: String,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -114,8 +114,8 @@ impl Group {
         shares.bandwidth.map_or(Ok(()), |limit| self.set_bandwidth(limit))
     }
 
-    /// Gives it these ways of the last-level cache in each domain, for code and data alike. All lines are written at once, so
-    /// that the kernel takes all or none.
+    /// Gives it these ways of the last-level cache in each domain, for code and data alike. All lines are written at
+    /// once, so that the kernel accepts all or none.
     pub(crate) fn set_mask(&self, mask: CacheMask) -> Result<(), ControlError> {
         let Some(cache) = self.resctrl.capabilities.last_level() else {
             return Err(self.unsupported("last-level cache"));
@@ -146,7 +146,7 @@ impl Group {
         Undo::WriteFile { path: self.resctrl.absolute(&self.file("schemata")), text }
     }
 
-    /// What is in force.
+    /// The shares in force.
     pub fn schemata(&self) -> Result<Schemata, ControlError> {
         self.parsed("schemata")
     }

@@ -12,8 +12,7 @@ pub struct Schemata {
 }
 
 impl Schemata {
-    /// Reads `L3:0=7ff;1=7ff` and lines like it. The kernel pads names and values with blanks. What is not of this form is
-    /// left out.
+    /// Reads lines such as `L3:0=7ff;1=7ff`. The kernel pads names and values with blanks. Other lines are left out.
     pub fn parse(text: &str) -> Schemata {
         let resources = text.lines().filter_map(|line| line.split_once(':')).map(|(name, domains)| {
             let domains = domains.split(';').filter_map(|domain| domain.split_once('='));
@@ -44,7 +43,7 @@ impl Schemata {
     }
 }
 
-/// The line that gives each domain of a resource the same value, with the newline that the kernel asks for.
+/// The line that gives each domain of a resource the same value, with the newline that the kernel requires.
 pub(super) fn line(resource: &str, domains: &[u32], value: impl Display) -> String {
     let values: Vec<String> = domains.iter().map(|id| format!("{id}={value}")).collect();
     format!("{resource}:{}\n", values.join(";"))

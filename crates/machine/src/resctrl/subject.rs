@@ -55,7 +55,8 @@ pub fn enter(resctrl: &Resctrl, context: &mut ControlContext<'_>, control: &str)
 /// Moves every thread of the subject into its group, and looks again until a look finds none outside: a thread that is made
 /// by one that was moved already belongs to the group, one that is made by another does not.
 pub(crate) fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(), ControlError> {
-    /// Each look finds only what was made during the one before, so that a few are enough for any program that ends.
+    /// Each look finds only threads that began during the previous one, so a few looks are enough for any program that
+    /// ends.
     const LOOKS_MAX: usize = 32;
     for _ in 0..LOOKS_MAX {
         let outside = outside(group, host, subject)?;
@@ -72,7 +73,8 @@ pub(crate) fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Res
 
 /// The threads of the subject that are neither in the group nor in one for a class.
 fn outside(group: &Group, host: &Host, subject: &Subject) -> Result<BTreeSet<i32>, ControlError> {
-    // Threads first: one that is made in between by a member is a member, and must not look like a stranger.
+    // List threads first: a thread that a member starts in between is a member, and must not look like an unrelated
+    // one.
     let threads = threads(host, subject);
     let mut inside = group.tasks()?;
     inside.extend(in_classes(group.resctrl(), subject));

@@ -313,7 +313,7 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
     };
 }
 
-/// Whatever is done, in any order, and refused or not: undoing leaves everything as it was.
+/// After any changes in any order, refused or not, undoing restores the original state.
 #[test]
 fn undoing_leaves_everything_as_it_was() {
     let first = world(Shape::intel());
@@ -345,7 +345,7 @@ fn kernel_of(shape: Shape) -> Resctrl {
 }
 
 proptest! {
-    /// What we call right the kernel takes, and what we call wrong it refuses.
+    /// The kernel accepts masks that we call valid, and refuses those that we call invalid.
     #[test]
     fn masks_are_right_exactly_where_the_kernel_takes_them(
         mask in 0u32..0x1_0000, bits_min in 0u32..4, sparse in any::<bool>(), ways in 1u32..16,

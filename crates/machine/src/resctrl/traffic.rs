@@ -1,4 +1,4 @@
-//! What groups hold of the last level and move from and to memory, between two moments.
+//! The bytes that groups hold in the last level, and transfer to and from memory between two moments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group::{Group, NotRead, Traffic};
 
-/// What some groups held and moved between two samples.
+/// The bytes that groups held and transferred between two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheUse {
     /// Last-level cache held at the end, MiB.
@@ -18,7 +18,7 @@ pub struct CacheUse {
     pub memory_mb_s: Option<f64>,
 }
 
-/// What some groups held and had moved up to one moment.
+/// The bytes that groups held at one moment, and had transferred until then.
 #[derive(Debug)]
 pub struct CacheSample {
     held: Option<u64>,
@@ -27,7 +27,7 @@ pub struct CacheSample {
 }
 
 impl CacheSample {
-    /// Samples groups, of which a counter that cannot be read makes all of them unknown.
+    /// Samples groups. If a counter cannot be read, its figure is unknown for all of them.
     pub fn read(groups: &[Group]) -> CacheSample {
         let sum = |counted: Result<super::ByDomain, NotRead>| counted.ok().map(|by_domain| by_domain.values().sum());
         let moved = |group: &Group| Some((group.path().to_owned(), sum(group.memory_bytes(Traffic::Total))?));
@@ -37,8 +37,8 @@ impl CacheSample {
         }
     }
 
-    /// What was moved in the `window` since `earlier`, and what is held. A group that came within it began at nothing; one
-    /// whose counter was reset makes the sum unknown.
+    /// The bytes transferred in the `window` since `earlier`, and the bytes held now. A group made within the window
+    /// began at 0; if a counter was reset, the sum is unknown.
     pub fn since(&self, earlier: &CacheSample, window: Duration) -> CacheUse {
         let moved = || {
             let (now, then) = (self.moved.as_ref()?, earlier.moved.as_ref()?);

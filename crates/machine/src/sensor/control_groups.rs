@@ -1,4 +1,4 @@
-//! What control groups use, and whether the kernel reports it.
+//! The resource use of control groups, and whether the kernel reports it.
 
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;

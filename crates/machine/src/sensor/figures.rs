@@ -11,11 +11,11 @@ use crate::group_use::GroupUse;
 use crate::pressure::PressureUse;
 use crate::resctrl::CacheUse;
 
-/// What sensors tell of what they were opened for, between two moments. `None` is "not measured"; unless nothing was asked
-/// of that sensor, [`missing`](Figures::missing) says why.
+/// The figures of all sensors for their subject, between two moments. `None` means "not measured";
+/// [`missing`](Figures::missing) says why, unless the sensor was not asked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// What was counted of threads.
+    /// Hardware events of threads.
     pub counters: Option<CounterReading>,
     /// Times of all the threads together.
     pub times: Option<ThreadTimes>,
@@ -23,11 +23,11 @@ pub struct Figures {
     pub cpu_time: Option<Duration>,
     /// Time that threads waited for block I/O, summed.
     pub block_io: Option<Duration>,
-    /// What processors and disks did.
+    /// The activity of processors and disks.
     pub devices: DeviceUse,
     /// Time stalled.
     pub pressure: Option<PressureUse>,
-    /// What a control group used.
+    /// The resource use of a control group.
     pub group: Option<GroupUse>,
     /// Speed of cores, MHz, on average over cores and time.
     pub mhz: Option<f64>,
@@ -35,14 +35,14 @@ pub struct Figures {
     pub stolen: Option<f64>,
     /// Last-level cache held, and traffic between caches and memory.
     pub cache: Option<CacheUse>,
-    /// Why a sensor told nothing, or not everything, by its name; with what would help.
+    /// By a sensor's name, why some or all of its figures are missing, with the remedy.
     pub missing: BTreeMap<&'static str, Availability>,
-    /// What a reader of the figures must know.
+    /// Caveats for the reader of the figures.
     pub notes: BTreeSet<String>,
 }
 
 impl Figures {
-    /// Notes why a sensor tells nothing.
+    /// Records why a sensor has no figures.
     pub(crate) fn miss(&mut self, sensor: &'static str, why: Availability) {
         self.missing.insert(sensor, why);
     }

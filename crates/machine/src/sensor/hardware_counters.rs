@@ -1,4 +1,4 @@
-//! Hardware counters, by `perf_event_open`; with them the top-down breakdown, which is computed from what they count.
+//! Hardware counters, by `perf_event_open`; also the top-down breakdown, which is computed from the counts.
 
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
@@ -77,12 +77,12 @@ impl Reading for Counting {
     }
 }
 
-/// Why there are no counters, with what would give some.
+/// Why there are no counters, with the remedy.
 pub(super) fn unavailable(why: &CountersUnavailable) -> Availability {
     Availability::no(why.to_string(), why.remedy().as_deref())
 }
 
-/// Opening counters says little: virtual ones may open and stand still, so what counts is that cycles were counted.
+/// Opening counters proves little: virtual ones may open and stand still, so the test is that cycles were counted.
 fn judge(counted: &Result<CounterReading, CountersUnavailable>) -> Availability {
     match counted {
         Ok(reading) if reading.figure(Event::Cycles).is_some() => {

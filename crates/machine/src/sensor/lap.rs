@@ -13,8 +13,8 @@ impl<S> Lap<S> {
         Lap { last: None }
     }
 
-    /// Takes a sample that was read just now. Gives what `between` says of it, the one before and the time between them;
-    /// `None` if there was none before, or no time has passed.
+    /// Takes a sample that was just read. Returns the result of `between` for it, the previous sample and the time
+    /// between them; `None` if there is no previous sample, or no time has passed.
     pub(super) fn next<T>(&mut self, sample: S, between: impl FnOnce(&S, &S, Duration) -> T) -> Option<T> {
         let now = Instant::now();
         let (earlier, at) = self.last.replace((sample, now))?;

@@ -26,12 +26,12 @@ impl Sensors {
         sensors
     }
 
-    /// To be called about once a second between two calls of [`read`](Sensors::read).
+    /// To be called about once per second between two calls of [`read`](Sensors::read).
     pub fn second(&mut self) {
         self.readings.iter_mut().for_each(|reading| reading.second());
     }
 
-    /// What happened since the last call; nothing, for the first.
+    /// The figures since the last call; empty for the first call.
     pub fn read(&mut self) -> Figures {
         let mut figures = self.none.clone();
         self.readings.iter_mut().for_each(|reading| reading.read(&mut figures));

@@ -1,4 +1,4 @@
-//! Whether the time of a process and its descendants can be told apart, and that time.
+//! The time of a process and its descendants, and whether it can be measured.
 
 use crate::availability::Availability;
 use crate::host::Host;
@@ -41,7 +41,7 @@ impl Sensor for ProcessTreeTime {
             return Err(Availability::no("this time is of processes", None));
         };
         let gone = || Availability::no("none of the processes is there", None);
-        // As it was looked at last, so that processes whose parent ended stay in it.
+        // The tree at the last look, so that processes whose parent ended stay in it.
         let mut tree = TreeSample::read(instruments.host(), processes).ok_or_else(gone)?;
         let mut has_begun = false;
         Ok(Box::new(move |figures: &mut Figures| {

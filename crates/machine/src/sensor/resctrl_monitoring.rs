@@ -102,7 +102,7 @@ mod tests {
         let (all_used, one_used) = (read(&mut all).expect("known"), read(&mut one).expect("known"));
         assert_eq!((all_used.held_mib, one_used.held_mib), (Some(7.0), Some(3.0)));
         assert!(all_used.memory_mb_s > Some(0.0) && one_used.memory_mb_s > Some(0.0));
-        // What the processor does not follow at the moment is not known.
+        // A group that the processor does not track at the moment is unknown.
         write("", 4, "Unavailable\n");
         assert_eq!(read(&mut all).expect("known").memory_mb_s, None);
         assert!(ResctrlMonitoring.open(&instruments, &Observed::ControlGroup(99)).is_err_and(|why| !why.available));

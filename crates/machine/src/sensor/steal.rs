@@ -1,4 +1,4 @@
-//! Whether a guest sees what its host takes.
+//! Whether a guest sees the time that its host steals.
 
 use crate::availability::Availability;
 use crate::facts::guest;

@@ -22,7 +22,7 @@ fn nothing_can_be_measured_where_there_is_nothing() {
     }
 }
 
-/// Files that are there and hold nothing that can be understood.
+/// Files that exist but cannot be parsed.
 #[test]
 fn broken_files_are_no_figures() {
     let broken = FakeHost::new(&[
@@ -52,7 +52,7 @@ fn a_cost_is_measured_of_what_works() {
     }
 }
 
-/// What all sensors tell of something, from one moment to the next; `between` happens in the middle.
+/// The figures of all sensors for a subject while `between` runs.
 fn watch(instruments: &Instruments, observed: &Observed, between: impl FnOnce()) -> Figures {
     let mut sensors = Sensors::open(instruments, observed, |_| true);
     let begun = sensors.read();

@@ -8,7 +8,7 @@ use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 #[derive(Debug)]
 pub(super) struct ThreadSchedulingTimes;
 
-/// What a kernel needs to keep these times.
+/// The kernel configuration that keeps these times.
 pub(super) const REMEDY: &str = "a kernel with CONFIG_SCHED_INFO (CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT)";
 
 impl Sensor for ThreadSchedulingTimes {
@@ -37,7 +37,7 @@ impl Sensor for ThreadSchedulingTimes {
         let Observed::Threads(threads) = observed else {
             return Err(Availability::no("these times are of threads", None));
         };
-        // Threads with what they had when they were looked at last.
+        // Threads with their times at the last look.
         let mut threads: Vec<(i32, Option<ThreadTimes>)> = threads.iter().map(|thread| (*thread, None)).collect();
         let (host, mut has_begun) = (instruments.host().clone(), false);
         // The sum over all threads; `None` if any is not known, for a part would pass for the whole.

@@ -1,23 +1,23 @@
-//! The form of a family's table: which events, and what is computed from them.
+//! The form of a family's table: its events, and the formulas over them.
 
 use std::collections::BTreeMap;
 
 use super::Unit;
 use crate::counters::source::Code;
 
-/// What is counted on one family of processors beside what all have, and what is made of it.
+/// The events of one family of processors beyond those of all, and the formulas over them.
 #[derive(Debug)]
 pub struct FamilyTable {
     /// Ways to level 1, best first. The first whose events can all be counted together is used.
     pub methods: &'static [Method],
-    /// How the backend's share is split into memory and core where level 1 does not tell: by a group of its own.
+    /// How the backend's share is split into memory and core where level 1 does not: by a separate group.
     pub memory: Option<MemorySplit>,
     /// Demand misses of the first level by what served them: the second level, the third or another core's cache, memory.
     /// One group.
     pub served: Option<[NamedCode; 3]>,
     /// Lines of code that missed the first level: those that came from the second, and those from beyond. One group.
     pub code: Option<[NamedCode; 2]>,
-    /// Whose counts are lines read from memory; several are added.
+    /// Events whose counts are lines read from memory; several are added.
     pub memory_reads: MemoryReads,
     /// Reads that look into the first-level data cache, where the kernel's own event does not count.
     pub l1d_loads: Option<NamedCode>,
@@ -25,14 +25,14 @@ pub struct FamilyTable {
     pub l2_misses: Option<NamedCode>,
 }
 
-/// An event of a family under the name that its maker gives it.
+/// An event of a family under its vendor's name.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedCode {
     /// The maker's name, in lower case.
     pub name: &'static str,
     /// Its numbers.
     pub code: Code,
-    /// Whether any work at all makes it count. If such an event stands at 0, the counter is not wired, as in guests.
+    /// Whether any work at all increases it. If such an event stays at 0, the counter is not wired, as in guests.
     pub counts_always: bool,
 }
 
@@ -62,9 +62,9 @@ pub enum Lead {
 /// One way to level 1.
 #[derive(Debug)]
 pub struct Method {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: &'static str,
-    /// What its shares are shares of.
+    /// The whole that its shares refer to.
     pub unit: Unit,
     /// Whether it only approximates what top-down means.
     pub approximate: bool,
@@ -72,9 +72,9 @@ pub struct Method {
     pub lead: Lead,
     /// Its own events, all in one group.
     pub events: &'static [NamedCode],
-    /// What a reader must know.
+    /// Caveats for the reader.
     pub notes: &'static [&'static str],
-    /// From counts to shares, not yet clipped. A division by zero gives what is not a number, which is refused afterwards.
+    /// From counts to shares, not yet clipped. A division by zero gives NaN, which is refused afterwards.
     pub evaluate: fn(&Counts<'_>) -> Shares,
 }
 
@@ -102,9 +102,9 @@ pub struct MemorySplit {
 /// Lines read from memory.
 #[derive(Debug)]
 pub enum MemoryReads {
-    /// The sum of these events, and what is missing in it.
+    /// The sum of these events, and the reads that it misses.
     Events(&'static [NamedCode], &'static str),
-    /// Why this family cannot tell.
+    /// Why this family cannot count them.
     Unknown(&'static str),
 }
 
@@ -113,7 +113,7 @@ pub enum MemoryReads {
 pub struct Counts<'a> {
     /// The counts.
     pub counts: &'a BTreeMap<&'static str, f64>,
-    /// Slots of a cycle, where the processor tells; 0 if it does not.
+    /// Slots per cycle if the processor reports them, else 0.
     pub slots_per_cycle: f64,
 }
 
@@ -129,7 +129,7 @@ impl Counts<'_> {
     }
 }
 
-/// Shares as a formula gives them. `None` is what the method cannot tell.
+/// Shares from a formula. `None` if the method cannot determine the share.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
     /// Work that was kept.
@@ -144,6 +144,6 @@ pub struct Shares {
     pub smt_contention: Option<f64>,
     /// The part of `backend` that waited for memory.
     pub memory: Option<f64>,
-    /// What was corrected on the way.
+    /// Notes on corrections.
     pub notes: Vec<String>,
 }

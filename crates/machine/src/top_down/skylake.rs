@@ -1,9 +1,9 @@
 //! Intel Skylake to Cooper Lake: four issue slots a cycle, without hyper-threads.
 //!
-//! Formulas: pmu-tools `skx_server_ratios.py`; codes: likwid `groups/skylakeX/TMA.txt`, which agrees except that it does not
-//! halve slots under hyper-threading. Half of a busy core's slots are each thread's only while both are busy; how often
-//! that is, a thread's own counters tell only with more events than fit beside these. So with hyper-threads there is no
-//! breakdown: the kernel's `perf stat --topdown` refuses single processes there, too.
+//! Formulas: pmu-tools `skx_server_ratios.py`; codes: likwid `groups/skylakeX/TMA.txt`, which agrees except that it
+//! does not halve slots under hyper-threading. Half of a busy core's slots are each thread's only while both are busy;
+//! a thread's own counters show how often that is only with more events than fit here. So with hyper-threads there is
+//! no breakdown: the kernel's `perf stat --topdown` refuses single processes there, too.
 
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
 use crate::counters::source::Code;

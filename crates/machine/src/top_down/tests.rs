@@ -161,7 +161,7 @@ fn ice_lake_by_general_counters() {
     check(&evaluate(Family::IceLake, 1, &counts, 0.0).unwrap(), [40., 8., 20., 32.], 1e-9);
 }
 
-/// By hand from pmu-tools `skx_server_ratios.py`: 4000 slots, of which recovery took 4 × 50.
+/// By hand from pmu-tools `skx_server_ratios.py`: 4000 slots; recovery took 4 × 50 of them.
 #[test]
 fn skylake_by_hand() {
     let counts = [
@@ -223,7 +223,7 @@ fn neoverse_by_hand() {
 
 #[test]
 fn parts_that_do_not_add_up_are_refused() {
-    // What a guest gives whose dispatched operations stand at 0: retiring without dispatching.
+    // Counts of a guest whose dispatched operations stay at 0: retiring without dispatching.
     let counts = |dispatched, backend| {
         [
             ("cycles", 100.),
@@ -277,7 +277,7 @@ fn families_by_their_numbers() {
     check("", None);
 }
 
-/// Every name that a formula uses is in its group: a name that is not would give what is not a number.
+/// Every name that a formula uses is in its group: any other name would give NaN.
 #[test]
 fn formulas_use_what_their_groups_count() {
     for family in Family::ALL {
@@ -304,7 +304,7 @@ fn formulas_use_what_their_groups_count() {
 }
 
 proptest! {
-    /// Whatever is counted, an answer has shares within 0 and 1 that add up to one, or there is a reason.
+    /// For any counts, an answer has shares within 0 and 1 that add up to one, or there is a reason.
     #[test]
     fn shares_are_shares(raw in prop::collection::vec(0u64..1 << 40, 8), slots in 0u32..10) {
         for family in Family::ALL {

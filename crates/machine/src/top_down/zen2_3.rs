@@ -83,7 +83,7 @@ fn approximate(counts: &Counts<'_>) -> Shares {
                 most * 100.0
             ));
         }
-        // What is not a number stays so: `min` would lose it.
+        // NaN must stay NaN: `min` would drop it.
         if share > most { most } else { share }
     };
     let frontend = cut("frontend", counts.get(QUEUE_EMPTY.name) / cycles, 1.0 - retiring);

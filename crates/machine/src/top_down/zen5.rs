@@ -9,7 +9,8 @@ use crate::counters::source::Code;
 
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &methods::<8>(),
-    // Every line that the second level gets, whatever requested it (`l2-cache.json`): earlier families cannot tell.
+    // Every line that the second level receives, regardless of the request (`l2-cache.json`): earlier families do not
+    // count this.
     memory_reads: MemoryReads::Events(
         &[NamedCode::new("l2_fill_rsp_src.dram_io_all", Code::new(0x165, 0x08 | 0x40))],
         "fills of the second level from memory: data and code, on demand or prefetched",

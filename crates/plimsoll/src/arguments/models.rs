@@ -1,4 +1,4 @@
-//! What can be typed behind `predict` and `advise`.
+//! The options of `predict` and `advise`.
 
 use std::path::PathBuf;
 

@@ -19,22 +19,22 @@ pub fn plimsoll(arguments: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// What it says and how it ends.
+/// Runs the program; returns its output and exit status.
 pub fn run(arguments: &[&str], folder: &Path) -> Output {
     plimsoll(arguments, folder).output().unwrap()
 }
 
-/// What it says, run in a folder of its own.
+/// Runs the program in a temporary folder; returns its output.
 pub fn output(arguments: &[&str]) -> Output {
     run(arguments, tempfile::tempdir().unwrap().path())
 }
 
-/// What was said on stdout.
+/// The text on stdout.
 pub fn printed(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What was said on stderr.
+/// The text on stderr.
 pub fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
@@ -56,7 +56,7 @@ pub fn items(value: &Value) -> &Vec<Value> {
     value.as_array().expect("a list")
 }
 
-/// What is in a folder, sorted.
+/// The names in a folder, sorted.
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -67,17 +67,17 @@ pub fn names(folder: &Path) -> Vec<String> {
 /// Longer than a program here is silent or takes to end, also on a busy machine; only one that hangs is waited for that long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A program that runs while the test goes on.
+/// A program that runs in parallel with the test.
 pub struct Running {
     child: Child,
-    /// What it says on stderr, a line each; closed when it ends.
+    /// Its lines on stderr; closed when it ends.
     lines: Receiver<String>,
-    /// What it has said on stderr so far.
+    /// Its stderr so far.
     pub said: String,
 }
 
 impl Running {
-    /// Starts it; what it prints on stdout is thrown away.
+    /// Starts it and discards its stdout.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -129,7 +129,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Nothing goes on running after a test that has failed.
+    /// No process outlives a failed test.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! Experiments of two seconds, and what is asked of every run of them.
+//! Experiments of two seconds, and the checks on each of their runs.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -192,7 +192,8 @@ impl Pair {
             }
             Phase::Login(login, _) if !login.has_heard_server => {
                 let hint = hint_of_answer(error.as_ref());
-                let why = error.map_or_else(|| "it closed the connection and gave no reason".to_owned(), |e| e.to_string());
+                let why =
+                    error.map_or_else(|| "it closed the connection and gave no reason".to_owned(), |e| e.to_string());
                 self.refuse_unreachable(&why, hint, context, now);
             }
             Phase::Closing { .. } => self.server = None,

@@ -122,8 +122,10 @@ fn the_roof_is_the_probe_and_points_lie_below() {
 
 #[test]
 fn the_slots_of_a_bar_add_up() {
-    let found =
-        charts(&parse(&as_xml(&render(&counted())))).into_iter().find(|chart| chart["whole"] == "slots").expect("bars of slots");
+    let found = charts(&parse(&as_xml(&render(&counted()))))
+        .into_iter()
+        .find(|chart| chart["whole"] == "slots")
+        .expect("bars of slots");
     for bar in found["bars"].as_array().expect("bars") {
         let sum: f64 = bar["values"].as_array().expect("values").iter().filter_map(Value::as_f64).sum();
         assert!((sum - 1.0).abs() < 1e-3, "{bar}");

@@ -7,10 +7,10 @@ use procfs::process::MountInfos;
 
 use crate::host::Host;
 
-/// The unit of `/proc/diskstats`, whatever the disk's sectors are (kernel Documentation/admin-guide/iostats.rst).
+/// The unit of `/proc/diskstats`, independent of the disk's sector size (kernel Documentation/admin-guide/iostats.rst).
 const SECTOR_BYTES: u64 = 512;
 
-/// A disk, or what the kernel takes for one: a mapped or striped device.
+/// A disk, or a mapped or striped device that the kernel treats as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Device {
     major: u32,
@@ -20,18 +20,18 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The disk that holds a folder; partitions belong to their disk. In words why there is none.
+    /// The disk that holds a folder; for a partition, its disk. Otherwise the reason why there is none.
     pub fn of(host: &Host, folder: &Path) -> Result<Device, String> {
         use std::os::unix::fs::MetadataExt;
 
-        // A relative folder is one of this process.
+        // A relative path is relative to this process's working directory.
         let there = if host.is_real() { folder.to_owned() } else { host.path(folder) };
         let told = |error| format!("cannot look at {}: {error}", folder.display());
         let metadata = std::fs::metadata(&there).map_err(told)?;
         let (mut major, mut minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
         if major == 0 {
-            // A file system without a device (tmpfs, overlay), or one with several behind it (btrfs).
-            // The mount table knows nothing of links.
+            // A file system without a device (tmpfs, overlay), or with several devices (btrfs). The mount table does
+            // not resolve links.
             let there = std::fs::canonicalize(&there).map_err(told)?;
             let there =
                 there.strip_prefix(host.path("/")).map_or(folder.to_owned(), |there| Path::new("/").join(there));
@@ -55,18 +55,19 @@ impl Device {
         format!("{}:{}", self.major, self.minor)
     }
 
-    /// What follows the device's number in the first line that begins with it.
+    /// The rest of the first line that begins with the device's number.
     pub fn line<'a>(&self, text: &'a str) -> Option<&'a str> {
         let number = self.number();
         text.lines().find_map(|line| line.trim_start().strip_prefix(number.as_str())?.strip_prefix(' '))
     }
 
-    /// Bytes written to the disk so far, by whomever.
+    /// Bytes written to the disk so far by all processes.
     pub fn written_bytes(&self, host: &Host) -> Option<u64> {
         Some(self.statistics(host)?.sectors_written.saturating_mul(SECTOR_BYTES))
     }
 
-    /// Bytes read from the disk so far, by whomever, and for how long it had something to do. That goes on at 0 after 49 days.
+    /// Bytes read from the disk so far by all processes, and for how long it was busy. The busy time wraps to 0 after
+    /// 49 days.
     pub(crate) fn read_bytes_and_busy(&self, host: &Host) -> Option<(u64, Duration)> {
         let disk = self.statistics(host)?;
         Some((disk.sectors_read.saturating_mul(SECTOR_BYTES), Duration::from_millis(disk.time_in_progress)))
@@ -98,7 +99,7 @@ fn name(host: &Host, major: u32, minor: u32) -> Option<String> {
 /// The device that the mount table names for the folder's file system.
 fn mounted_device(host: &Host, folder: &Path) -> Result<(u32, u32), String> {
     let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
-    // Where several are mounted over each other, the last one is seen.
+    // If several are mounted over each other, the last one is visible.
     let within = mounts.iter().filter(|mount| folder.starts_with(&mount.mount_point));
     let mount = within.max_by_key(|mount| mount.mount_point.as_os_str().len());
     let found = mount.and_then(|mount| {

@@ -10,18 +10,18 @@ use crate::host::Host;
 
 /// A rate may be above the limit by this share: the ends of the window cut requests in two.
 const TOLERANCE: f64 = 0.05;
-/// What the kernel lets through at once: it counts against the limit in slices of a tenth of a second.
+/// The burst that the kernel allows, in seconds: it enforces the limit in slices of a tenth of a second.
 const BUCKET_S: f64 = 0.1;
 /// Bytes per second past the limit that are not reported, such as journals of file systems: this amount, or
 /// this share of the limit if that is more.
 const ESCAPED_LEAST: f64 = 1e6;
 const ESCAPED_SHARE: f64 = 0.1;
 
-/// What the group has done, bytes or requests.
+/// The group's transfers, bytes or requests.
 const DONE: &str = "done";
-/// Bytes written to the disk by all.
+/// Bytes written to the disk by all processes.
 const DISK_WRITTEN: &str = "disk_written";
-/// Before the number and the beginning of a process: bytes that it has written or made dirty.
+/// Prefix of the process's number and start time: bytes that it has written or made dirty.
 const PROCESS_WRITTEN: &str = "process_written ";
 
 impl Disk {
@@ -83,8 +83,8 @@ impl Disk {
     }
 }
 
-/// Bytes that the group's processes wrote or made dirty in the window. `None` if one has ended, which takes its count with
-/// it: then all that was written to the disk may be theirs.
+/// Bytes that the group's processes wrote or made dirty in the window. `None` if one has ended, because its count is
+/// then lost: all bytes written to the disk may be theirs.
 fn written_back(earlier: &Observation, now: &Observation) -> Option<f64> {
     let is_of_process = |(name, _): &(&String, &f64)| name.starts_with(PROCESS_WRITTEN);
     if earlier.iter().filter(is_of_process).any(|(name, _)| !now.contains_key(name)) {

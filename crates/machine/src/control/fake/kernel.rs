@@ -1,4 +1,4 @@
-//! The kernel of a made-up machine, as far as control groups, threads and registers go.
+//! The kernel of a fake machine: its control groups, threads and registers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,13 +14,13 @@ use crate::control::cores;
 #[derive(Debug)]
 pub(super) struct FakeKernel {
     pub root: PathBuf,
-    /// How many changes go well, and how many then fail.
+    /// How many changes succeed, and how many then fail.
     pub trouble: Mutex<Option<(usize, usize)>>,
-    /// A file, and its text at the first change that failed, which a process that was killed there would leave.
+    /// A file, and its text at the first failed change, as a process killed there would leave it.
     pub left: Mutex<(PathBuf, Option<Vec<u8>>)>,
 }
 
-/// The files of a group, by controller, and what they hold at first.
+/// The files of a group, by controller, and their initial content.
 const FILES_V1: [(&str, &[(&str, &str)]); 5] = [
     (
         "cpu",
@@ -162,7 +162,7 @@ impl FakeKernel {
         let (root, _) = self.group_root(folder).expect("a folder of control groups");
         let above = folder.ancestors().take_while(|above| above.starts_with(&root));
         let text = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok();
-        // A group without the controller, or without a list of its own, goes by the one above.
+        // A group without the controller, or without a list of its own, uses that of the group above.
         let bound = above.filter_map(|above| text(above, "cpuset.cpus")).find(|list| !list.trim().is_empty());
         let Some(list) = bound.or_else(|| text(&root, "cpuset.cpus.effective")) else { return Ok(()) };
         for process in numbers(&folder.join("cgroup.procs")) {
@@ -211,7 +211,7 @@ pub(super) fn members(folder: &Path, change: &mut dyn FnMut(&Path, Vec<i32>)) {
     }
 }
 
-/// What a file with a line for each device holds after a write to it.
+/// The content of a file with a line per device, after a write to it.
 fn merged(old: &str, text: &str) -> String {
     let split = |line: &str| line.split_once(' ').map(|(device, rest)| (device.to_owned(), rest.trim().to_owned()));
     let mut devices: BTreeMap<String, String> = old.lines().filter_map(split).collect();

@@ -30,7 +30,7 @@ fn apply(world: &mut World, amount: &Amount) -> Result<(), ControlError> {
     limit(&resctrl, &mut world.context(), amount)
 }
 
-/// The verdict after a second in which these bytes were moved in the domains 0 and 1.
+/// The verdict after one second in which `moved` bytes were transferred in the domains 0 and 1.
 fn after(world: &World, amount: &Amount, event: &str, moved: [u64; 2]) -> Verdict {
     let count = |bytes: [u64; 2]| {
         for (domain, bytes) in [0, 1].into_iter().zip(bytes) {

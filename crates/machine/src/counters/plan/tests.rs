@@ -1,9 +1,9 @@
-//! What is wanted on machines that are not this one.
+//! The groups that are planned on other machines than this.
 
 use super::*;
 use crate::host::fake::FakeHost;
 
-/// Where an AMD processor's codes go.
+/// An AMD processor's format of event codes.
 fn amd() -> FakeHost {
     FakeHost::new(&[
         ("/sys/bus/event_source/devices/cpu/format/event", "config:0-7,32-35\n"),

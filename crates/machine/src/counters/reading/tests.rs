@@ -1,10 +1,10 @@
-//! Figures from counts that are known.
+//! Figures from known counts.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A group of a made-up set: time in which it had its turn and in which it counted, milliseconds, and counts.
+/// A group of a fake set: the length of its turn and the time in which it counted, milliseconds, and counts.
 pub(crate) type MadeGroup<'a> = (u64, u64, &'a [(&'a str, u64)]);
 
 pub(crate) fn reading_of(groups: &[MadeGroup<'_>]) -> CounterReading {
@@ -117,7 +117,7 @@ fn a_summary_explains_what_is_missing_and_survives_the_document() {
 }
 
 proptest! {
-    /// Whatever the turns, an event that happens at a steady rate is estimated by that rate.
+    /// For any turns, an event that happens at a steady rate is estimated by that rate.
     #[test]
     fn steady_work_is_estimated_well(turns in prop::collection::vec(1u64..1000, 1..8), rate in 1u64..50) {
         let counts: Vec<[(&str, u64); 2]> =

@@ -1,4 +1,4 @@
-//! Trials with the kernel's own events, some of which do not exist, and one that never counts.
+//! Trials with the kernel's own events, including some that do not exist and one that never counts.
 
 use perf_event::events::Software;
 use plimsoll_testing::{Need, skip};
@@ -42,7 +42,7 @@ fn settled(wishes: Vec<Vec<WantedGroup>>) -> Option<Result<Plan, CountersUnavail
     }
 }
 
-/// Checks the keys of the groups found, and the notes, of which each must contain its text.
+/// Checks the keys of the groups found and the notes; each note must contain its text.
 fn check(wishes: Vec<Vec<WantedGroup>>, keys: &[&[&str]], notes: &[&str]) {
     let Some(plan) = settled(wishes) else { return };
     let plan = plan.unwrap();
@@ -76,7 +76,7 @@ fn a_group_that_is_of_use_only_as_a_whole_is_refused() {
         &[&["task_clock_ns", "page_faults"]],
         &["group: page_faults are not"],
     );
-    // Another way to the same is taken, and then there is nothing to tell.
+    // An alternative works, so there is nothing to report.
     check(vec![vec![wanted(), other]], &[&["task_clock_ns", "page_faults"]], &[]);
 }
 

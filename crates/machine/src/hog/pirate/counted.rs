@@ -4,7 +4,7 @@ use super::split::MissShare;
 use crate::counters::{CounterSet, Event, Plan, Watched};
 use crate::cpu_time::current_thread_id;
 
-/// What is doubted of a count in any case: loads that are not of the sweep, speculation.
+/// The relative uncertainty of any count: loads outside the sweep, speculation.
 const DOUBT: f64 = 0.02;
 
 /// Counters of one thread.
@@ -14,7 +14,7 @@ pub struct MissCounter {
 }
 
 impl MissCounter {
-    /// Of the calling thread; `None` if this machine has no such counters or does not let us use them.
+    /// Counters of the calling thread; `None` if this machine has none or does not permit them.
     pub(crate) fn of_this_thread() -> Option<MissCounter> {
         // Never rotated: misses of the last level are in the first group.
         let plan = Plan::of_machine().ok()?;
@@ -23,7 +23,8 @@ impl MissCounter {
         Some(MissCounter { counters, before: 0 })
     }
 
-    /// Last level misses since the last call, and the share of time in which they were counted. `None` if they were not.
+    /// Last-level misses since the last call, and the share of time in which they were counted. `None` if they were not
+    /// counted.
     pub fn misses(&mut self) -> Option<(u64, f64)> {
         let reading = self.counters.read();
         let now = reading.figure(Event::LlcMisses)?;
@@ -33,7 +34,7 @@ impl MissCounter {
     }
 }
 
-/// The share of `loads` that missed. What was not counted (coverage below 1) was scaled up and is doubted.
+/// The share of `loads` that missed. Below a coverage of 1 the count was scaled up, which adds uncertainty.
 pub fn share(misses: u64, loads: u64, coverage: f64) -> Option<MissShare> {
     if loads == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! Telling hits from misses by how long loads take, and how sure that is.
+//! Distinguishes hits from misses by the time of loads, with an interval of confidence.
 //!
 //! Two calibrated distributions, of loads known to hit and of loads known to miss, give the threshold that separates them
 //! best, and how often it errs in either direction. The share of misses among other loads is then corrected for both
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 const BIN_NS: u64 = 2;
 
-/// Loads slower than the last bin, 2 us, were interrupted and say nothing.
+/// Loads slower than the last bin, 2 us, were interrupted and are ignored.
 const BINS: usize = 1024;
 
-/// A threshold that separates worse than this (1 is perfect, 0 is none) is not used.
+/// A threshold with a lower separation (1 is perfect, 0 is none) is not used.
 const SEPARATION_MIN: f64 = 0.5;
 
-/// Fewer loads than this say nothing.
+/// Fewer loads than this give no estimate.
 const COUNT_MIN: u64 = 100;
 
 /// Half the width of a 95 % interval in standard deviations.
@@ -62,7 +62,7 @@ impl Timings {
         self.bins.iter().sum()
     }
 
-    /// Loads that took so long that something else must have happened.
+    /// Loads that took so long that they must have been interrupted.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -86,7 +86,7 @@ impl Timings {
 /// How hits and misses are distinguished on a core.
 #[derive(Debug, Clone)]
 pub struct Split {
-    /// The first bin of what counts as a miss.
+    /// The first bin that counts as a miss.
     bin: usize,
     hits: Timings,
     misses: Timings,
@@ -97,27 +97,28 @@ pub struct Split {
 pub struct MissShare {
     /// The estimate.
     pub share: f64,
-    /// No less than this.
+    /// Lower bound.
     pub low: f64,
-    /// No more than this.
+    /// Upper bound.
     pub high: f64,
 }
 
 impl Split {
-    /// Of loads known to hit and loads known to miss.
+    /// Calibrates with loads known to hit and loads known to miss.
     pub fn between(hits: &Timings, misses: &Timings) -> Split {
         let separation =
             |bin: usize| share(misses.at_or_above(bin), misses.count()) - share(hits.at_or_above(bin), hits.count());
         let separations: Vec<f64> = (0..BINS).map(separation).collect();
         let best = separations.iter().copied().fold(0.0, f64::max);
-        // Between two clear modes many thresholds are as good; their middle leaves both the most room to shift.
+        // Between two clear modes many thresholds are equally good; the middle one tolerates the largest shift of
+        // either mode.
         let near_best = |value: &f64| *value >= best - 0.005;
         let first = separations.iter().position(near_best).unwrap_or(0);
         let last = first + separations[first..].iter().take_while(|value| near_best(value)).count().saturating_sub(1);
         Split { bin: (first + last) / 2, hits: hits.clone(), misses: misses.clone() }
     }
 
-    /// How well misses are distinguished from hits: 1 is perfectly, 0 is not at all.
+    /// How well misses are distinguished from hits, from 0 (not at all) to 1 (perfectly).
     pub(crate) fn separation(&self) -> f64 {
         share(self.misses.at_or_above(self.bin), self.misses.count())
             - share(self.hits.at_or_above(self.bin), self.hits.count())
@@ -138,16 +139,16 @@ impl Split {
         })
     }
 
-    /// The median of calibrated hits and of calibrated misses, nanoseconds with the cost of the clock.
+    /// The median of calibrated hits and of calibrated misses, nanoseconds including the cost of the clock.
     pub(crate) fn medians_ns(&self) -> (Option<f64>, Option<f64>) {
         (self.hits.median_ns(), self.misses.median_ns())
     }
 
     /// The share of misses among these loads; `None` if there are too few of them, or the split is too poor.
     ///
-    /// Calibrated hits that look like misses may have been misses (others use the cache during calibration too), and the
-    /// other way round; and everything may be slower than it was during calibration. The interval holds for either, and
-    /// for thresholds a third and two thirds of the way from hits to misses.
+    /// Calibrated hits that look like misses may have been misses (others use the cache during calibration too), and
+    /// vice versa. Also, all loads may be slower than they were during calibration. The interval covers both, and
+    /// thresholds a third and two thirds of the way from hits to misses.
     pub(crate) fn misses_among(&self, loads: &Timings) -> Option<MissShare> {
         if loads.count() < COUNT_MIN || self.refusal().is_some() {
             return None;
@@ -188,7 +189,7 @@ fn share(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64
 }
 
-/// The share of `part` in `all` with its 95 % interval (Wilson, 1927), which is right near 0 and 1 too.
+/// The share of `part` in `all` with its 95 % interval (Wilson, 1927), which is accurate near 0 and 1 too.
 fn wilson(part: u64, all: u64) -> MissShare {
     let (n, p) = (all.max(1) as f64, share(part, all));
     let middle = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
@@ -246,7 +247,8 @@ mod tests {
         }
     }
 
-    /// Others evict a part of what calibration takes for hits: the estimate is too low then, and the interval says so.
+    /// Others evict some lines that calibration takes for hits: the estimate is then too low, but the interval covers
+    /// the truth.
     #[test]
     fn a_calibration_that_others_disturb() {
         let mut scatter = Scatter::new(3);

@@ -1,10 +1,11 @@
-//! Does the pirate take what it says, on this machine? A chase through a working set W on one core begins to miss when W and
-//! what a pirate on another core holds, k, are together more than the cache that both share, C: at k = C - W.
+//! Checks on this machine whether the pirate takes the amount that it reports. A chase through a working set W runs on
+//! one core, and a pirate that holds k on another. The chase begins to miss when W + k exceeds the cache C that both
+//! share: at k = C - W.
 //!
-//! C itself is measured, by the same chase alone with growing working sets: the size that the kernel tells is not what a
-//! guest has, whose last level cache other guests use too. It comes out as an interval, and so does the expected knee. Who
-//! has what of a shared cache is decided by who touches it more often, so that C is the chase's: a pirate, who is faster, may
-//! hold more.
+//! C itself is measured by the same chase alone with growing working sets: a guest has less than the size that the
+//! kernel reports, because other guests use the last-level cache too. C is an interval, and so is the expected knee. A
+//! process's part of a shared cache depends on how often it touches its lines, so C is that of the chase: a pirate,
+//! which is faster, may hold more.
 
 mod measure;
 
@@ -16,37 +17,38 @@ use crate::memory_speed::capacity::MISSING;
 pub use crate::memory_speed::search::AlonePoint;
 pub use measure::validate;
 
-/// What the chase showed beside a pirate.
+/// A measurement of the chase beside a pirate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ValidationPoint {
-    /// What the pirate was to hold, MiB.
+    /// The amount that the pirate should hold, MiB.
     pub wanted_mib: f64,
-    /// What it held by its own account, MiB; `None` if it could not tell.
+    /// The amount that it reports to have held, MiB; `None` if unknown.
     pub held_mib: Option<f64>,
-    /// The 95 % interval of that.
+    /// The 95 % interval of `held_mib`.
     pub held_interval_mib: Option<[f64; 2]>,
     /// Time of a load of the chase, ns.
     pub chase_ns: f64,
-    /// The share of its loads that missed by that time.
+    /// The share of its loads that missed, derived from that time.
     pub missed: f64,
-    /// The least share that must miss, by the arithmetic: what does not fit beside what was wanted, in the middle of the
-    /// interval of the capacity.
+    /// The minimum share that must miss: the part that does not fit beside `wanted_mib`, at the middle of the
+    /// capacity's interval.
     pub predicted: f64,
 }
 
-/// What validation found.
+/// The result of a validation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
     /// The core of the chase and the core of the pirate.
     pub cores: [usize; 2],
     /// The distance between two sizes, MiB.
     pub step_mib: f64,
-    /// Time of a load of the chase that hits the last level and of one that misses it, ns; several are under way at a time.
+    /// Time of a load of the chase that hits the last level and of one that misses it, ns; several are outstanding at a
+    /// time.
     pub hit_and_miss_ns: [f64; 2],
     /// The chase alone by working set; sizes rise coarsely, then again in steps around the capacity.
     pub alone: Vec<AlonePoint>,
-    /// The cache that the chase had, its second level included where that comes on top, MiB: between the last working set
-    /// that fits and the first that thrashes. `None` if no knee was seen, which the notes report.
+    /// The cache that the chase had, MiB, including its second level where that is additional: between the last working
+    /// set that fits and the first that thrashes. `None` if no knee was seen, which the notes report.
     pub capacity_mib: Option<[f64; 2]>,
     /// The working set of the chase beside the pirate, MiB.
     pub working_set_mib: Option<f64>,
@@ -54,48 +56,51 @@ pub struct Validation {
     pub points: Vec<ValidationPoint>,
     /// Where the chase should begin to miss: strengths of the pirate, MiB.
     pub knee_expected_mib: Option<[f64; 2]>,
-    /// The first strength at which it did, MiB; `None` if it did at none.
+    /// The first strength at which it did, MiB; `None` if it never did.
     pub knee_found_mib: Option<f64>,
-    /// The first strength at which it was the pirate that lost, by its own account, MiB; `None` if it was at none. The process that
-    /// touches its lines less often loses; beside a small and fast working set that is the pirate.
+    /// The first strength at which the pirate lost lines, by its own report, MiB; `None` if it never did. The process
+    /// that touches its lines less often loses; beside a small and fast working set that is the pirate.
     pub pirate_lost_mib: Option<f64>,
-    /// Whether the two cores were seen to share a cache: the chase began to miss beside the pirate; or not: together they
-    /// held clearly more than the chase alone could. The topology that guests see may claim sharing that does not exist. A moment in which others used less
-    /// of the cache looks the same, unless it is seen again and again. `None` if neither was seen.
+    /// Whether the two cores share a cache. True if the chase began to miss beside the pirate. False if both together
+    /// held clearly more than the chase alone could: the topology that guests see may claim sharing that does not
+    /// exist. A single such moment may also mean that others used less of the cache. `None` if neither was seen.
     pub is_shared: Option<bool>,
-    /// Whether what was found is no farther than a step from what was expected; `None` if there is nothing to compare.
+    /// Whether the knee found is within one step of the expected one; `None` if there is nothing to compare.
     pub within_one_step: Option<bool>,
-    /// Whether this may be judged: the cache is ours alone. If not, it shows what there was to see, and proves nothing.
+    /// Whether the result may be judged, because no others use the cache. If not, the measurements prove nothing.
     pub is_judged: bool,
-    /// What the reader must know.
+    /// Caveats for the reader.
     pub notes: Vec<String>,
 }
 
-/// The least share of a chase through `working_set` that must miss when `held` of `capacity` is taken: what does not fit.
+/// The least share of a chase through `working_set` that must miss when `held` of `capacity` is taken: the part that
+/// does not fit.
 pub fn predicted(working_set: f64, held: f64, capacity: f64) -> f64 {
     (1.0 - (capacity - held).max(0.0) / working_set).clamp(0.0, 1.0)
 }
 
-/// The strengths at which a chase through `working_set` should begin to miss, by the interval of the capacity.
+/// The strengths at which a chase through `working_set` should begin to miss, for the interval of the capacity.
 pub(crate) fn knee_expected(capacity: [f64; 2], working_set: f64) -> [f64; 2] {
     capacity.map(|capacity| (capacity - working_set).max(0.0))
 }
 
-/// The first strength from which on the chase misses, at that one and at the next: a single one may be the effect of another process.
+/// The first strength at which the chase misses, if it also misses at the next: a single miss may be caused by another
+/// process.
 pub(crate) fn knee_found(points: &[ValidationPoint]) -> Option<f64> {
     let misses = |point: &ValidationPoint| point.missed >= MISSING;
     let place = (0..points.len()).find(|&at| points[at..].iter().take(2).all(misses))?;
     Some(points[place].wanted_mib)
 }
 
-/// The first strength that the pirate did not hold, by its own account.
+/// The first strength that the pirate did not hold, by its own report.
 pub(crate) fn pirate_lost(points: &[ValidationPoint]) -> Option<f64> {
     const HELD_MIN: f64 = 0.9;
     let lost = |point: &&ValidationPoint| point.held_mib.is_some_and(|held| held < point.wanted_mib * HELD_MIN);
     points.iter().find(lost).map(|point| point.wanted_mib)
 }
 
-/// The most that chase and pirate held together while the chase did not miss, by the lower bound of what the pirate held.
+/// The most that chase and pirate held together while the chase did not miss, by the lower bound of the pirate's
+/// amount.
 pub(crate) fn held_together(points: &[ValidationPoint], working_set: f64) -> Option<f64> {
     let keeps = points.iter().filter(|point| point.missed < MISSING);
     let together = keeps.filter_map(|point| Some(point.held_interval_mib?[0] + working_set));
@@ -104,7 +109,7 @@ pub(crate) fn held_together(points: &[ValidationPoint], working_set: f64) -> Opt
 
 /// Whether a knee lies within an interval widened by a step on either side.
 pub fn is_within(found: f64, expected: [f64; 2], step: f64) -> bool {
-    // A thousandth for sums of steps that are not exact.
+    // A tolerance of 0.1 % for rounding errors in sums of steps.
     let room = step * 1.001;
     (expected[0] - room..=expected[1] + room).contains(&found)
 }
@@ -121,7 +126,7 @@ impl Validation {
         self.knee_expected_mib = Some(expected);
         self.knee_found_mib = knee_found(&self.points);
         self.pirate_lost_mib = pirate_lost(&self.points);
-        // Two steps: the capacity is known to about one, and who holds what moves a little.
+        // Two steps: the capacity is known to about one, and the division of the cache varies a little.
         let most = capacity[1] + 2.0 * self.step_mib;
         let together = held_together(&self.points, working_set);
         if together.is_some_and(|together| together > most) {
@@ -130,13 +135,13 @@ impl Validation {
             return;
         }
         self.is_shared = self.knee_found_mib.map(|_| true);
-        // A pirate that was never strong enough for the chase to miss is no knee, and is compared as beyond all of them.
+        // If the chase never missed, there is no knee; the comparison treats it as one step beyond the last strength.
         let last = self.points.last().map(|point| point.wanted_mib + self.step_mib);
         self.within_one_step = self.knee_found_mib.or(last).map(|found| is_within(found, expected, self.step_mib));
     }
 }
 
-/// In words, a line for each size.
+/// As text, one line per size.
 impl fmt::Display for Validation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [hit, miss] = self.hit_and_miss_ns;
@@ -198,7 +203,7 @@ mod tests {
         let hit_and_miss_ns = [15.0, 110.0];
         let mut scatter = Scatter::new(seed);
         let mut latency = |share: f64| (15.0 + 95.0 * share) * (0.98 + 0.0004 * scatter.below(100) as f64);
-        // A cyclic chase through a bit more than fits misses much more than the bit.
+        // A cyclic chase through slightly more than fits misses far more than the excess.
         let misses = |working_set: f64, room: f64| (predicted(working_set, 0.0, room) * 4.0).min(1.0);
         let mut alone = Vec::new();
         for step in 1..=12 {

@@ -1,4 +1,4 @@
-//! What the journal says after a kill, and what it must not be believed.
+//! The journal after a kill, and entries in it that must not be trusted.
 
 use super::*;
 
@@ -23,8 +23,8 @@ fn a_torn_journal_tells_all_that_was_done() {
     assert!(Limiter::begin(world.machine.host(), subject(), world.state.path()).is_err());
 }
 
-/// A kill comes while a line is written, at any byte of it: what was changed before is in the lines before, and the change that the
-/// line is about was not made. So the machine is as it was after restoring, and the journal is gone.
+/// A kill may occur at any byte of a line being written: earlier changes are in the lines before, and the change of
+/// this line was not made. Restoring therefore returns the machine to its original state and removes the journal.
 #[test]
 fn a_journal_that_is_cut_at_any_byte_tells_all_that_was_done() {
     let world = World::new(Groups::V1);
@@ -43,7 +43,7 @@ fn a_journal_that_is_cut_at_any_byte_tells_all_that_was_done() {
     for changes in 0.. {
         let (text, is_whole) = killed_after(changes);
         world.restore().unwrap();
-        // What was noted since the last change, whose lines must be whole.
+        // The notes since the last change may be cut; earlier lines must be whole.
         for cut in noted_before..=text.len() {
             let (again, _) = killed_after(changes);
             assert_eq!(again.len(), text.len());
@@ -68,7 +68,7 @@ fn a_journal_that_is_cut_at_any_byte_tells_all_that_was_done() {
     assert_eq!(world.restore().unwrap(), Restored::default());
 }
 
-/// The numbers of processes and threads are given to others in time, and folders may not be ours.
+/// The numbers of processes and threads are reused, and folders may not be ours.
 #[test]
 fn strangers_are_left_alone() {
     let world = World::new(Groups::V1);

@@ -127,7 +127,7 @@ fn what_a_kill_leaves_is_removed_at_the_next_start() {
     let (text, after) = (std::fs::read(&journal).unwrap(), world.kernel.snapshot());
     assert!(restore_left_over(&host, state.path()).is_empty(), "its process runs");
     drop(groups);
-    // As if it had been killed instead: the groups and the journal are there, and nobody holds the lock.
+    // As after a kill: the groups and the journal exist, and no process holds the lock.
     for class in NAMES {
         world.kernel.make_group(&group(&world, class)).unwrap();
     }

@@ -1,5 +1,5 @@
-//! The fake as a folder: what is done to the files of a host goes to the fake, and what the fake shows is written to files. So
-//! the way from a limit to the kernel is walked whole, and undoing is what the restore journal does.
+//! The fake as a folder: changes to the files of a host go to the fake, and the fake's state is written to files. A
+//! test thus covers the whole path from a limit to the kernel, and undoing by the restore journal.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ pub struct Mirror {
     kernel: Arc<FakeKernel>,
     /// Where it is mounted, on this machine.
     mount: PathBuf,
-    /// What was written there, and `None` for folders.
+    /// The text written to each file; `None` for folders.
     written: Mutex<BTreeMap<String, Option<String>>>,
 }
 
@@ -41,7 +41,7 @@ impl Mirror {
         let mut now = BTreeMap::new();
         self.collect("", &mut now);
         let mut written = self.written.lock().expect("no test panics while it holds the lock");
-        // What lies in a folder follows it, so that backwards a folder is empty when its turn comes.
+        // The content of a folder follows the folder, so in reverse order it is removed before the folder.
         for (path, text) in written.iter().rev().filter(|(path, _)| !now.contains_key(*path)) {
             let path = self.mount.join(path);
             let removed = if text.is_some() { std::fs::remove_file(&path) } else { std::fs::remove_dir(&path) };
@@ -97,7 +97,7 @@ impl Mirror {
     }
 }
 
-/// Gives a file a text in one step, for others may be reading it.
+/// Replaces a file's text atomically, because other threads may be reading it.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, text)?;

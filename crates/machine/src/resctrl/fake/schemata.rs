@@ -1,4 +1,4 @@
-//! The kernel's rules for what is written to `schemata`.
+//! The kernel's rules for writes to `schemata`.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl Schema {
         }
     }
 
-    /// Bytes of a mask; a limit of bandwidth stays what it is.
+    /// Bytes of a mask; a bandwidth limit is unchanged.
     pub(super) fn size(&self, value: u32) -> u32 {
         match self.kind {
             ResourceKind::Cache(cache) => cache.size / cache.full.count_ones() * value.count_ones(),

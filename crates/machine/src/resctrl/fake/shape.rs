@@ -1,4 +1,4 @@
-//! What machine the fake stands for, and what its `info` folder says.
+//! The machine that the fake represents, and the content of its `info` folder.
 
 use super::schemata::{ResourceKind, Schema};
 
@@ -13,7 +13,7 @@ pub struct Shape {
     pub l2: Option<CacheShape>,
     /// The smallest limit, the grain, the largest and the groups.
     pub bandwidth: Option<[u32; 4]>,
-    /// What is counted of groups; `None` for nothing.
+    /// The figures that are counted for groups; `None` if none are.
     pub monitoring: Option<MonitoringShape>,
     /// Mounted with `cdp`.
     pub code_and_data: bool,
@@ -38,7 +38,7 @@ pub struct CacheShape {
     pub size: u32,
 }
 
-/// What is counted of groups.
+/// The figures that are counted for groups.
 #[derive(Debug, Clone)]
 pub struct MonitoringShape {
     /// How many groups can be counted apart.
@@ -50,7 +50,7 @@ pub struct MonitoringShape {
 }
 
 impl Shape {
-    /// Two sockets with 11 ways of 1.25 MiB, of which two are used by devices, as in servers of Intel.
+    /// Two sockets with 11 ways of 1.25 MiB, as in servers of Intel. Devices use two of the ways.
     pub fn intel() -> Shape {
         Shape {
             domains: vec![0, 1],

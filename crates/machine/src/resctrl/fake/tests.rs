@@ -109,7 +109,7 @@ fn ids_run_out() {
     assert_eq!(errno(kernel.remove_group("")), Some(Errno::PERM));
 }
 
-/// What is refused leaves everything as it was, and says why.
+/// A refused change leaves the state unchanged, and gives the reason.
 #[test]
 fn refusals_and_their_texts() {
     let mut haswell = Shape::intel();

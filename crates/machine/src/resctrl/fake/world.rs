@@ -1,4 +1,4 @@
-//! A fake kernel, the `/proc` that goes with it, and what was noted to be undone.
+//! A fake kernel with its `/proc`, and the undo notes.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::host::fake::FakeHost;
 use crate::limiter::undo::{Undone, undo};
 use crate::resctrl::{BandwidthUnit, Resctrl, ResctrlFiles};
 
-/// Process 100 with the threads 100 to 102 and its child 200, who are the subject; and the stranger 300.
+/// The subject is process 100, with threads 100 to 102, and its child 200. Process 300 is unrelated.
 pub(crate) struct World {
     pub(crate) kernel: Arc<FakeKernel>,
     pub(crate) subject: Subject,
@@ -22,7 +22,7 @@ pub(crate) struct World {
     proc: Arc<FakeHost>,
 }
 
-/// Undoing, in the order in which it was noted; what is about the same file or group counts once, as in the restore journal.
+/// Undo notes in their order; notes on the same file or group count once, as in the restore journal.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) undo: Vec<Undo>,
@@ -79,7 +79,7 @@ impl World {
     pub(crate) fn mounted(&self) -> (Host, Arc<Mirror>) {
         self.proc.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
         self.proc.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
-        // What an earlier mount has shown may be gone by now.
+        // A file of an earlier mount may no longer exist.
         let _ = std::fs::remove_dir_all(self.host.path(MOUNT));
         let mirror = Arc::new(Mirror::of(self.kernel.clone(), self.host.path(MOUNT)));
         (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)

@@ -13,20 +13,21 @@ use crate::memory_speed::{Options, waiting};
 
 const MIB: f64 = 1_048_576.0;
 
-/// The share of the capacity that the chase beside pirates has: the pirate at the knee is half as large and fast, so that it
-/// touches its lines several times as often and it is the chase that loses.
+/// The share of the capacity that the chase beside pirates has: the pirate at the knee is half as large and fast, so it
+/// touches its lines several times as often, and the chase loses.
 const WORKING_SET_SHARE: f64 = 2.0 / 3.0;
 
-/// Times the second level that the chase beside pirates must have, or it would not need the last.
+/// The minimum working set beside pirates, in multiples of the second level; a smaller one would not need the last
+/// level.
 const WORKING_SET_MIN: f64 = 2.0;
 
-/// How long chase and pirate fight before it is measured who has what.
+/// How long chase and pirate compete before the measurement.
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// Runs the validation on the first two cores of `options` that share a last level cache. Takes some ten seconds.
-/// `progress` receives the share that is done, 0 to 1, and the next step.
+/// Runs the validation on the first two cores of `options` that share a last-level cache. Takes some ten seconds.
+/// `progress` receives the share completed, 0 to 1, and the next step.
 ///
-/// The outer error is a machine that cannot do it, in words; the notes of the result say what disturbs it.
+/// The error says why this machine cannot run it; the notes of the result say what disturbed it.
 pub fn validate(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> Result<Validation, String> {
     let llc = options.caches.llc.ok_or("the kernel tells of no last level cache here")?;
     let cores = two_cores(options)?;
@@ -43,7 +44,7 @@ pub fn validate(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> Resul
     })
 }
 
-/// Two cores that share the last level cache, one for the chase and one for the pirate.
+/// Two cores that share the last-level cache, one for the chase and one for the pirate.
 fn two_cores(options: &Options) -> Result<[usize; 2], String> {
     let host = Host::real();
     let sharers = |core: usize| {
