@@ -25,9 +25,9 @@ pub trait Overlay: Debug + Send + Sync {
     /// The most positions that may be changed. For estimates.
     fn entries(&self) -> usize;
 
-    /// The changes of a chunk for a query that reads these columns, in ascending order; `None` if it sees none. If only
-    /// other columns of a row have changed, the row may be shown as the chunk has it. The call may compute the changes,
-    /// on the thread of the scan; that time counts as the query's merge time.
+    /// The changes of a chunk for a query that reads these columns, which are in ascending order; `None` if it sees
+    /// none. If only other columns of a row have changed, the row may be shown as the chunk has it. The call may
+    /// compute the changes, on the thread of the scan; that time counts as the query's merge time.
     fn chunk(&self, chunk: usize, columns: &[usize]) -> Result<Option<Arc<ChunkOverlay>>, ArrowError>;
 }
 
