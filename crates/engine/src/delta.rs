@@ -167,7 +167,7 @@ impl Delta {
         }
     }
 
-    /// The latest state, folded or not, whatever recency queries use.
+    /// The latest state, folded or not. Ignores the recency option.
     pub(crate) fn latest(&self) -> Arc<ColumnSnapshot> {
         self.shared.copy.snapshot(self.shared.clock.now())
     }

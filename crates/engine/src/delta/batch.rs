@@ -89,7 +89,7 @@ impl CommitBatch {
         self.changes.push(Change { table: outlet.table, words, row: changed.row, columns });
     }
 
-    /// Adds a row with an image that may be empty.
+    /// Adds a row with these words as its image, which need not be a valid one.
     #[cfg(test)]
     pub(super) fn push_image(&mut self, table: u32, row: RowId, image: &[u64]) {
         self.words.extend_from_slice(image);

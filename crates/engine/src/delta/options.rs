@@ -93,7 +93,7 @@ pub struct DeltaOptions {
     pub chunk_changes: usize,
     /// The bytes of unfolded changes from which on the delta is full.
     pub bytes_max: u64,
-    /// What happens when it is full.
+    /// The effect of a full delta.
     pub when_full: WhenFull,
 }
 

@@ -121,7 +121,7 @@ fn commits_wait_for_room_or_the_delta_grows() {
         let freshness = set.freshness().unwrap();
         assert_eq!(freshness.commits, 300);
         match when_full {
-            // A commit is let in below the bound, and so is each other commit that saw room at that moment.
+            // Each commit checks the bound, and can exceed it only by its own bytes.
             WhenFull::Stall => {
                 assert!(freshness.delta_bytes_peak < 2000 + 200 && freshness.overruns == 0, "{freshness:?}")
             }
