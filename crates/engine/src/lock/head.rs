@@ -57,7 +57,7 @@ impl Waiter {
     }
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The transaction held enough already; nothing changed.

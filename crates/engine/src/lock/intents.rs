@@ -61,8 +61,9 @@ impl LockTable {
         at.is_some_and(|at| intents.swap_remove(at).mode.is_some())
     }
 
-    /// Before a table's head is asked for a mode: turns intentions into grants of the head if the mode conflicts with
-    /// any. In the partition of the name.
+    /// Before a table's head is asked for a mode: turns the member's intention into a grant of the head. If the mode is
+    /// not an intention, the table starts to gather, and the intentions of all members become grants. In the partition
+    /// of the name.
     pub(super) fn gather(&self, head: &mut Head, member: &Member, name: LockName, mode: Mode) {
         let Some(table) = name.as_table() else { return };
         if is_intention(mode) || head.is_gathering {
