@@ -1,4 +1,4 @@
-//! Operators that pass on what their input yields, as it is and in its order.
+//! Operators that return their input's batches unchanged and in order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub trait PassThrough: fmt::Debug + Clone + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub struct PassThroughExec<P> {
     input: Arc<dyn ExecutionPlan>,
-    /// What it does meanwhile.
+    /// Its work while rows pass through it.
     pub passing: P,
     metrics: ExecutionPlanMetricsSet,
 }

@@ -10,10 +10,11 @@
 //!
 //! If the chunks are in a file, only the columns that are returned or tested are read, and only of chunks that are not skipped.
 //!
-//! What a snapshot lays over a chunk is merged by the partition that scans the chunk. Rows that were deleted are hidden. So are rows of which a
-//! text was changed that is read; their new images, and those of new rows, pass through the same conditions. Other values that were changed are
-//! put in their places. A chunk's minima and maxima say nothing about images, which are never skipped, and new values, for which the chunk is
-//! read if a condition tests their column. Nor do the table's, so a scan with an overlay promises no exact statistics and no order.
+//! The partition that scans a chunk merges the changes that the snapshot has for it. Deleted rows are hidden. So are
+//! rows with changes to a text column that is read; their new images, and those of new rows, pass through the same
+//! conditions. Other changed values are put in their places. A chunk's minima and maxima say nothing about images,
+//! which are never skipped, and new values, for which the chunk is read if a condition tests their column. Nor do the
+//! table's, so a scan with an overlay promises no exact statistics and no order.
 
 pub mod stream;
 

@@ -1,4 +1,4 @@
-//! Which threads a query runs on: those that all queries share, or its own; with cache classes, those of each class.
+//! The threads of a query: shared by all queries, or private; with cache classes, those of each class.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -130,7 +130,8 @@ impl Drop for Lease<'_> {
 }
 
 impl ThreadPools {
-    /// Starts the first pool of `count` threads of this name; with cache classes that are bound to pools, so many for each class.
+    /// Starts the first pool, with `count` threads of this name. With cache classes that are bound to pools, starts
+    /// that many for each class.
     pub(crate) fn start(
         whose: QueryThreads,
         count: usize,

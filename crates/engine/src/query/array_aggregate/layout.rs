@@ -199,7 +199,7 @@ impl Layout {
         let each_its_own: Vec<usize> = (0..groups.len()).collect();
         for Aggregate { function, states } in &self.aggregates {
             let states = states.iter().map(|(of_type, source)| state(of_type, *source, groups, totals));
-            // DataFusion's own last phase: what it makes of a state is its business.
+            // DataFusion's own last phase, because only the function can interpret its state.
             let mut accumulator = function.create_groups_accumulator()?;
             accumulator.merge_batch(&states.collect::<Result<Vec<_>>>()?, &each_its_own, groups.len())?;
             columns.push(accumulator.evaluate(EmitTo::All)?);

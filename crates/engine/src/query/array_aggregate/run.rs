@@ -125,7 +125,7 @@ fn set_aside(places: &mut [u32], selected: &BooleanBuffer, block: &Range<usize>,
 #[derive(Debug)]
 pub struct Added {
     totals: Vec<Totals>,
-    /// For as long as the totals are there.
+    /// Held as long as the totals exist.
     _memory: MemoryReservation,
 }
 
@@ -142,7 +142,7 @@ pub async fn all_of(threads: Vec<SpawnedTask<Result<Totals>>>, memory: MemoryRes
 pub struct Results {
     pub layout: Arc<Layout>,
     pub schema: SchemaRef,
-    /// What they are read off.
+    /// The totals from which they are read.
     pub added: Arc<Added>,
     /// The groups that are still to be looked at.
     pub groups: Range<usize>,

@@ -197,7 +197,8 @@ fn ships(first_tons: i32, last: Option<(&str, i32)>) -> RecordBatch {
         .unwrap()
 }
 
-/// Groups ships of which the first has new tons and the last has come since the columns were made. True if that was done in arrays.
+/// Groups ships; the first has new tons and the last was added after the columns were made. Returns whether that was
+/// done in arrays.
 fn group_changed(first_tons: i32, last: (&str, i32)) -> bool {
     let built = |batch: RecordBatch| Arc::new(ColumnTable::build("ship", batch.schema(), vec![], vec![batch]).unwrap());
     let changed = ships(first_tons, Some(last));

@@ -1,11 +1,11 @@
 //! What each pipeline of a running query takes: its own CPU time and wall time.
 //!
-//! A meter at the end of a pipeline measures each poll of it, on the thread that polls. What other meters below measured meanwhile is
-//! taken off, so that a pipeline is not charged for one that it reads from, whether that is polled by the same thread or has tasks of
-//! its own. Waiting is not counted: a poll that has nothing to return ends.
+//! A meter at the end of a pipeline measures each poll of it, on the thread that polls. Time that meters below measured
+//! in the same poll is subtracted. So a pipeline is not charged for one that it reads from, whether the same thread
+//! polls that one or it has separate tasks. Waiting is not counted: a poll that has nothing to return ends.
 //!
-//! What an exchange does between two pipelines (hashing rows, sending batches) is on no meter, and the hash table of a join is
-//! charged to the probe side, which makes it.
+//! The work of an exchange between two pipelines (hashing rows, sending batches) is not measured, and the hash table of
+//! a join is charged to the probe side, which makes it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -93,7 +93,7 @@ fn measured<T>(work: impl FnOnce() -> T) -> (T, Spent) {
     (answer, own)
 }
 
-/// Where one pipeline notes what it takes.
+/// The record of one pipeline's times.
 #[derive(Debug, Clone)]
 pub struct PipelineMeter {
     pipeline: usize,

@@ -60,7 +60,7 @@ use crate::query::scan::ColumnScan;
 /// What the rule found in a plan.
 #[derive(Debug, Clone)]
 pub struct Pipelines {
-    /// Where each pipeline begins and what is known of it.
+    /// The beginning of each pipeline and the facts about it.
     pub facts: Vec<PipelineFacts>,
     /// Their beginnings in words, equal for plans with the same pipelines: `lineitem, aggregate, sort`.
     pub shape: String,
@@ -68,7 +68,7 @@ pub struct Pipelines {
 
 pub type ChooseDegrees = Box<dyn FnOnce(&Pipelines) -> Vec<u32> + Send>;
 
-/// How a plan is to be made parallel, and what became of that.
+/// A request to make a plan parallel, and its outcome.
 #[derive(Default)]
 pub enum Request {
     /// Nothing is asked for: the plan stays as it is.
@@ -93,7 +93,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Where a planner finds the request for the plan that it makes now, and leaves what became of it.
+/// Where a planner finds the request for the current plan, and leaves the outcome.
 pub type RequestSlot = Arc<Mutex<Request>>;
 
 /// The rule. It takes the request from its slot.

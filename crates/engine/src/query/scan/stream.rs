@@ -85,7 +85,7 @@ impl ScanStream {
         Poll::Ready(Ok(None))
     }
 
-    /// Selects rows; returns a batch once enough have come together.
+    /// Selects rows; returns a batch once it is full.
     fn take_rows(&mut self, next: &NextRows) -> Result<Option<RecordBatch>> {
         match self.morsels.select(next)? {
             // Rows that wait go first: an order that the scan promises is kept.
@@ -94,7 +94,7 @@ impl ScanStream {
         }
     }
 
-    /// Takes the selected rows of a morsel, all if it is `None`; returns a batch once enough rows have come together.
+    /// Takes the selected rows of a morsel, all if `selected` is `None`; returns a batch once it is full.
     fn keep(&mut self, morsel: &Morsel<'_>, selected: Option<BooleanBuffer>) -> Result<Option<RecordBatch>> {
         let count = selected.as_ref().map_or(morsel.rows, BooleanBuffer::count_set_bits);
         if count == 0 {

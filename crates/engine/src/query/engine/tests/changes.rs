@@ -19,7 +19,7 @@ struct Ship {
     day: i32,
     tons: Option<i64>,
     price: i128,
-    /// Zero in rows that nobody may see: dividing by it fails.
+    /// Zero in rows that must not be visible: dividing by it fails.
     draft: i32,
     note: String,
     port: i32,
@@ -181,7 +181,7 @@ fn patches(rows: &[(u32, Ship, Vec<usize>)]) -> Vec<Patch> {
     PATCHED.into_iter().map(patch).filter(|patch| !patch.positions.is_empty()).collect()
 }
 
-/// Deletes, changes and adds rows of a chunk: `shown` is what is there, `kept` what the chunk holds.
+/// Deletes, changes and adds rows of a chunk: `shown` has the visible rows, `kept` the rows of the chunk.
 fn change(shown: &mut Vec<Option<Ship>>, kept: &mut [Ship], ids: &mut Ids, random: &mut Pcg64) -> ChunkOverlay {
     let mut masked = vec![false; kept.len()];
     let (mut images, mut patched) = (Vec::new(), Vec::new());
@@ -330,7 +330,7 @@ fn an_image_is_found_whatever_the_minima_and_maxima_of_its_chunk_say() {
     }
 }
 
-/// Ten ships of the first hundred days, of which the fourth was given a day of the year after and no tons.
+/// Ten ships of the first hundred days; the fourth was given a day of the year after and no tons.
 fn one_patch() -> SnapshotTable {
     let mut random = Pcg64::seed_from_u64(1);
     let ships: Vec<Ship> = (0..10).map(|id| Ship { tons: Some(1), ..Ship::new(id, 0, &mut random) }).collect();
