@@ -1,4 +1,4 @@
-//! What is measured: tables, and queries on them.
+//! The workloads to measure: tables, and queries on them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -74,7 +74,7 @@ impl Workload {
     }
 }
 
-/// A database that keeps what is loaded and can do nothing with it.
+/// A database that keeps the loaded rows and does nothing else.
 struct Collector(Vec<Mutex<Vec<RecordBatch>>>);
 
 impl Database for Collector {
