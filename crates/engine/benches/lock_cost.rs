@@ -95,7 +95,7 @@ fn crowding(table: &LockTable, size: Size) -> Crowding {
     };
     let pairs: Vec<(f64, f64)> = (0..size.rounds)
         .map(|round| {
-            // Either goes first every other time.
+            // Each of the two goes first every other time.
             let first = (round % 2 == 0).then(|| fastest(round));
             let beside = beside(table, size.waiters, || fastest(round));
             (first.unwrap_or_else(|| fastest(round)), beside)

@@ -83,7 +83,7 @@ pub(crate) struct Parts {
     pub(crate) log: Option<Log>,
     /// The existing checkpoints, if more are to be made.
     pub(crate) numbers: Option<Numbers>,
-    /// The catalog that the tables come from.
+    /// The report of the recovery; `None` without a data folder.
     pub(crate) recovery: Option<RecoveryReport>,
 }
 

@@ -175,8 +175,8 @@ impl TableSet {
         }
     }
 
-    /// The tables that the database has registered under that name; `None` if it has none. Their column copy is still
-    /// to be
+    /// The tables that the database has registered under that name; `None` if it has none. Their column copy must still
+    /// be [made](Self::fill_columns).
     pub fn adopt(
         engine: &Arc<Engine>,
         name: &str,

@@ -1,7 +1,7 @@
 //! Many clients at the same time: the policies of parallelism and DuckDB by turns, each with the same streams of queries.
 //!
-//! A client runs all queries once, in a random order of its own, without pauses. All contenders of a turn get equal
-//! streams, and the order of contenders rotates from turn to turn. A policy that learns first has some turns alone.
+//! A client runs all queries once, in its own random order, without pauses. All contenders of a turn get equal streams,
+//! and the order of contenders rotates from turn to turn. A policy that learns first has some turns alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;

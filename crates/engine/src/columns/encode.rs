@@ -4,8 +4,9 @@
 //! Text with few distinct values is kept as codes of one or two bytes. A condition on such a column is evaluated once per
 //! dictionary entry and query instead of once per row, and the text itself is only assembled for rows that pass.
 //!
-//! A table that is built in one go has one dictionary per column. A chunk that is [encoded again](recode) keeps the dictionary of
-//! its previous version as long as that has all of its values; then it gets a longer one of its own, or goes plain.
+//! A table that is built in one go has one dictionary per column. A chunk that is [encoded again](recode) keeps the
+//! dictionary of its previous version as long as that has all of its values; then it gets its own longer dictionary, or
+//! is stored plain.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -74,12 +74,12 @@ pub enum Answer {
 #[derive(Debug, Default)]
 pub struct Head {
     grants: SmallVec<[Grant; 3]>,
-    /// How many grants there are of each mode, so that a busy name is judged without looking at each grant.
+    /// The number of grants of each mode, so that a busy name is judged without looking at each grant.
     counts: [u32; 6],
     queue: Vec<Waiter>,
-    /// How many requests have had to wait so far.
+    /// The number of requests that have had to wait so far.
     arrivals: u64,
-    /// Of a table: whether all intentions on it are grants here ([`intents`](super::intents)).
+    /// For a table: whether all intentions on it are grants here ([`intents`](super::intents)).
     pub(super) is_gathering: bool,
 }
 
@@ -193,7 +193,7 @@ impl Head {
             None => {
                 self.grant(slot, mode);
                 if let Some(at) = self.position(slot) {
-                    // Left as it was, the request would wait for its own transaction's new grant for ever.
+                    // Unchanged, the request would wait forever for its own transaction's new grant.
                     let waiter = self.queue.remove(at);
                     self.enqueue(Waiter { mode: waiter.mode.supremum(mode), conversion: true, ..waiter });
                     self.grant_waiters(granted);

@@ -217,7 +217,7 @@ impl LockTable {
     }
 
     /// Drops the reprieves of holders that no longer block a waiter of this name: if they block it again, their time
-    /// begins anew. In the partition of the name.
+    /// starts again. In the partition of the name.
     pub(super) fn forget_reprieves(&self, head: &Head) {
         if self.leaves_holders_alone {
             return;

@@ -35,7 +35,7 @@ pub(crate) struct Queue {
     room: Condvar,
     /// The thread that makes checkpoints waits here.
     checkpoints: Condvar,
-    /// Which groups are durable, and committers that wait for theirs.
+    /// The groups that are durable, and committers that wait for theirs.
     durable: Durable,
     bytes_max: u64,
     /// Bytes of units from one checkpoint to the next; `None`: there are no checkpoints, and the log forgets its oldest

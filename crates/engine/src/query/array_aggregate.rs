@@ -92,7 +92,7 @@ pub struct ArrayAggregateExec {
     layout: Arc<Layout>,
     /// DataFusion's last phase, over its first one, over the scan this was made for.
     phases: Arc<dyn ExecutionPlan>,
-    /// How many partitions read groups off.
+    /// The number of partitions that read groups.
     partitions: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -100,7 +100,7 @@ pub struct ArrayAggregateExec {
     running: Arc<Mutex<Running>>,
 }
 
-/// What the partitions have in common, from the first that is executed to the last.
+/// The state that the partitions share, from the first that is executed to the last.
 #[derive(Debug, Default)]
 struct Running {
     work: Option<Work>,
@@ -115,7 +115,8 @@ enum Work {
 }
 
 impl ArrayAggregateExec {
-    /// What does the work of DataFusion's two phases; `None` if this is not the last of them, or the work cannot be done in arrays.
+    /// An operator that replaces DataFusion's two phases; `None` if this is not the last of them, or the work cannot be
+    /// done in arrays.
     pub fn in_place_of(node: &Arc<dyn ExecutionPlan>) -> Option<ArrayAggregateExec> {
         let last = node.downcast_ref::<AggregateExec>()?;
         let is_last = matches!(last.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
@@ -165,7 +166,7 @@ impl ArrayAggregateExec {
         Self::new(scan, Arc::clone(&self.layout), Arc::clone(&self.phases), partitions, meter)
     }
 
-    /// How many partitions are worth reading groups off.
+    /// The number of partitions among which reading groups is worthwhile.
     pub fn partitions_max(&self) -> usize {
         self.layout.partitions_max()
     }
@@ -214,7 +215,7 @@ impl ArrayAggregateExec {
         scan.projection().iter().position(|column| *column == key.column)
     }
 
-    /// What the next partition to be executed has in common with the others.
+    /// The state that the next partition to be executed shares with the others.
     fn work(&self, context: &Arc<TaskContext>) -> Result<Work> {
         let mut running = self.running.lock();
         let work = match running.work.take() {
@@ -224,7 +225,7 @@ impl ArrayAggregateExec {
         running.executed += 1;
         match running.executed < self.partitions {
             true => running.work = Some(work.clone()),
-            // The totals go with the last stream, and if the plan is executed again it begins anew.
+            // The totals go with the last stream, so that another execution of the plan starts afresh.
             false => running.executed = 0,
         }
         Ok(work)

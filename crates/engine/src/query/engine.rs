@@ -54,7 +54,7 @@ pub struct QueryOptions {
     /// The degree of parallelism of a query that does not request another one. With `parallelism`, the most partitions
     /// of a pipeline.
     pub dop: usize,
-    /// The number of worker threads, shared by all queries or for each.
+    /// The number of worker threads: of all queries together, or of each query.
     pub workers: usize,
     /// Which threads a query runs on.
     pub query_threads: QueryThreads,
@@ -127,7 +127,7 @@ struct Session {
     request: RequestSlot,
 }
 
-/// Which degrees of parallelism a plan has.
+/// The degrees of parallelism of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Degrees {
     /// One for all of it.
@@ -273,7 +273,7 @@ impl QueryEngine {
         answer.map_err(|error| self.execute_error(error))
     }
 
-    /// What operators find in the run of one query.
+    /// The context for the operators in the run of one query.
     fn task_context(
         &self,
         state: &SessionState,
@@ -370,7 +370,7 @@ impl QueryEngine {
             .with_target_partitions(dop)
             .with_batch_size(self.options.batch_rows);
         let options = config.options_mut();
-        // Which side a hash table is built from has been decided with the order of joins.
+        // The build side of a hash table has been decided with the order of joins.
         options.optimizer.join_reordering = false;
         // A build side that is shared by all partitions spares both sides the exchange; it is built by one thread, so the
         // more threads there are, the smaller it should be.
@@ -421,8 +421,8 @@ fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules
 }
 
-/// The same, and pipelines are made parallel before plans get what depends on their final shape: yields to other tasks, and the filters
-/// that operators make up while they run.
+/// The same, and pipelines are made parallel before plans get the parts that depend on their final shape: yields to
+/// other tasks, and the filters that operators make at run time.
 fn rules_of_pipelines(parallelize: Parallelize) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = rules_of_one_degree();
     let place = rules.iter().position(|rule| rule.name() == "EnsureCooperative").expect("DataFusion has that rule");

@@ -1,4 +1,4 @@
-//! How many rows a logical plan returns, and how many distinct values its columns have.
+//! Estimates of a logical plan's rows, and of the distinct values in its columns.
 //!
 //! Base tables answer from their statistics and samples. Above them the textbook assumptions hold: conditions are independent,
 //! values spread evenly, and the smaller set of join keys is contained in the larger (Selinger et al., "Access path selection

@@ -19,7 +19,7 @@ use crate::query::pool::GrantPool;
 use crate::query::spill::Spills;
 use crate::query::usage::UsageMeter;
 
-/// What a row in a batch is taken to need when batches are made to fit the grant.
+/// The assumed bytes of a row when batches are made to fit the grant.
 const ROW_BYTES: usize = 256;
 
 /// Batches that an operator should be able to keep on its share of the grant: merging spilled data needs two of each of

@@ -3,15 +3,15 @@
 //!
 //! A job is the part of a plan between two places where rows change tasks anyhow: an exchange, or the build side of a
 //! join. Its class is that of its most sensitive operator ([`plimsoll_policy::cache_class`]); a scan with its partial
-//! aggregation is one job. Where the class changes, a [`JobExec`](exec::JobExec) stands in the plan and runs what is
-//! below it on the pool of that class. Tasks that this work starts are on the same pool. Queries begin on the pool of
-//! the sensitive class, which has the whole cache; transactions run on the threads of their clients, which are in no
+//! aggregation is one job. Where the class changes, a [`JobExec`](exec::JobExec) is inserted in the plan and runs the
+//! part below it on the pool of that class. Tasks that this work starts are on the same pool. Queries begin on the pool
+//! of the sensitive class, which has the whole cache; transactions run on the threads of their clients, which are in no
 //! pool.
 //!
-//! Threads are bound to a class by a [`CacheBinder`]: the engine does not ask the kernel. With [`CacheSwitch::PerTask`] a thread is
-//! bound anew when it polls a job of another class than the last one. With [`CacheSwitch::PerPool`], the study's way, there is a pool
-//! of threads for each class, which are bound once, when they start; all pools together have more threads than there are cores, and which
-//! of them waits for a core is up to the kernel.
+//! Threads are bound to a class by a [`CacheBinder`]: the engine does not ask the kernel. With [`CacheSwitch::PerTask`]
+//! a thread is bound again when it polls a job of another class than the last one. With [`CacheSwitch::PerPool`], the
+//! study's way, there is a pool of threads for each class, which are bound once, when they start; all pools together
+//! have more threads than there are cores, and which of them waits for a core is up to the kernel.
 //!
 //! The size of a join's structure is [estimated](sizes) when the query is planned, and corrected by its size in the
 //! last run of the same template. A join of unknown size counts as sensitive.
@@ -77,7 +77,7 @@ impl CacheSwitch {
 /// How queries are divided into jobs.
 #[derive(Debug, Clone)]
 pub struct CacheJobs {
-    /// What binds threads.
+    /// Binds the threads.
     pub binder: Arc<dyn CacheBinder>,
     /// When.
     pub switch: CacheSwitch,
@@ -90,7 +90,7 @@ pub struct JobFigures {
     pub started: [u64; 3],
     /// How often a thread was bound to another class, with [`CacheSwitch::PerTask`].
     pub switches: u64,
-    /// How long that took, in all.
+    /// The total time of binding.
     pub switch_time: Duration,
 }
 

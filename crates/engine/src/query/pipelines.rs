@@ -1,4 +1,4 @@
-//! Pipelines: the parts of a plan that have a degree of parallelism of their own.
+//! Pipelines: the parts of a plan that have separate degrees of parallelism.
 //!
 //! A pipeline is a chain of operators through which rows flow without waiting for the last one. It begins at a scan or at an operator
 //! that has collected its input, and ends where the next one collects: at an aggregation, a sort, the build side of a join, or the

@@ -10,9 +10,9 @@ const EXCHANGE: &str = "RepartitionExec[";
 
 /// Equal parts for the operators that can spill, except that batches held by an exchange are not counted.
 ///
-/// An exchange holds batches that are on their way; its senders wait when every receiver has some, so there are few of them.
-/// It can spill as well, but up to DataFusion 55.2 its receiver then waits for ever if two senders spill at the same time: it
-/// reads their files in the order of their beginning while its batch is in the second one
+/// An exchange holds batches that are on their way; its senders wait when every receiver has some, so there are few of
+/// them. It can spill as well, but up to DataFusion 55.2 its receiver then waits forever if two senders spill at the
+/// same time: it reads their files in the order of their beginning while its batch is in the second one
 /// (<https://github.com/apache/datafusion/issues/24883>).
 ///
 /// The part that an exchange would have had is left, as long as the query runs, to those that cannot spill. A sort that

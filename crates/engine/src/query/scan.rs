@@ -60,7 +60,7 @@ pub struct ColumnScan {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// The share of rows expected to satisfy the conditions.
     selectivity: f64,
-    /// What other operators supply as bits, besides their conditions.
+    /// Bits that other operators supply, besides their conditions.
     key_bits: Vec<Arc<KeyBits>>,
     partitions: usize,
     /// Whether it says so where its rows come in order.
@@ -102,20 +102,20 @@ impl ColumnScan {
         plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ColumnScan>()
     }
 
-    /// The same scan, which does not tell in which order its rows come: a plan for it is right for any number of partitions.
+    /// The same scan, which does not report the order of its rows: a plan for it is right for any number of partitions.
     #[must_use]
     pub fn without_order(self) -> Self {
         ColumnScan { tells_order: false, ..self }
     }
 
-    /// The same scan by at most this many partitions; with one, it tells in which order its rows come.
+    /// The same scan by at most this many partitions; with one, it reports the order of its rows.
     #[must_use]
     pub fn with_partitions(&self, partitions: usize) -> Self {
         let partitions = partitions.clamp(1, self.chunk_count().max(1));
         ColumnScan { partitions, tells_order: true, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
     }
 
-    /// How many chunks there are, the most partitions that have something to do.
+    /// The number of chunks, which is the largest useful number of partitions.
     pub fn chunk_count(&self) -> usize {
         self.version.chunk_count()
     }

@@ -50,7 +50,7 @@ pub struct ThreadPools {
 /// Threads that a query runs on.
 #[derive(Debug)]
 pub struct Pool {
-    /// Those that queries begin on, and if each class has its own, those of the other classes.
+    /// The pool on which queries begin and, if each class has its own pool, those of the other classes.
     workers: Vec<Workers>,
     /// With cache classes.
     jobs: Option<Arc<JobRunner>>,
@@ -86,7 +86,7 @@ impl Pool {
         self.workers.iter().map(Workers::tasks).sum()
     }
 
-    /// What runs the jobs of a query; `None` without cache classes.
+    /// The runner of a query's jobs; `None` without cache classes.
     pub fn jobs(&self) -> Option<&Arc<JobRunner>> {
         self.jobs.as_ref()
     }

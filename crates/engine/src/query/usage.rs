@@ -12,11 +12,12 @@ pub struct QueryUsage {
     pub column_bytes_read: u64,
     /// Bytes that sorts, aggregations and exchanges wrote because they did not fit the memory grant.
     pub spilled_bytes: u64,
-    /// How many files they wrote them to.
+    /// The number of these files.
     pub spill_files: u64,
     /// Changes that scans merged. A change counts for each scan that reads it.
     pub merged_tuples: u64,
-    /// How long they took for that, on all threads together: finding the changes, hiding old rows, and testing the new ones.
+    /// The time that they spent on this, on all threads together: finding the changes, hiding old rows, and testing the
+    /// new ones.
     pub merge_time: Duration,
 }
 

@@ -23,7 +23,7 @@ const STRIPES: usize = 16;
 
 pub(super) type Stripe = usize;
 
-/// The number of leading key bytes that have separate guesses, one byte each. A power of two.
+/// The number of guesses, one byte each; key prefixes share them by hash. A power of two.
 const GUESSES: usize = 1024;
 
 /// No guess.

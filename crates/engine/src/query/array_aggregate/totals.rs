@@ -64,7 +64,7 @@ impl Totals {
         Totals { places, turns, counts, sums, touched: vec![turns > 1; places.div_ceil(Totals::BLOCK)] }
     }
 
-    /// How many places are a block.
+    /// The number of places in a block.
     pub const BLOCK: usize = 4096;
 
     /// The most rows that may be added in one go.

@@ -36,7 +36,7 @@ pub(super) struct Classifier {
     known: KnownSizes,
 }
 
-/// What uses the cache in a job: kinds of operators with the bytes of their structures.
+/// The uses of the cache in a job: kinds of operators with the bytes of their structures.
 type Operators = Vec<(CacheOperator, Option<u64>)>;
 
 impl Classifier {

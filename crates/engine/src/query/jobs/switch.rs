@@ -26,7 +26,7 @@ pub struct Switch {
 }
 
 thread_local! {
-    /// What this thread was bound to last. A thread belongs to one pool, and so to one binder.
+    /// The last class to which this thread was bound. A thread belongs to one pool, and so to one binder.
     static BOUND: Cell<Option<CacheClass>> = const { Cell::new(None) };
     /// The job that this thread polls now.
     static POLLED: RefCell<Option<(CacheClass, Arc<Switch>)>> = const { RefCell::new(None) };

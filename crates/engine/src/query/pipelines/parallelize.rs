@@ -1,6 +1,6 @@
 //! Gives each pipeline of a plan its own number of partitions.
 //!
-//! The rule gets a plan made for one partition, which therefore has no exchange in it, and builds it anew from the leaves:
+//! The rule gets a plan made for one partition, which therefore has no exchange in it, and rebuilds it from the leaves:
 //!
 //! - a scan is cut into as many partitions as its pipeline has;
 //! - an aggregation is done at once if both its input and its output have one partition. Otherwise each partition of the input is
@@ -57,7 +57,7 @@ use crate::query::array_aggregate::ArrayAggregateExec;
 use crate::query::pipelines::meter::{MeterExec, PipelineMeter, PipelineMeters};
 use crate::query::scan::ColumnScan;
 
-/// What the rule found in a plan.
+/// The rule's findings in a plan.
 #[derive(Debug, Clone)]
 pub struct Pipelines {
     /// The beginning of each pipeline and the facts about it.
@@ -280,7 +280,7 @@ impl<'a> Builder<'a> {
 
     fn source(&mut self, plan: &Arc<dyn ExecutionPlan>, source: &DataSourceExec) -> Rebuilt<Open> {
         let Some(scan) = source.data_source().downcast_ref::<ColumnScan>() else {
-            // Rows that stand in the query itself, or statistics that answer it.
+            // Rows that are literals of the query, or statistics that answer it.
             let (pipeline, _) = self.begin(plan.name(), plan.as_ref(), 1);
             return match plan.output_partitioning().partition_count() {
                 1 => Ok(Open { plan: Arc::clone(plan), pipeline }),

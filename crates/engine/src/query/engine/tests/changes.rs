@@ -40,7 +40,7 @@ impl Ship {
         }
     }
 
-    /// What becomes of a row that is changed: values that the chunks do not have.
+    /// The values of a changed row, which the chunks do not have.
     fn image(id: i64, random: &mut Pcg64) -> Self {
         let day = random.random_range(-100..700);
         let kind = Some(format!("image {}", random.random_range(0..3)));

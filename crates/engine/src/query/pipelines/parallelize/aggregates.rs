@@ -1,4 +1,4 @@
-//! Aggregations of a plan that is built anew.
+//! Aggregations of a plan that is being rebuilt.
 
 use std::sync::Arc;
 
