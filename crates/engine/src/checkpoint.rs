@@ -17,16 +17,16 @@
 //!
 //! # When
 //! A checkpoint is made when the log has grown by
-//! [`LogOptions::checkpoint_bytes`](crate::log::LogOptions::checkpoint_bytes) since the last one began(on a separate
+//! [`LogOptions::checkpoint_bytes`](crate::log::LogOptions::checkpoint_bytes) since the last one began (on a separate
 //! thread), when tables have been loaded, which is not logged, and when the engine is closed.
 //!
 //! # How it becomes durable
-//! It is written under another name (a draft) and synced every few megabytesso that commits do not wait while the disk
+//! It is written under another name (a draft) and synced every few megabytes so that commits do not wait while the disk
 //! writes all of it at once. Then the log is flushed up to E, the draft synced and renamed, and the folder synced. Only
 //! then are older checkpoints removed and the segments before B freed for reuse. A crash anywhere in between leaves the
 //! older checkpoint with the log that it needs, or both checkpoints; drafts are removed when the database is opened. A
 //! failure leaves everything unchanged; the log's statistics count it, and
-//! [`Engine::checkpoint_failure`](crate::Engine::checkpoint_failure)reports it. The next attempt follows a quarter of
+//! [`Engine::checkpoint_failure`](crate::Engine::checkpoint_failure) reports it. The next attempt follows a quarter of
 //! the interval later. Until then the log grows, up to its bound.
 
 mod draft;

@@ -63,7 +63,7 @@ impl Chunk {
     ///
     /// `live` marks the rows that exist; `None` means all. The values at other positions do not matter, but no value of
     /// a column that is declared without nulls may be null. Text is kept as codes into the dictionary of the `previous`
-    /// versionor of a neighbour, or into a new one where there is no previous version, as long as that saves memory.
+    /// version or of a neighbour, or into a new one where there is no previous version, as long as that saves memory.
     pub fn encode(
         schema: &SchemaRef,
         arrays: &[ArrayRef],
