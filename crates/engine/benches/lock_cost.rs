@@ -1,10 +1,10 @@
-//! What a lock costs that nobody else wants: locking and unlocking a row through the lock table, and finding a row in a
-//! transaction; under a scheduler without verdicts and one with them, alone and while 300 others wait for another row. And
-//! what it costs to begin to wait behind 300 others, the search for cycles included.
+//! The cost of a lock without contention: locking and unlocking a row through the lock table, and finding a row in a
+//! transaction. Measured under a scheduler without verdicts and one with them, alone and while 300 others wait for
+//! another row. Also the cost of beginning to wait behind 300 others, the search for cycles included.
 //!
-//! `cargo bench --bench lock_cost` prints medians of rounds; what the others cost is a ratio of rounds by turns, the fastest of
-//! a few each, and its median has a 95 % interval. Under `cargo test` it runs for a moment. Others wait without threads: one
-//! that sleeps takes nothing from anybody.
+//! `cargo bench --bench lock_cost` prints medians of rounds. The cost of the others is a ratio of alternating rounds,
+//! the fastest of a few each; its median has a 95 % interval. Under `cargo test` it runs for a moment. Others wait
+//! without threads, because a sleeping thread uses no CPU.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -20,7 +20,7 @@ use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
 use plimsoll_engine::{Engine, EngineOptions};
 use plimsoll_policy::{Priority, lock_scheduler};
 
-/// How much is done: rounds, and locks in each.
+/// The amount of work: rounds, and locks in each.
 #[derive(Clone, Copy)]
 struct Size {
     rounds: usize,
@@ -28,7 +28,7 @@ struct Size {
     waiters: usize,
 }
 
-/// Rows that are locked in turn, more than a processor's first caches know.
+/// Rows that are locked in turn, more than fit a processor's first caches.
 const ROWS: u64 = 100_000;
 
 fn median(mut samples: Vec<f64>) -> f64 {
@@ -36,7 +36,7 @@ fn median(mut samples: Vec<f64>) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Nanoseconds to lock a row and unlock it, ten held at a time as transactions do; so many rows in all.
+/// Nanoseconds to lock a row and unlock it, with ten held at a time as in transactions; `locks` rows in all.
 fn lock_and_unlock(table: &LockTable, member: &Member, locks: u64, round: u64) -> f64 {
     let began = Instant::now();
     for ten in 0..locks / 10 {
@@ -67,7 +67,7 @@ fn hot() -> LockName {
     LockName::row(0, 0)
 }
 
-/// Lets so many begin to wait for the hot row, does something, and lets them go.
+/// Makes `waiters` members wait for the hot row, does something, and rolls them back.
 fn beside<T>(table: &LockTable, waiters: usize, work: impl FnOnce() -> T) -> T {
     let crowd: Vec<_> = (0..waiters).map(|at| joined(table, Priority::USUAL[at % 2])).collect();
     crowd.iter().for_each(|member| assert_eq!(table.ask(member, hot(), Mode::X), Ok(Answer::Wait)));
@@ -76,14 +76,15 @@ fn beside<T>(table: &LockTable, waiters: usize, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// What a lock costs alone and beside a crowd, nanoseconds, and the ratio: its median and the ends of its 95 % interval.
+/// The cost of a lock alone and beside a crowd in nanoseconds, and the ratio: its median and the ends of its 95 %
+/// interval.
 struct Crowding {
     alone: f64,
     beside: f64,
     ratio: [f64; 3],
 }
 
-/// Rounds by turns without and with a crowd; of each the fastest of a few.
+/// Alternating rounds without and with a crowd; the fastest of a few of each.
 fn crowding(table: &LockTable, size: Size) -> Crowding {
     let holder = joined(table, Priority::LOW);
     assert_eq!(table.ask(&holder, hot(), Mode::X), Ok(Answer::Granted));
@@ -94,7 +95,7 @@ fn crowding(table: &LockTable, size: Size) -> Crowding {
     };
     let pairs: Vec<(f64, f64)> = (0..size.rounds)
         .map(|round| {
-            // Either goes first every other time.
+            // Each of the two goes first every other time.
             let first = (round % 2 == 0).then(|| fastest(round));
             let beside = beside(table, size.waiters, || fastest(round));
             (first.unwrap_or_else(|| fastest(round)), beside)
@@ -125,7 +126,7 @@ fn behind_a_crowd(table: &LockTable, size: Size) -> f64 {
     cost
 }
 
-/// The same behind a chain: each of so many holds a row and waits for the one before.
+/// The same behind a chain: each waiter holds a row and waits for the one before.
 fn behind_a_chain(table: &LockTable, size: Size) -> f64 {
     let row = |at: usize| LockName::row(0, at as u64);
     let chain: Vec<_> = (0..size.waiters).map(|_| joined(table, Priority::LOW)).collect();
@@ -153,8 +154,8 @@ fn time_to_wait(table: &LockTable, name: LockName, size: Size) -> f64 {
     median((0..size.rounds).map(time).collect())
 }
 
-/// Nanoseconds to find a row by its key and lock it to be written, its share of beginning and committing included; ten rows
-/// a transaction.
+/// Nanoseconds to find a row by its key and lock it to be written, its share of beginning and committing included; ten
+/// rows per transaction.
 fn find(scheduler: &str, size: Size) -> f64 {
     let engine =
         Engine::new(EngineOptions { lock_scheduler: lock_scheduler(scheduler).unwrap(), ..EngineOptions::default() });

@@ -3,9 +3,10 @@
 //!
 //! `cargo bench -p plimsoll-engine --bench packed_codes -- [MILLION_VALUES [TURNS]]`
 //!
-//! Packed codes lie as in FastLanes (Afroozeh and Boncz, VLDB 2023): 1024 codes in 32 lanes, of which each step reads the same bits, so that compilers make
-//! vector instructions of it. Per core it prints values per second of both forms and the ratio of times with its 95 % interval; then for a scan that
-//! has all codes made into integers first, as operators without packed forms need. Under `cargo test` the column is tiny, and counts are compared.
+//! Packed codes are stored as in FastLanes (Afroozeh and Boncz, VLDB 2023): 1024 codes in 32 lanes. Each step reads the
+//! same bits of all lanes, so compilers generate vector instructions. Per core it prints values per second of both
+//! forms and the ratio of times with its 95 % interval; then for a scan that first converts all codes to integers, as
+//! operators without packed forms need. Under `cargo test` the column is tiny, and counts are compared.
 
 use std::hint::black_box;
 use std::thread;
@@ -76,7 +77,8 @@ fn count_packed(column: &[[u32; WORDS]]) -> u64 {
     count
 }
 
-/// As a scan for operators that know integers only: eight blocks are unpacked into a batch that stays in the second-level cache, then read.
+/// As a scan for operators that only support integers: eight blocks are unpacked into a batch that stays in the
+/// second-level cache, then read.
 fn count_batches(column: &[[u32; WORDS]]) -> u64 {
     let mut batch = vec![[0; BLOCK]; 8];
     let mut count = 0;
@@ -112,7 +114,7 @@ fn main() {
     let packed: Vec<[u32; WORDS]> = plain.iter().map(pack).collect();
     for cores in 1..=thread::available_parallelism().map_or(1, usize::from).min(2) {
         let mut times = vec![Vec::new(); 3];
-        // The first turn finds pages that were never read, and is left out.
+        // The first turn reads pages for the first time, and is left out.
         for turn in 0..=turns {
             let mut counts = [0; 3];
             for place in 0..3 {

@@ -1,5 +1,6 @@
-//! What freshness costs: a commit of ten updates with publishing and without, by turns; merging that into a snapshot; folding it; and
-//! scans of a table with changes (`scans.rs`), which `cargo bench --bench propagation scans` takes alone.
+//! The cost of freshness: a commit of ten updates with and without publishing, in turns; merging the changes into a
+//! snapshot; folding them; and scans of a table with changes (`scans.rs`), which `cargo bench --bench propagation
+//! scans` runs alone.
 //!
 //! `cargo bench --bench propagation` prints medians of rounds; each figure is of one thread. Rows are like those of TPC-C's stock
 //! table: a key, four numbers that change, ten texts that do not. Under `cargo test` it runs for a moment.
@@ -24,7 +25,7 @@ mod propagation {
     pub mod scans;
 }
 
-/// How much is done: rows of the table, rounds, and commits in each.
+/// The amount of work: rows of the table, rounds, and commits in each.
 #[derive(Clone, Copy)]
 struct Size {
     rows: i64,
@@ -36,7 +37,7 @@ const UPDATES: i64 = 10;
 const NUMBERS: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
 const TEXTS: [&str; 10] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];
 
-/// A table `stock` of these numbers, of which the first is its key, and these texts.
+/// A table `stock` with these numbers, the first of which is its key, and these texts.
 fn declaration(numbers: &[&str], texts: &[&str], text_bytes: u16) -> TableDeclaration {
     let numbers = numbers.iter().map(|name| (*name, ColumnType::Int64, DataType::Int64));
     let texts = texts.iter().map(|name| (*name, ColumnType::Text(text_bytes), DataType::Utf8View));
@@ -83,7 +84,7 @@ fn commit(connection: &mut Connection, table: u32, size: Size, round: usize) -> 
     began.elapsed().as_nanos() as f64 / size.commits as f64
 }
 
-/// Nanoseconds to make what a query merges of all that is not folded, for each changed row.
+/// Nanoseconds to merge all unfolded changes for a query, for each changed row.
 fn merge(set: &TableSet) -> f64 {
     let snapshot = set.snapshot();
     let before = set.freshness().unwrap();

@@ -91,7 +91,7 @@ fn main() {
     }
 }
 
-/// DuckDB with the same data, if it is there.
+/// DuckDB with the same data, if it is installed.
 fn start_duckdb(arguments: &Arguments, workload: &Workload) -> Option<DuckDb> {
     let started = Instant::now();
     match DuckDb::start(workload, !arguments.is_ch && arguments.scale >= DUCKDB_FILE_SCALE) {
@@ -139,7 +139,8 @@ fn print_usage(usage: QueryUsage) {
     println!("       read {read:.1} MiB, spilled {spilled:.1} MiB to {} files", usage.spill_files);
 }
 
-/// Runs a query by turns on all engines, compares the answers, and returns the times and what ours took from the disk.
+/// Runs a query by turns on all engines, compares the answers, and returns the times and the disk accesses of our
+/// engine.
 fn measure(
     name: &str,
     sql: &str,

@@ -1,4 +1,4 @@
-//! Every table of an engine by its number, and which of them belong together.
+//! Every table of an engine by its number, and the sets that tables belong to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ pub(crate) struct Catalog {
 
 #[derive(Debug, Default)]
 struct Tables {
-    /// `None` where a table was dropped: numbers are never given twice, for locks and the log name them.
+    /// `None` where a table was dropped: numbers are never reused, because locks and the log name tables by them.
     list: Vec<Option<Arc<RowTable>>>,
-    /// How many indexes were made so far; the next one's number.
+    /// The number of indexes made so far, which is the next index's number.
     indexes: u32,
     /// The tables of each set that was filled.
     sets: BTreeMap<String, Vec<u32>>,
 }
 
-/// What there is at a moment.
+/// The tables and sets at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     pub(crate) tables: Vec<Arc<RowTable>>,
@@ -34,7 +34,7 @@ pub(crate) struct Contents {
 }
 
 impl Catalog {
-    /// Adds an empty table, and tells the log where it keeps tables.
+    /// Adds an empty table, and logs it if the engine has a log.
     pub(crate) fn create(&self, spec: TableSpec, log: Option<&Log>) -> Result<Arc<RowTable>, TableError> {
         let mut tables = self.tables.write();
         let number = tables.list.len() as u32;
@@ -42,7 +42,7 @@ impl Catalog {
         if let Some(log) = log {
             let mut unit = Unit::default();
             unit.create_table(number, &table.spec);
-            // Before anybody knows the number, hence before any unit that names it.
+            // Before any other thread knows the number, and so before any unit that names it.
             log.append_catalog_change(&mut unit)
                 .map_err(|source| TableError::Log { table: table.spec.name.clone(), source })?;
         }
@@ -50,7 +50,7 @@ impl Catalog {
         Ok(table)
     }
 
-    /// Adds an empty table of that number, which must be higher than all there have been.
+    /// Adds an empty table with this number, which must be higher than all earlier ones.
     pub(crate) fn restore(&self, number: u32, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
         let mut tables = self.tables.write();
         let table = Arc::new(RowTable::new(number, tables.indexes, spec)?);
@@ -59,18 +59,18 @@ impl Catalog {
         Ok(table)
     }
 
-    /// Gives no number below that one to a new table.
+    /// New tables get this number or a higher one.
     pub(crate) fn skip_to(&self, number: u32) {
         self.tables.write().skip_to(number);
     }
 
-    /// Forgets a table, and the set that it is in.
+    /// Removes a table, and the set that it is in.
     pub(crate) fn remove(&self, number: u32, log: Option<&Log>) {
         let mut tables = self.tables.write();
         if let Some(log) = log {
             let mut unit = Unit::default();
             unit.drop_table(number);
-            // A log that is dead takes no more changes; then the table is there again when the database is opened anew.
+            // A log that has failed takes no more changes; the table then reappears when the database is opened again.
             let _ = log.append_catalog_change(&mut unit);
         }
         if let Some(table) = tables.list.get_mut(number as usize) {
@@ -79,7 +79,7 @@ impl Catalog {
         tables.sets.retain(|_, members| !members.contains(&number));
     }
 
-    /// The table of that number, if it is there.
+    /// The table with this number, if it exists.
     pub(crate) fn get(&self, number: u32) -> Option<Arc<RowTable>> {
         self.tables.read().list.get(number as usize)?.clone()
     }
@@ -88,7 +88,7 @@ impl Catalog {
         self.tables.write().sets.insert(name.to_owned(), members);
     }
 
-    /// Takes a set of tables out again; the tables stay.
+    /// Removes a set of tables; the tables stay.
     pub(crate) fn forget_set(&self, name: &str) {
         self.tables.write().sets.remove(name);
     }
@@ -97,7 +97,7 @@ impl Catalog {
         self.tables.read().sets.get(name).cloned()
     }
 
-    /// What there is, and what `at` says at the moment at which that is all.
+    /// The contents, and the result of `at`, which is called while no table can be added or removed.
     pub(crate) fn contents<T>(&self, at: impl FnOnce() -> T) -> (Contents, T) {
         let tables = self.tables.read();
         let contents = Contents {

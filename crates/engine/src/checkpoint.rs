@@ -1,32 +1,33 @@
-//! Checkpoints: the rows of all tables in a file, from which the log needs to be read on only.
+//! Checkpoints: the rows of all tables in a file, so that recovery needs only the log written since.
 //!
-//! # What it is
+//! # Definition
 //! A checkpoint is *fuzzy*: it is made while transactions run, and each row in it is as the last transaction that had
-//! committed left it at the moment at which that row was read. It says where the log stood when it began, B, and when the
-//! last row had been read, E. Loaded into empty tables and followed by the log from B on, it gives the state of the
-//! database; why is shown at [`crate::log::replay`], and tested there with random histories.
+//! committed left it at the moment at which that row was read. It records the place in the log when it began, B, and
+//! when the last row had been read, E. Loaded into empty tables and followed by the log from B on, it gives the state
+//! of the database. The argument is at [`crate::log::replay`]; random histories test it there.
 //!
 //! # How rows are read
-//! Transactions change rows in place before they commit, so that a row must not be read as it lies there. The checkpoint goes
-//! over all slots of a table and takes for each row that it finds a lock of its own (S) as long as it takes to copy the
-//! row: it waits for transactions that have written it and never holds a second lock, so that it cannot be part of a
-//! deadlock. A free row costs two short visits to the lock table, about the same as reading it in a transaction.
-//! A hot row, for which transactions queue, is kept from them once in a checkpoint for the time between two threads'
-//! waking, tens of microseconds; under schedulers that order queues by priority the checkpoint asks with the lowest.
-//! New rows are locked before they are written (`transaction/write.rs`), so that none is read half written.
+//! Transactions change rows in place before they commit, so the checkpoint must not read a row without a lock. It scans
+//! all slots of a table and locks each row (S) while it copies it. It waits for transactions that have written the row
+//! and never holds a second lock, so it cannot be part of a deadlock. Locking an uncontended row takes two short
+//! accesses to the lock table, about the same as reading it in a transaction. Once per checkpoint, transactions that
+//! queue for a hot row wait for it as long as a thread takes to wake, tens of microseconds. Under schedulers that order
+//! queues by priority, the checkpoint requests locks with the lowest one. New rows are locked before they are written
+//! (`transaction/write.rs`), so no row is read half written.
 //!
 //! # When
-//! When the log has grown by [`LogOptions::checkpoint_bytes`](crate::log::LogOptions::checkpoint_bytes) since the last one
-//! began, on a thread of its own; when tables have been loaded, which is not logged; and when the engine is closed.
+//! A checkpoint is made when the log has grown by
+//! [`LogOptions::checkpoint_bytes`](crate::log::LogOptions::checkpoint_bytes) since the last one began (on a separate
+//! thread), when tables have been loaded, which is not logged, and when the engine is closed.
 //!
 //! # How it becomes durable
-//! It is written under another name (a draft) and synced every few megabytes, lest the disk make commits wait for all of
-//! it; then the log is flushed up to E, the draft synced and renamed, and the folder synced. Only then are older
-//! checkpoints removed and segments before B free to be used again. A crash anywhere in between leaves the older
-//! checkpoint with the log that it needs, or both checkpoints; drafts are removed when the database is opened.
-//! Whatever fails in it leaves everything as it was, is counted in the log's statistics and told by
-//! [`Engine::checkpoint_failure`](crate::Engine::checkpoint_failure); another try is made a quarter of the interval
-//! later. The log goes on meanwhile until its bound.
+//! It is written under another name (a draft) and synced every few megabytes so that commits do not wait while the disk
+//! writes all of it at once. Then the log is flushed up to E, the draft synced and renamed, and the folder synced. Only
+//! then are older checkpoints removed and the segments before B freed for reuse. A crash anywhere in between leaves the
+//! older checkpoint with the log that it needs, or both checkpoints; drafts are removed when the database is opened. A
+//! failure leaves everything unchanged; the log's statistics count it, and
+//! [`Engine::checkpoint_failure`](crate::Engine::checkpoint_failure) reports it. The next attempt follows a quarter of
+//! the interval later. Until then the log grows, up to its bound.
 
 mod draft;
 pub(crate) mod file;
@@ -54,53 +55,53 @@ const BLOCK_BYTES: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The storage refused.
+    /// The storage reported an error.
     #[error("{file}: {source}")]
     Storage {
         /// The file.
         file: FileName,
-        /// What it said.
+        /// The error of the storage.
         source: io::Error,
     },
     /// The log did not become durable up to its end.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The engine was closed meanwhile.
+    /// The engine was closed during the checkpoint.
     #[error("the checkpoint was given up because the database is being closed")]
     Closing,
-    /// It is damaged.
+    /// The file is damaged.
     #[error("{file} is damaged at byte {at}: {reason}")]
     Damaged {
         /// The file.
         file: FileName,
-        /// Where.
+        /// The byte of the file at which the damage was found.
         at: u64,
-        /// What was found.
+        /// What is wrong there.
         reason: String,
     },
-    /// It is of another database or version.
+    /// The file belongs to another database or version.
     #[error("{reason}")]
     Foreign {
         /// The file.
         file: FileName,
-        /// What was found.
+        /// How the file differs.
         reason: String,
     },
-    /// There is no folder to write it to.
+    /// The database has no data folder.
     #[error("the database has no data folder, so there is nothing to make a checkpoint in")]
     NoFolder,
 }
 
-/// A checkpoint that was made.
+/// The result of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointReport {
     /// Its number.
     pub number: u64,
-    /// From where on the log is to be read.
+    /// The place from which recovery reads the log.
     pub begin_lsn: u64,
-    /// How far the log had come when all rows had been read.
+    /// The end of the log when all rows had been read.
     pub end_lsn: u64,
-    /// How many rows it has.
+    /// The number of rows in it.
     pub rows: u64,
     /// Bytes of its file.
     pub bytes: u64,
@@ -119,24 +120,24 @@ struct Core {
     catalog: Arc<Catalog>,
     block_bytes: usize,
     is_closing: AtomicBool,
-    /// One checkpoint at a time.
+    /// Locked while a checkpoint is made, so that only one is made at a time.
     state: Mutex<Numbers>,
     failure: Mutex<Option<String>>,
 }
 
-/// Which checkpoints there are.
+/// The checkpoints that exist.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    /// The number given last, to a draft perhaps. Numbers are never given twice.
+    /// The last number given, perhaps to a draft. Numbers are never reused.
     pub(crate) last: u64,
-    /// Those whose files are there.
+    /// The checkpoints whose files exist.
     pub(crate) live: Vec<u64>,
-    /// Where the newest one wants the log to be read from; `None` if there is none.
+    /// The place from which the newest checkpoint needs the log; `None` without a checkpoint.
     pub(crate) begin_lsn: Option<u64>,
 }
 
 impl Checkpointer {
-    /// Begins to make checkpoints whenever they are due.
+    /// Starts the thread that makes checkpoints when they are due.
     pub(crate) fn start(
         log: Arc<Log>,
         locks: Arc<LockTable>,
@@ -157,7 +158,7 @@ impl Checkpointer {
             .name("checkpoints".to_owned())
             .spawn(move || {
                 while of_thread.log.queue.wait_until_checkpoint_is_due() {
-                    // Noted by the core; there will be another try.
+                    // The core records the error and tries again later.
                     let _ = of_thread.run();
                 }
             })
@@ -165,7 +166,7 @@ impl Checkpointer {
         Ok(Checkpointer { core, thread: Some(thread) })
     }
 
-    /// Makes a checkpoint now, after the one that is perhaps being made.
+    /// Makes a checkpoint now, after the one in progress, if any.
     pub(crate) fn run(&self) -> Result<CheckpointReport, CheckpointError> {
         self.core.run()
     }
@@ -176,13 +177,13 @@ impl Checkpointer {
 }
 
 impl Drop for Checkpointer {
-    /// The last checkpoint, if there is anything that the one before has not. If it fails, the log has everything.
+    /// Makes a last checkpoint if anything has changed since the one before. If it fails, the log has everything.
     fn drop(&mut self) {
-        // Relaxed: it only makes a checkpoint end sooner that nobody needs any more.
+        // Relaxed: it only ends an obsolete checkpoint early.
         self.core.is_closing.store(true, Ordering::Relaxed);
         self.core.log.queue.end_checkpoints();
         if let Some(thread) = self.thread.take() {
-            // If it panicked it has said so, and what it was making was a draft.
+            // If the thread panicked, it has reported that; the file that it was writing was only a draft.
             let _ = thread.join();
         }
         self.core.is_closing.store(false, Ordering::Relaxed);
@@ -201,7 +202,8 @@ impl Core {
         match &outcome {
             Ok(report) => {
                 self.log.queue.note_checkpoint(Ok(CheckpointNote { begin_lsn: report.begin_lsn, bytes: report.bytes }));
-                // What cannot be removed now is tried again after the next one, and passed by when the database is opened.
+                // A file that cannot be removed now is tried again after the next checkpoint, and ignored when the
+                // database is opened.
                 numbers.live.retain(|&older| self.log.storage().remove(FileName::Checkpoint(older)).is_err());
                 numbers.live.push(report.number);
                 numbers.begin_lsn = Some(report.begin_lsn);

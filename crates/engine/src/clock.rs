@@ -1,4 +1,4 @@
-//! Time as a value, so that tests decide what it is.
+//! Time as a value, so that tests control it.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};

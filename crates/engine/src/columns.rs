@@ -1,13 +1,13 @@
 //! The column side: immutable tables of compressed chunks with statistics, and the store that publishes them.
 //!
-//! A [`ColumnTable`] is built from Arrow batches and never changes; its next version shares the chunks that are the same. A
-//! [`ColumnStore`] holds the current version of each table of one schema and hands out [`ColumnSnapshot`]s; whoever holds a
-//! snapshot reads one state of all tables, however many newer ones are published meanwhile. Changes that are in no chunk yet are
-//! laid over the chunks by the snapshot's [`Overlay`].
+//! A [`ColumnTable`] is built from Arrow batches and never changes; its next version shares the chunks that are the
+//! same. A [`ColumnStore`] holds the current version of each table of one schema and hands out [`ColumnSnapshot`]s. A
+//! snapshot is one state of all tables, even if newer ones are published while it is read. The snapshot's [`Overlay`]
+//! adds the changes that are not in a chunk yet.
 //!
-//! In reading order: [`table`] and [`chunk`], [`encode`] and [`narrow`] (how a column is kept), [`statistics`] and [`distinct`] (what the
-//! optimizer is told), [`mod@file`] and [`folder`] (chunks on disk instead of in memory), [`overlay`] (changes), [`store`]
-//! (versions).
+//! In reading order: [`table`] and [`chunk`], [`encode`] and [`narrow`] (how a column is stored), [`statistics`] and
+//! [`distinct`] (facts for the optimizer), [`mod@file`] and [`folder`] (chunks on disk instead of in memory),
+//! [`overlay`] (changes), [`store`] (versions).
 
 pub mod chunk;
 pub mod distinct;

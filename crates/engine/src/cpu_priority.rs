@@ -1,8 +1,8 @@
 //! CPU priority of threads that work for transactions: their nice values.
 //!
-//! A thread gets the nice value of its transaction when that begins, and a better one when the transaction inherits CPU
-//! priority; it falls back when the transaction ends. Whether the system lets a thread have a better nice value than it has
-//! is a matter of rights (`CAP_SYS_NICE`, or a limit `nice` of its own): what is refused is counted, and nothing fails.
+//! When a transaction begins, its thread gets the transaction's nice value. The thread gets a better one when the
+//! transaction inherits CPU priority, and falls back when the transaction ends. To lower a nice value, a thread needs
+//! `CAP_SYS_NICE` or a sufficient limit `nice`. Refused calls are counted; nothing fails.
 
 use std::fmt::Debug;
 use std::io;
@@ -14,7 +14,7 @@ use plimsoll_policy::{CpuScheduler, Priority};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::gettid;
 
-/// The threads of a system and their nice values. A value, so that tests refuse and remember.
+/// The threads of a system and their nice values. A trait, so that tests can refuse calls and record them.
 pub trait Threads: Debug + Send + Sync {
     /// The calling thread's number.
     fn current(&self) -> i32;
@@ -24,8 +24,8 @@ pub trait Threads: Debug + Send + Sync {
     fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()>;
 }
 
-/// The threads of this machine. Linux keeps a nice value for each thread, and takes a thread's number for a process's
-/// (setpriority(2), BUGS).
+/// The threads of this machine. On Linux each thread has a nice value, and setpriority(2) accepts a thread's number as
+/// a process's (see BUGS there).
 #[derive(Debug)]
 pub struct SystemThreads;
 
@@ -44,19 +44,19 @@ impl Threads for SystemThreads {
     }
 }
 
-/// Carries out what a CPU scheduler wants.
+/// Applies the decisions of a CPU scheduler.
 #[derive(Debug)]
 pub struct CpuPriority {
     pub(crate) scheduler: &'static dyn CpuScheduler,
     threads: Arc<dyn Threads>,
-    /// The nice value that the scheduler's are added to: that of the thread which made this.
+    /// The nice value to which the scheduler's values are added: that of the thread which created this object.
     base: i32,
-    /// Whether all priorities get the same.
+    /// Whether all priorities get the same value.
     is_off: bool,
     refused: AtomicU64,
 }
 
-/// Where a member keeps what it has done to its thread.
+/// The nice values that a member has given to its thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadPriority(Mutex<ThreadValues>);
 
@@ -64,21 +64,21 @@ pub(crate) struct ThreadPriority(Mutex<ThreadValues>);
 struct ThreadValues {
     /// The thread that began the transaction.
     thread: i32,
-    /// Which transaction; 0 for none.
+    /// The transaction's serial number; 0 for none.
     serial: u64,
-    /// What the transaction began with.
+    /// The nice value at the transaction's begin.
     own: i32,
-    /// What the thread has now.
+    /// The thread's current nice value.
     now: i32,
 }
 
 impl CpuPriority {
-    /// Carries out `scheduler` on the threads of this machine.
+    /// Applies `scheduler` to the threads of this machine.
     pub fn new(scheduler: &'static dyn CpuScheduler) -> Self {
         CpuPriority::on(scheduler, Arc::new(SystemThreads))
     }
 
-    /// Carries out `scheduler` on these threads.
+    /// Applies `scheduler` to these threads.
     pub fn on(scheduler: &'static dyn CpuScheduler, threads: Arc<dyn Threads>) -> Self {
         let levels = (0..=u8::MAX).map(|level| Priority::of_level(level).unwrap_or(Priority::PROMOTED));
         let is_off = levels.map(|level| scheduler.nice(level)).all(|nice| nice == scheduler.nice(Priority::LOW));
@@ -86,35 +86,35 @@ impl CpuPriority {
         CpuPriority { scheduler, threads, base, is_off, refused: AtomicU64::new(0) }
     }
 
-    /// Whether threads are left alone, whatever their transactions.
+    /// Whether the nice values of threads are never changed.
     pub(crate) fn is_off(&self) -> bool {
         self.is_off
     }
 
-    /// How often a thread could not be given the nice value that it should have had.
+    /// The number of times that a thread could not be given its nice value.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// The calling thread works for a transaction of that CPU priority from now on.
+    /// From now on the calling thread works for a transaction with this CPU priority.
     pub(crate) fn begin(&self, kept: &ThreadPriority, serial: u64, priority: Priority) {
         if self.is_off {
             return;
         }
         let thread = self.threads.current();
         let own = self.wanted(priority);
-        // A thread may serve several connections, so it is asked rather than remembered.
+        // A thread may serve several connections, so its nice value is read rather than remembered.
         let present = self.threads.nice(thread).unwrap_or(own);
         let now = if present == own { own } else { self.set(thread, present, own) };
         *kept.0.lock() = ThreadValues { thread, serial, own, now };
     }
 
-    /// A transaction has that CPU priority now. Whoever raised it calls, from any thread.
+    /// The transaction has this CPU priority from now on. Called by the thread that raised it, which may be any thread.
     pub(crate) fn raise(&self, kept: &ThreadPriority, serial: u64, priority: Priority) {
         if self.is_off {
             return;
         }
-        // Held meanwhile, so that the transaction cannot end and leave its thread to somebody else.
+        // Held throughout, so that the transaction cannot end and its thread cannot serve another one.
         let mut values = kept.0.lock();
         let wanted = self.wanted(priority);
         if values.serial == serial && wanted < values.now {
@@ -122,7 +122,7 @@ impl CpuPriority {
         }
     }
 
-    /// The transaction ends: what it has inherited falls away.
+    /// The transaction ends, and its inherited priority with it.
     pub(crate) fn end(&self, kept: &ThreadPriority) {
         if self.is_off {
             return;
@@ -134,7 +134,7 @@ impl CpuPriority {
         }
     }
 
-    /// The connection closes: its thread, if it is the calling one, gets back what threads have here without it.
+    /// The connection closes. Its thread, if it is the calling one, gets the base nice value back.
     pub(crate) fn leave(&self, kept: &ThreadPriority) {
         if self.is_off {
             return;
@@ -149,7 +149,7 @@ impl CpuPriority {
         (self.base + self.scheduler.nice(priority)).clamp(-20, 19)
     }
 
-    /// Sets a nice value; says which one the thread has then.
+    /// Sets a nice value; returns the thread's value afterwards.
     fn set(&self, thread: i32, present: i32, wanted: i32) -> i32 {
         match self.threads.set_nice(thread, wanted) {
             Ok(()) => wanted,
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use plimsoll_policy::cpu_scheduler;
 
-    /// Remembers what each thread has; refuses to make one less nice where it is told to.
+    /// Records each thread's value; refuses to lower one if configured so.
     #[derive(Debug, Default)]
     struct Fake {
         is_privileged: bool,

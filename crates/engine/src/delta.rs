@@ -1,20 +1,23 @@
-//! The delta: how what transactions change reaches the column copy while neither side stops.
+//! The delta: how changes by transactions reach the column copy without stopping transactions or queries.
 //!
-//! A commit publishes what it has written as one batch, while it holds its locks and can no longer be rolled back: whole rows
-//! that it has inserted, of others the columns that it has changed (`delta/batch.rs`, `delta/inbox.rs`). That gives commits their order; each prefix of it is a state that some serial order
-//! has produced. Batches are taken out of the inbox and divided among the chunks of the column copy, where a row has the
-//! position of its number (`delta/copy.rs`). A snapshot is the current version of every chunk and the changes that the version
-//! lacks. A query merges them chunk by chunk (`delta/overlay.rs`): what the changes of a row leave open is as the version has
-//! it (`delta/changes.rs`). Propagation threads fold the changes of a chunk into its next version (`delta/fold.rs`), each thread those
-//! of its own chunks; versions go with the last snapshot that has them.
+//! A commit publishes its changes as one batch, while it holds its locks and can no longer be rolled back: inserted
+//! rows as a whole, and the changed columns of updated rows (`delta/batch.rs`, `delta/inbox.rs`). Publishing gives
+//! commits their order; each prefix of it is a state that some serial order has produced. Batches are taken out of the
+//! inbox and divided among the chunks of the column copy, where a row has the position of its number (`delta/copy.rs`).
+//! A snapshot is the current version of every chunk and the changes that the version lacks. A query merges them chunk
+//! by chunk (`delta/overlay.rs`); unchanged columns of a row are read from the version (`delta/changes.rs`).
+//! Propagation threads fold the changes of a chunk into its next version (`delta/fold.rs`), each thread those of its
+//! own chunks; a version is freed with the last snapshot that has it.
 //!
-//! Nobody waits for a query: a snapshot holds what it needs, and the delta gives up what it has folded. So the delta's bound
-//! is about changes that are not folded, and a query that runs for an hour costs at most one version of each chunk, and the
-//! changes that were not folded when it began. Propagation takes no locks of transactions; it always comes to an end.
+//! No commit waits for a query: a snapshot holds the data that it needs, and the delta frees the changes that it has
+//! folded. The delta's bound therefore counts only changes that are not folded. A query that runs for an hour costs at
+//! most one version of each chunk, and the changes that were not folded when it began. Propagation takes no transaction
+//! locks, so it always finishes.
 //!
-//! The delta of a database that is recovered begins empty, with a column copy made of the rows.
+//! The delta of a recovered database begins empty, with a column copy made from the rows.
 //!
-//! If folding fails, which takes a bug, nothing is published or read any more: queries get an error rather than a wrong answer.
+//! If folding fails, which only a bug can cause, publishing and reading stop: queries get an error rather than a wrong
+//! answer.
 
 mod batch;
 mod changes;
@@ -49,11 +52,11 @@ use inbox::Inbox;
 use segment::ChunkDelta;
 use signals::{Order, Signals};
 
-/// Chunks that a thread folds before it publishes them: each publication makes a new list of the table's chunks, and what is
-/// not published is held twice.
+/// Chunks that a thread folds before it publishes them: each publication makes a new list of the table's chunks, and
+/// chunks that are not published are held twice.
 const CHUNKS_AT_ONCE: usize = 8;
 
-/// How often a thread looks whether the delta is still too long, if its own chunks have nothing to fold.
+/// How often a thread checks whether the delta is still too long, if its own chunks have nothing to fold.
 const PRESSED_SLEEP: Duration = Duration::from_millis(1);
 
 /// A table of a set that is to be kept up to date, or that never changes.
@@ -71,15 +74,15 @@ pub(crate) struct Delta {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Why there is no recent snapshot.
+/// The reason why there is no recent snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("changes cannot be propagated to the columns ({reason}); load the tables anew")]
 pub struct PropagationError {
-    /// What went wrong.
+    /// The error.
     pub reason: String,
 }
 
-/// What propagation threads share with whoever publishes and reads.
+/// The state that propagation threads share with commits and queries.
 #[derive(Debug)]
 struct Shared {
     options: DeltaOptions,
@@ -89,14 +92,14 @@ struct Shared {
     clock: Arc<dyn Clock>,
     /// The kernel's ids of the propagation threads that have begun.
     thread_ids: Mutex<Vec<i32>>,
-    /// Figures; relaxed throughout, for nothing is decided by them.
+    /// Figures. Relaxed throughout, because no decision depends on them.
     folded: AtomicU64,
     fold_nanos: AtomicU64,
 }
 
 impl Delta {
-    /// Starts propagation into these tables, whose state is called `label`. Nothing is published before [`outlet`](Self::outlet)
-    /// was given out.
+    /// Starts propagation into these tables, whose state is called `label`. Nothing is published before the first call
+    /// of [`outlet`](Self::outlet).
     pub(crate) fn start(
         tables: Vec<DeltaTable>,
         label: &str,
@@ -105,7 +108,7 @@ impl Delta {
     ) -> Result<Self, PropagationError> {
         let threads = options.threads.max(1);
         let signals = Arc::new(Signals::new(threads));
-        // What is never folded would be waited for in vain.
+        // Commits would wait forever for folding that never happens.
         let does_stall = options.when_full == WhenFull::Stall && options.propagation != Propagation::Paused;
         let inbox = Arc::new(Inbox::new(options.bytes_max, does_stall, Arc::clone(&signals), Arc::clone(clock)));
         let shared = Arc::new(Shared {
@@ -130,13 +133,13 @@ impl Delta {
         Ok(delta)
     }
 
-    /// Where transactions publish their changes of the set's table of that position.
+    /// The outlet through which transactions publish their changes of the table at this position of the set.
     pub(crate) fn outlet(&self, table: usize) -> Outlet {
         let is_whole = self.shared.copy.is_on_disk(table);
         Outlet { inbox: Arc::clone(&self.shared.inbox), table: table as u32, is_whole }
     }
 
-    /// What a query that begins now is to read.
+    /// The snapshot for a query that begins now.
     pub(crate) fn read(&self) -> Result<Arc<ColumnSnapshot>, PropagationError> {
         let Shared { options, copy, inbox, signals, clock, .. } = &*self.shared;
         self.check()?;
@@ -149,12 +152,13 @@ impl Delta {
             signals.round().map_err(|reason| PropagationError { reason })?;
         }
         let snapshot = copy.snapshot(began);
-        // Had it failed before the snapshot was made, commits could be missing.
+        // If propagation failed before the snapshot was made, the snapshot may lack commits.
         self.check()?;
         Ok(snapshot)
     }
 
-    /// From which moment on a snapshot that was made before is recent enough for a query that begins now; `None` if none is.
+    /// The earliest moment at which a snapshot is recent enough for a query that begins now; `None` if a new one is
+    /// needed.
     fn shared_since(&self, now: Duration) -> Option<Duration> {
         match self.shared.options.recency {
             Recency::Latest => None,
@@ -163,12 +167,12 @@ impl Delta {
         }
     }
 
-    /// The latest state, whatever is to be read and whether it is folded or not.
+    /// The latest state, folded or not. Ignores the recency option.
     pub(crate) fn latest(&self) -> Arc<ColumnSnapshot> {
         self.shared.copy.snapshot(self.shared.clock.now())
     }
 
-    /// Folds everything that was published before this call, and calls the state that is reached so.
+    /// Folds everything that was published before this call, and gives the resulting state this label.
     pub(crate) fn fold_all(&self, label: String) -> Result<(), PropagationError> {
         self.shared.signals.round().map_err(|reason| PropagationError { reason })?;
         self.shared.copy.relabel(label);
@@ -197,7 +201,7 @@ impl Delta {
             stalls: counts.stalls,
             overruns: counts.overruns,
             waits: counts.waits,
-            // Others may have published, and read it, since the counts were taken.
+            // More may have been published, and read, since the counts were taken.
             readable: self
                 .shared_since(at)
                 .and_then(|from| copy.readable_since(from))
@@ -227,19 +231,19 @@ impl Delta {
 }
 
 impl Drop for Delta {
-    /// Lets go whoever waits, and waits for the threads.
+    /// Wakes all waiting commits and queries, and waits for the threads to end.
     fn drop(&mut self) {
         self.shared.signals.close();
         self.shared.inbox.close();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so where queries see it.
+            // A thread that panicked has recorded that for queries.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// The life of a propagation thread.
+    /// The main loop of a propagation thread.
     fn run(&self, thread: usize) {
         self.thread_ids.lock().push(rustix::thread::gettid().as_raw_pid());
         let mut presses = 0;
@@ -267,7 +271,7 @@ impl Shared {
         }
     }
 
-    /// How long a thread may sleep that has just looked, and has folded something or not.
+    /// How long a thread may sleep after a pass in which it folded something, or did not.
     fn sleep_max(&self, has_folded: bool) -> Option<Duration> {
         if self.options.propagation != Propagation::Paused && self.inbox.is_pressed() {
             return Some(if has_folded { Duration::ZERO } else { PRESSED_SLEEP });
@@ -313,7 +317,7 @@ impl Shared {
             Ok::<_, DataFusionError>((job.chunk, Arc::new(chunk)))
         };
         let chunks = jobs.iter().map(fold).collect::<Result<Vec<_>, _>>()?;
-        // Otherwise this thread alone would make it an old version that somebody holds.
+        // Otherwise this thread's reference would keep the version alive as an old one.
         drop(current);
         let replaced = self.copy.replace(table, &chunks);
         let bytes = replaced.map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -325,7 +329,7 @@ impl Shared {
         Ok(tuples)
     }
 
-    /// Sees to the snapshot that queries share: it holds versions that others could let go.
+    /// Renews or drops the snapshot that queries share, so that it does not keep old versions alive.
     fn renew_made(&self, now: Duration) {
         match self.options.recency {
             Recency::Latest => self.copy.forget_made_before(Duration::MAX),

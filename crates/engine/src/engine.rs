@@ -19,29 +19,30 @@ use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
 use crate::transaction::Connection;
 
-/// How an engine is to behave.
+/// The options of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Orders the queues of locks, and decides about holders in the way.
+    /// Orders the queues of locks, and decides about holders that block waiters.
     pub lock_scheduler: Arc<dyn LockScheduler>,
-    /// Says what the threads that work for transactions get of the cores.
+    /// Decides the CPU share of threads that work for transactions.
     pub cpu_scheduler: &'static dyn CpuScheduler,
-    /// When work that was rolled back again and again goes before everybody.
+    /// When work that was rolled back repeatedly gets the highest priority.
     pub starvation_bound: StarvationBound,
-    /// Under `sync`: whether a transaction gives up its locks when its changes have their place in the log, rather than
-    /// when they are durable. It is acknowledged only when they are, and so is whatever has read them.
+    /// Under `sync`: whether a transaction releases its locks when its changes have their place in the log, rather than
+    /// when they are durable. It is acknowledged only when they are durable, and so are transactions that have read
+    /// them.
     pub early_lock_release: bool,
-    /// How long a transaction that is rolled back after it has changed something goes on holding its locks: a model of systems
-    /// that take changes back by reading a log. Nothing by default, for changes are put back in memory here.
+    /// How long a transaction that is rolled back after changing something keeps its locks: a model of systems that
+    /// undo changes by reading a log. Zero by default, because undo works in memory here.
     pub undo_delay: Duration,
-    /// Whether what was read in an index is kept from changing by further rows. Without, transactions see rows appear in ranges that
-    /// they have read (phantoms), and histories are not serializable: for measuring what that costs.
+    /// Whether ranges read in an index are protected from insertions. Without, rows can appear in ranges that a
+    /// transaction has read (phantoms), and histories are not serializable; use this to measure the cost of protection.
     pub key_range_locks: bool,
     /// Slots of deleted rows that a table keeps free before it uses the first of them again.
     pub free_slots_min: usize,
     /// How often [`Connection::transact`] runs a victim again before it gives up.
     pub retry_max: u32,
-    /// What waiting times are measured with.
+    /// The clock for waiting times.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -61,11 +62,12 @@ impl Default for EngineOptions {
     }
 }
 
-/// An embedded database: row tables under strict two-phase locking. Without a log, what is committed lives as long as the
+/// An embedded database: row tables under strict two-phase locking. Without a log, committed data lives as long as the
 /// process; with one, see [`crate::log`].
 #[derive(Debug)]
 pub struct Engine {
-    /// Of a database with a data folder. Dropped first: it makes a last checkpoint, for which the rest is needed.
+    /// Only for a database with a data folder. Dropped first, because it makes a last checkpoint, which needs the other
+    /// fields.
     checkpointer: Option<Checkpointer>,
     locks: Arc<LockTable>,
     catalog: Arc<Catalog>,
@@ -74,14 +76,14 @@ pub struct Engine {
     recovery: Option<RecoveryReport>,
 }
 
-/// What an engine begins with.
+/// The initial state of an engine.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) catalog: Catalog,
     pub(crate) log: Option<Log>,
-    /// The checkpoints that there are, if there are to be more.
+    /// The existing checkpoints, if more are to be made.
     pub(crate) numbers: Option<Numbers>,
-    /// Where the tables come from.
+    /// The report of the recovery; `None` without a data folder.
     pub(crate) recovery: Option<RecoveryReport>,
 }
 
@@ -122,37 +124,37 @@ impl Engine {
         Ok(Arc::new(Engine { checkpointer, locks, catalog, options, log, recovery }))
     }
 
-    /// Adds an empty table. Names need not differ: tables are known by their numbers.
+    /// Adds an empty table. Names need not differ: tables are identified by their numbers.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
         let table = self.catalog.create(spec, self.catalog_log())?;
         table.heap.set_free_slots_min(self.options.free_slots_min);
         Ok(table)
     }
 
-    /// Forgets a table; its rows go when nobody holds it any more. No transaction that uses it is under way, and none will
-    /// begin.
+    /// Removes a table; its rows are freed with the last reference to it. No transaction may use it, now or later.
     pub fn drop_table(&self, number: u32) {
         self.catalog.remove(number, self.catalog_log());
-        // A log that nobody will recover from can forget what it has.
+        // A log that will not be recovered from can forget the table.
         if let (Some(log), None) = (&self.log, &self.checkpointer) {
             log.queue.forget_table(number);
         }
     }
 
-    /// Where changes of the catalog are logged: only a database that outlives its process needs that.
+    /// The log for catalog changes: only a database that outlives its process needs to log them.
     fn catalog_log(&self) -> Option<&Log> {
         self.log.as_deref().filter(|_| self.checkpointer.is_some())
     }
 
-    /// The table of that number.
+    /// The table with this number.
     ///
     /// # Panics
-    /// If there is none: numbers come from [`create_table`](Self::create_table), and who drops a table uses it no more.
+    /// If the table does not exist. Numbers come from [`create_table`](Self::create_table), and a dropped table must
+    /// not be used.
     pub fn row_table(&self, number: u32) -> Arc<RowTable> {
         self.catalog.get(number).expect("a table that was dropped is used no more")
     }
 
-    /// Every table there is, in order of number.
+    /// All tables, in order of number.
     pub fn row_tables(&self) -> Vec<Arc<RowTable>> {
         self.catalog.contents(|| ()).0.tables
     }
@@ -162,7 +164,7 @@ impl Engine {
         Connection::new(Arc::clone(self))
     }
 
-    /// Every lock, for statistics and tests.
+    /// The lock table, for statistics and tests.
     pub fn locks(&self) -> &LockTable {
         &self.locks
     }
@@ -172,24 +174,24 @@ impl Engine {
         self.log.as_deref()
     }
 
-    /// What the log has done so far, if there is one.
+    /// What the log has done so far, if there is a log.
     pub fn log_statistics(&self) -> Option<LogStatistics> {
         self.log.as_deref().map(Log::statistics)
     }
 
-    /// Every table, for tests of what reads them.
+    /// The catalog, for tests of its readers.
     #[cfg(test)]
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// What the lock table has decided so far.
+    /// The decisions of the lock table so far.
     pub fn lock_statistics(&self) -> LockStatistics {
         self.locks.statistics()
     }
 
-    /// What has to be durable before somebody is told what was read without locks, and the log to ask. `None` if all that can be
-    /// read is durable, or if commits do not wait for the disk.
+    /// The place in the log that must be durable before the results of a read without locks are reported, and the log
+    /// to ask. `None` if all readable data is durable, or if commits do not wait for the disk.
     pub(crate) fn debt_of_readers(&self) -> Option<(Arc<Log>, Ticket)> {
         let log = self.log.as_ref().filter(|_| self.options.early_lock_release)?;
         Some((Arc::clone(log), log.last_ticket()?))

@@ -1,13 +1,13 @@
-//! An embedded database for transactions and queries at once, of which every mechanism can be exchanged.
+//! An embedded database for concurrent transactions and queries, with exchangeable mechanisms.
 //!
-//! A test-bed and an embedded engine, not a server: no users, no network. Its log ([`log`]) is written ahead of
-//! acknowledgements; a database with a data folder outlives its process (`checkpoint`, `recovery`), any other does not.
-//! It knows no benchmark and no experiment.
+//! A test-bed and an embedded engine, not a server: no users, no network. It logs ([`log`]) before it acknowledges.
+//! Only a database with a data folder outlives its process (`checkpoint`, `recovery`). It knows no benchmark and no
+//! experiment.
 //!
-//! In reading order: `engine` is the whole, [`transaction`] what users call, [`lock`] the lock manager, [`table`] rows and
-//! indexes, [`log`] what makes commits durable, `checkpoint` and `recovery` what brings them back; [`columns`] is the copy
-//! of the data that queries read, [`query`] what runs them, [`table_set`] keeps both copies of the tables of one schema, and [`delta`] brings changes from
-//! one to the other.
+//! In reading order: `engine` is the engine as a whole, [`transaction`] its interface for transactions, [`lock`] the
+//! lock manager, [`table`] rows and indexes. [`log`] makes commits durable; `checkpoint` and `recovery` restore them.
+//! [`columns`] is the copy of the data that queries read, [`query`] runs queries, [`table_set`] keeps both copies of
+//! the tables of one schema, and [`delta`] propagates changes from rows to columns.
 
 mod catalog;
 mod checkpoint;

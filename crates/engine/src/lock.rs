@@ -1,9 +1,9 @@
 //! The lock manager: strict two-phase locking with intention modes, key-range locks and scheduled queues.
 //!
-//! In reading order: `mode` is the compatibility matrix, [`head`] one name's grants and queue (no threads, no clock: its
-//! schedules are tested as text tables), `table` the partitioned table, `member` those who hold and wait, `wait` how they
-//! wait, `intents` what spares transactions the heads of tables, `verdicts` what schedulers decide about holders in the way, `deadlock` the search for cycles, `gaps` what
-//! insertions and deletions do to locks on gaps.
+//! In reading order: `mode` is the compatibility matrix, [`head`] one name's grants and queue (no threads, no clock:
+//! its schedules are tested as text tables), `table` the partitioned table, `member` the holders and waiters, `wait`
+//! how they wait, `intents` intention locks that need no head, `verdicts` the decisions of schedulers about blocking
+//! holders, `deadlock` the search for cycles, `gaps` the effect of insertions and deletions on locks on gaps.
 //!
 #![doc = include_str!("lock/README.md")]
 

@@ -1,12 +1,12 @@
 //! The analytical side: SQL over column tables, through DataFusion.
 //!
-//! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
-//! evaluate conditions on compressed columns ([`scan`]), real statistics (`selectivity`), the order of joins (`join_order`), what
-//! keys determine (`dependencies`), conditions that go down plans by the places of columns, not by names (`push_filters`), and
-//! aggregation in arrays straight from the columns (`array_aggregate`). [`QueryEngine`] puts them together and owns the threads that
-//! queries run on. How much memory a query may keep is said by its `grant`; `usage` counts what it takes from the disk. A
-//! query has one degree of parallelism, or one for each of its [`pipelines`], and runs on [`threads`] of all queries or of its own. With cache classes its parts are [`jobs`] on threads
-//! of their class.
+//! DataFusion parses, optimizes and executes. This module supplies what it needs to do that well: scans that evaluate
+//! conditions on compressed columns ([`scan`]), real statistics (`selectivity`), the order of joins (`join_order`),
+//! functional dependencies (`dependencies`), filter pushdown by the positions of columns instead of their names
+//! (`push_filters`), and aggregation in arrays straight from the columns (`array_aggregate`). [`QueryEngine`] puts them
+//! together and owns the threads that queries run on. A query's `grant` bounds its memory; `usage` counts its disk
+//! accesses. A query has one degree of parallelism, or one for each of its [`pipelines`], and runs on shared or private
+//! [`threads`]. With cache classes its parts are [`jobs`] on threads of their class.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -57,7 +57,7 @@ pub use usage::QueryUsage;
 
 use crate::columns::FolderError;
 
-/// Why a query has no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
@@ -75,13 +75,13 @@ pub enum QueryError {
     Grant {
         /// The grant in MiB.
         mebibytes: usize,
-        /// Which operator wanted how much.
+        /// The operator and the amount that it requested.
         reason: String,
     },
-    /// The folder for what queries spill, or for columns, cannot be used.
+    /// The folder for spilled data, or for columns, cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// An operator panicked. The engine goes on; the query is lost.
+    /// An operator panicked. The query is lost; the engine continues.
     #[error("an operator panicked, which is an error in the engine: {0}")]
     Panicked(String),
     /// The worker threads could not be started.

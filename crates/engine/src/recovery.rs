@@ -1,18 +1,18 @@
-//! What a database was when its process ended, from its checkpoint and its log.
+//! Recovery: restores a database to the state at the end of its process, from its checkpoint and its log.
 //!
-//! The newest checkpoint is loaded into empty tables, then the log is applied from where the checkpoint wants it
-//! ([`crate::log::replay`]) to its end, which may be torn. Indexes grow with the rows. Rows of tables without a primary key,
-//! which the log names by number, get the numbers that they had. Nothing is written meanwhile: recovery that is interrupted
-//! leaves what it found. What follows is a new segment behind all that there are, so that what stands behind a torn end
+//! The newest checkpoint is loaded into empty tables, then the log is applied from the place that the checkpoint gives
+//! ([`crate::log::replay`]) to its end, which may be torn. Indexes are built with the rows. Rows of tables without a
+//! primary key, which the log names by number, get their old numbers. Recovery writes nothing, so an interruption
+//! changes nothing. Afterwards the log continues in a new segment after all existing ones, so data behind a torn end
 //! never counts again.
 //!
 //! Before anything is logged behind it, the end of the log is written once more, over itself, and synced
-//! (`write_end_again`). What was read may be in the kernel's memory only: a process that was killed between a write and its
-//! sync has left it there, and so has a sync that failed. Without that, a crash of the machine later on would take units
-//! from the middle of the log, and with them whatever stands behind.
+//! (`write_end_again`). It may be in the kernel's memory only, if a process was killed between a write and its sync, or
+//! if a sync failed. Without this step, a later crash of the machine could remove units from the middle of the log, and
+//! with them all later ones.
 //!
-//! A checkpoint has its name only when it is whole and durable, so one that cannot be read is damage; to go back to an older
-//! one could lose tables that were loaded since, and is not done.
+//! A checkpoint has its name only when it is whole and durable, so one that cannot be read is damaged. Recovery does
+//! not fall back to an older one, because that could lose tables that were loaded since.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,13 +36,13 @@ use crate::table::TableError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Its folder cannot be used.
+    /// The data folder cannot be used.
     #[error(transparent)]
     Folder(#[from] DataFolderError),
-    /// There can be no log.
+    /// The log cannot be started.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// A folder without a log.
+    /// A data folder, with durability `none`.
     #[error(
         "data folder {}: without a log its checkpoints would be no state that the database has ever had; \
          set durability to `sync` or `async`",
@@ -52,30 +52,30 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
     },
-    /// What it holds cannot be recovered.
+    /// Its contents cannot be recovered.
     #[error("data folder {}: {reason}", path.display())]
     Recovery {
         /// The folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: RecoveryError,
     },
 }
 
-/// Why what a folder holds cannot be recovered.
+/// Why the contents of a folder cannot be recovered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
     /// Its files cannot be listed.
     #[error("its files cannot be listed: {0}")]
     Storage(std::io::Error),
-    /// Its checkpoint.
+    /// The checkpoint cannot be read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// Its log.
+    /// The log cannot be read.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// A table that cannot be kept.
+    /// A table cannot be kept.
     #[error(transparent)]
     Table(#[from] TableError),
     /// The end of the log cannot be made durable.
@@ -83,7 +83,7 @@ pub enum RecoveryError {
     End {
         /// The segment.
         file: FileName,
-        /// What the storage said.
+        /// The error of the storage.
         source: std::io::Error,
     },
     /// The log is shorter than it was when the checkpoint was made.
@@ -93,11 +93,11 @@ pub enum RecoveryError {
         .torn.as_ref().map_or_else(String::new, |torn| format!(" ({torn})"))
     )]
     LogTooShort {
-        /// Where it ends.
+        /// The end of the log.
         end: u64,
-        /// What stood there.
+        /// Why a unit at the end is not whole; `None` if nothing was written there.
         torn: Option<String>,
-        /// How far it must reach.
+        /// The place that the log must reach.
         wanted: u64,
     },
 }
@@ -108,40 +108,40 @@ impl From<ReadError> for RecoveryError {
     }
 }
 
-/// What was recovered, and from what.
+/// The result of recovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// The number of the checkpoint; `None` if there was none.
     pub checkpoint: Option<u64>,
-    /// From where on the log was applied.
+    /// The place from which on the log was applied.
     pub begin_lsn: u64,
     /// Rows of the checkpoint.
     pub checkpoint_rows: u64,
     /// Transactions applied.
     pub transactions: u64,
-    /// Where the log ended.
+    /// The end of the log.
     pub end_lsn: u64,
-    /// What stood at the end of the log instead of nothing.
+    /// Why a unit at the end of the log was not whole; `None` if nothing was written there.
     pub torn: Option<String>,
-    /// Tables that there are.
+    /// The number of tables.
     pub tables: usize,
     /// How long it took.
     pub time: Duration,
 }
 
-/// A database in memory again.
+/// A recovered database, in memory.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) catalog: Catalog,
     pub(crate) report: RecoveryReport,
-    /// What its log goes on after.
+    /// The state from which its log continues.
     pub(crate) start: LogStart,
     pub(crate) numbers: Numbers,
-    /// The segment in which the log ends and how much of it counts, if anything in the log is needed.
+    /// The last segment and the number of its bytes that count; `None` if nothing in the log is needed.
     pub(crate) tail: Option<(FileName, usize)>,
 }
 
-/// Recovers the database of that id. Nothing in the storage is changed.
+/// Recovers the database with this id. The storage is not changed.
 pub(crate) fn recover(storage: &dyn LogStorage, database: u64, clock: &dyn Clock) -> Result<Recovered, RecoveryError> {
     let began = clock.now();
     let numbers = numbers(storage)?;
@@ -186,9 +186,9 @@ pub(crate) fn recover(storage: &dyn LogStorage, database: u64, clock: &dyn Clock
     Ok(Recovered { catalog, report, start, numbers, tail })
 }
 
-/// Makes durable what recovery has read at the end of the log. Segments before are: each was synced before the next was begun. To
-/// write the same bytes once more rather than to sync only is needed after a sync that failed, when the kernel takes pages
-/// for written that are not. Nothing that was acknowledged is at stake: each block on disk is the old one or the same.
+/// Makes the end of the log durable, as recovery has read it. Earlier segments are durable: each was synced before the
+/// next was begun. A sync alone would not do after a sync that failed, because the kernel then regards the lost pages
+/// as written. Acknowledged data is not at risk: each block on disk is overwritten by the same bytes.
 pub(crate) fn write_end_again(storage: &dyn LogStorage, recovered: &Recovered) -> Result<(), RecoveryError> {
     let Some((name, length)) = recovered.tail else { return Ok(()) };
     let write = || {
@@ -225,7 +225,7 @@ fn load(
     catalog: &Catalog,
 ) -> Result<(Header, Header), RecoveryError> {
     let mut reader = CheckpointReader::open(storage, database, number)?;
-    // A key may have gone from one slot to another while the rows were read.
+    // A key may have moved from one slot to another while the rows were read.
     let place = RecordPlace { lsn: reader.header.lsn, is_fuzzy: true };
     loop {
         match reader.next_piece()? {
@@ -254,7 +254,7 @@ fn apply_one(catalog: &Catalog, record: Record, place: RecordPlace) -> Result<()
     Ok(())
 }
 
-/// Opens a database as these options say: the one of a data folder, or an empty one.
+/// Opens a database according to the options: the one of a data folder, or an empty one.
 pub(crate) fn open(options: &LogOptions, clock: &Arc<dyn Clock>) -> Result<Parts, OpenError> {
     let Some(path) = &options.data_folder else {
         let log = Log::open(options, Arc::clone(clock))?;
@@ -275,7 +275,7 @@ pub(crate) fn open(options: &LogOptions, clock: &Arc<dyn Clock>) -> Result<Parts
     Ok(Parts { catalog, log: Some(log), numbers: Some(numbers), recovery: Some(report) })
 }
 
-/// The tables of a data folder that no process has open, in memory; nothing in the folder is changed.
+/// The tables of a data folder that no process has open, in memory; the folder is not changed.
 pub(crate) fn read(path: &Path, clock: &Arc<dyn Clock>) -> Result<Parts, OpenError> {
     let folder = DataFolder::open_for_reading(path)?;
     let failed = |reason| OpenError::Recovery { path: path.to_owned(), reason };
@@ -283,7 +283,7 @@ pub(crate) fn read(path: &Path, clock: &Arc<dyn Clock>) -> Result<Parts, OpenErr
     Ok(Parts { catalog: recovered.catalog, recovery: Some(recovered.report), ..Parts::default() })
 }
 
-/// Removes what checkpoints that were not ended have left. What cannot be removed is in nobody's way.
+/// Removes the drafts of unfinished checkpoints. A draft that cannot be removed does no harm.
 pub(crate) fn remove_drafts(storage: &dyn LogStorage) {
     for name in storage.names().unwrap_or_default() {
         if let FileName::Draft(_) = name {

@@ -30,7 +30,7 @@ pub struct RowTable {
     pub heap: Heap,
     /// The primary key first, if there is one, then the secondary indexes.
     pub indexes: Vec<Index>,
-    /// Whether rows are being loaded, which takes no locks: nobody else should read them meanwhile.
+    /// Whether rows are being loaded, which takes no locks: other threads should not read them.
     is_loading: AtomicBool,
     /// Set before the first transaction that is to publish.
     outlet: OnceLock<Outlet>,
@@ -45,10 +45,10 @@ pub enum TableError {
     TooManyColumns {
         /// The table.
         table: String,
-        /// How many it has.
+        /// The number of columns it has.
         columns: usize,
     },
-    /// A column of an index may be null, which no key can say.
+    /// A column of an index may be null, which keys do not support.
     #[error("column {column} of an index of table {table} may be null; declare it not null")]
     NullableKey {
         /// The table.
@@ -67,12 +67,12 @@ pub enum TableError {
     /// A value does not fit.
     #[error(transparent)]
     Value(#[from] ValueError),
-    /// Making it could not be logged.
+    /// Its creation could not be logged.
     #[error("table {table} cannot be made: {source}")]
     Log {
         /// The table.
         table: String,
-        /// What the log said.
+        /// The error of the log.
         source: crate::log::LogError,
     },
     /// Two loaded rows have the same primary key.
@@ -105,7 +105,7 @@ impl RowTable {
         Ok(RowTable { number, spec, heap, indexes, is_loading: AtomicBool::new(false), outlet: OnceLock::new() })
     }
 
-    /// Whether a row may stand in this table.
+    /// Checks whether a row fits this table.
     pub fn check(&self, row: &[Value<'_>]) -> Result<(), ValueError> {
         assert_eq!(row.len(), self.spec.columns.len(), "a row of {} has all of its columns", self.spec.name);
         (0..row.len()).try_for_each(|column| self.check_column(column, &row[column]))
@@ -125,7 +125,7 @@ impl RowTable {
         self.indexes.iter().any(|index| index.keys.columns().contains(&column))
     }
 
-    /// Notes that loading begins or has ended: until then a checkpoint leaves the rows out.
+    /// Records that loading begins or has ended: during loading a checkpoint leaves the rows out.
     pub(crate) fn set_loading(&self, is_loading: bool) {
         self.is_loading.store(is_loading, Ordering::Release);
     }
@@ -134,12 +134,12 @@ impl RowTable {
         self.is_loading.load(Ordering::Acquire)
     }
 
-    /// Where transactions publish their changes; `None` if nobody wants them.
+    /// Where transactions publish their changes; `None` if changes are not published.
     pub(crate) fn outlet(&self) -> Option<&Outlet> {
         self.outlet.get()
     }
 
-    /// From now on changes are published there. False if they are published elsewhere already.
+    /// From now on changes are published there. False if they already are published elsewhere.
     pub(crate) fn set_outlet(&self, outlet: Outlet) -> bool {
         self.outlet.set(outlet).is_ok()
     }

@@ -1,12 +1,12 @@
 //! The tables of one schema in their two copies: rows for transactions, columns for queries.
 //!
-//! The column copy is filled when the tables are loaded. With [propagation](TableSet::with_propagation) what transactions change
-//! later is read by every query that [begins](TableSet::read) afterwards ([`crate::delta`]). Without, it reaches the columns only
-//! by [`TableSet::refresh`]; until then queries read the state as loaded, and their answers say so.
+//! The column copy is filled when the tables are loaded. With [propagation](TableSet::with_propagation), every query
+//! that [begins](TableSet::read) after a change reads it ([`crate::delta`]). Without, changes reach the columns only
+//! through [`TableSet::refresh`]; until then queries read the state as loaded, and their answers say so.
 //!
-//! In a database that outlives its process, a set with a name is entered under it when it has been loaded, and
-//! [`TableSet::adopt`] finds it again, with columns made of the rows as they were recovered. Tables that are not kept as rows
-//! are not kept beyond the process either.
+//! In a database that outlives its process, a set with a name is registered when it has been loaded, and
+//! [`TableSet::adopt`] finds it again, with columns made from the recovered rows. Tables that are not kept as rows do
+//! not outlive the process.
 
 pub(crate) mod convert;
 
@@ -36,10 +36,10 @@ use crate::transaction::TransactionError;
 pub struct TableDeclaration {
     /// Its columns and indexes.
     pub spec: TableSpec,
-    /// The schema of the batches that fill it, and of its column copy; column for column as in `spec`, but with what is
-    /// meant by the integers: decimals, dates, timestamps.
+    /// The schema of the batches that fill it, and of its column copy; with the same columns as `spec`, but with the
+    /// logical types of integers: decimals, dates, timestamps.
     pub arrow: SchemaRef,
-    /// Whether it is kept as rows, too. Without, it is loaded once and queried.
+    /// Whether it is kept as rows, too. Otherwise it is loaded once and only queried.
     pub keeps_rows: bool,
 }
 
@@ -47,19 +47,19 @@ pub struct TableDeclaration {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableSetError {
-    /// The row side refused.
+    /// An error of the row copy.
     #[error(transparent)]
     Rows(#[from] TableError),
-    /// The column side refused.
+    /// An error of the column copy.
     #[error(transparent)]
     Columns(#[from] ColumnError),
-    /// The rows could not be read while others wrote.
+    /// The rows could not be read because of concurrent writes.
     #[error("refreshing the columns: {0}")]
     Transaction(#[from] TransactionError),
-    /// What was loaded could not be made durable.
+    /// The loaded tables could not be made durable.
     #[error("the loaded tables could not be made durable: {0}")]
     Checkpoint(#[from] CheckpointError),
-    /// A set that was kept has other tables.
+    /// A set of this name exists with other tables.
     #[error("the tables kept as {name} are not those that are declared now ({table} differs); drop them and load anew")]
     OtherTables {
         /// The set's name.
@@ -67,15 +67,15 @@ pub enum TableSetError {
         /// A table that differs.
         table: String,
     },
-    /// Changes cannot be brought to the columns.
+    /// Changes cannot be propagated to the columns.
     #[error(transparent)]
     Propagation(#[from] PropagationError),
-    /// Not all that was to be loaded was.
+    /// Some of the rows were not loaded.
     #[error("table {table} has not been loaded to its end: {rows} rows of it are in batches that were refused")]
     Incomplete {
         /// The table.
         table: String,
-        /// How many rows are missing.
+        /// The number of missing rows.
         rows: u64,
     },
     /// The tables are those of another set that has propagation.
@@ -89,7 +89,7 @@ pub enum TableSetError {
     Convert {
         /// The table.
         table: String,
-        /// What Arrow said.
+        /// The error of Arrow.
         source: ArrowError,
     },
     /// A batch does not have the declared columns.
@@ -107,21 +107,21 @@ pub enum TableSetError {
 pub struct TableSet {
     engine: Arc<Engine>,
     tables: Vec<Entry>,
-    /// What queries read without propagation.
+    /// The columns that queries read without propagation.
     columns: ColumnStore,
-    /// Where the column copy is kept; `None` for in memory.
+    /// The folder of the column copy; `None` if it is in memory.
     column_folder: Option<DiskFolder>,
     refreshes: Mutex<u64>,
-    /// What it is entered under where the database outlives the process.
+    /// The name under which it is registered, if the database outlives the process.
     name: Option<String>,
-    /// Whether the tables stay in the database when this value goes.
+    /// Whether the tables stay in the database when this value is dropped.
     is_kept: AtomicBool,
     propagation: DeltaOptions,
-    /// From the end of loading on, if changes are to be propagated.
+    /// Set at the end of loading, if changes are to be propagated.
     delta: OnceLock<Delta>,
 }
 
-/// What a query reads, and what it owes.
+/// The snapshot for a query, and the place in the log that must be durable before the answer is reported.
 #[derive(Debug)]
 pub struct Reading {
     snapshot: Arc<ColumnSnapshot>,
@@ -134,8 +134,8 @@ impl Reading {
         &self.snapshot
     }
 
-    /// Waits until all commits that the snapshot shows are durable, where they may not be because locks are given up early. Before
-    /// that the answer must not be told to anybody; after an error, never.
+    /// Waits until all commits that the snapshot shows are durable; with early lock release they may not be. The answer
+    /// must not be reported before this returns, and never after an error.
     pub fn settle(self) -> Result<(), LogError> {
         self.debt.map_or(Ok(()), |(log, ticket)| log.wait(ticket).map(|_| ()))
     }
@@ -145,7 +145,7 @@ impl Reading {
 struct Entry {
     declaration: TableDeclaration,
     rows: Option<Arc<RowTable>>,
-    /// Batches that were loaded and are not in the column copy yet, and the number of the first row of each.
+    /// Loaded batches that are not in the column copy yet, and the number of the first row of each.
     loaded: Mutex<Vec<(RowId, RecordBatch)>>,
 }
 
@@ -175,8 +175,8 @@ impl TableSet {
         }
     }
 
-    /// The tables that the database has kept under that name; `None` if it has none. Their column copy is still to be
-    /// [made](Self::fill_columns).
+    /// The tables that the database has registered under that name; `None` if it has none. Their column copy must still
+    /// be [made](Self::fill_columns).
     pub fn adopt(
         engine: &Arc<Engine>,
         name: &str,
@@ -200,7 +200,7 @@ impl TableSet {
         Ok(Some(set))
     }
 
-    /// Makes the column copy of what the rows hold now, while no transaction uses them.
+    /// Makes the column copy from the current rows, while no transaction uses them.
     pub fn fill_columns(&self) -> Result<(), TableSetError> {
         let label = "as recovered";
         if self.propagation.propagation == Propagation::Off {
@@ -210,19 +210,19 @@ impl TableSet {
         self.show(tables, label)
     }
 
-    /// The same tables, whose changes are to be brought to the columns so.
+    /// The same tables, with these options for propagating changes to the columns.
     pub fn with_propagation(mut self, options: DeltaOptions) -> Self {
         self.propagation = options;
         self
     }
 
-    /// The same tables, to be kept under that name where the database outlives the process.
+    /// The same tables, registered under that name if the database outlives the process.
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Lets the tables go from the database for good when this value goes.
+    /// Removes the tables from the database permanently when this value is dropped.
     pub fn discard(&self) {
         if self.is_kept.swap(false, Ordering::Relaxed)
             && let Some(name) = &self.name
@@ -247,31 +247,32 @@ impl TableSet {
         self.tables[table].rows.as_ref()
     }
 
-    /// The latest state: with propagation after all commits so far, which need not be durable yet, or up to the moment at which
-    /// propagation failed; otherwise as loaded or refreshed. A query that is answered to somebody [reads](Self::read).
+    /// The latest state. With propagation: after all commits so far, which need not be durable yet, or up to the moment
+    /// at which propagation failed. Otherwise as loaded or refreshed. A query that reports its answer to a client uses
+    /// [`read`](Self::read).
     pub fn snapshot(&self) -> Arc<ColumnSnapshot> {
         self.delta.get().map_or_else(|| self.columns.snapshot(), Delta::latest)
     }
 
-    /// What a query that begins now reads, as recent as the propagation's options say.
+    /// The state for a query that begins now, as recent as the propagation's options say.
     pub fn read(&self) -> Result<Reading, TableSetError> {
         let Some(delta) = self.delta.get() else { return Ok(Reading { snapshot: self.snapshot(), debt: None }) };
         let snapshot = delta.read()?;
         Ok(Reading { snapshot, debt: self.engine.debt_of_readers() })
     }
 
-    /// What brings changes to the columns, for tests of it.
+    /// The delta, for tests of it.
     #[cfg(test)]
     pub(crate) fn delta(&self) -> Option<&Delta> {
         self.delta.get()
     }
 
-    /// The kernel's ids of the threads that bring changes to the columns; none without propagation.
+    /// The kernel's ids of the propagation threads; none without propagation.
     pub fn propagation_threads(&self) -> Vec<i32> {
         self.delta.get().map(Delta::thread_ids).unwrap_or_default()
     }
 
-    /// What freshness has cost so far; `None` without propagation.
+    /// Figures of the delta so far; `None` without propagation.
     pub fn freshness(&self) -> Option<Freshness> {
         self.delta.get().map(Delta::freshness)
     }
@@ -291,7 +292,7 @@ impl TableSet {
         Ok(())
     }
 
-    /// Ends loading: what was loaded becomes the column copy, and durable where the database is.
+    /// Ends loading: makes the column copy from the loaded rows, and makes them durable if the database is.
     pub fn finish_load(&self) -> Result<(), TableSetError> {
         let label = "as loaded";
         let build = |entry: &Entry| self.column_table(entry, entry.take_loaded()?, None);
@@ -306,11 +307,11 @@ impl TableSet {
         Ok(())
     }
 
-    /// Makes a new column copy of every table that is kept as rows, all as of one moment at which no transaction is under way
-    /// that has written. Waits for those that have, and lets none begin to write meanwhile. With propagation, folds what was
-    /// committed before, and waits for no transaction.
+    /// Makes a new column copy of every table that is kept as rows, all as of one moment at which no transaction with
+    /// changes is open. Waits for such transactions, and blocks writes until then. With propagation, folds all earlier
+    /// commits instead, and waits for no transaction.
     pub fn refresh(&self) -> Result<(), TableSetError> {
-        // One refresh at a time: the later one would undo the earlier one's label.
+        // One refresh at a time: a later one would replace the label of an earlier one.
         let mut refreshes = self.refreshes.lock();
         if let Some(delta) = self.delta.get() {
             delta.fold_all(format!("refresh {}", *refreshes + 1))?;
@@ -352,8 +353,8 @@ impl TableSet {
         self.column_table(entry, batches, Some(&live))
     }
 
-    /// Lets queries read these columns, and has changes published from now on if that is wished. No transaction uses the tables
-    /// yet.
+    /// Makes these columns visible to queries. With propagation, changes are published from now on. No transaction uses
+    /// the tables yet.
     fn show(&self, tables: Vec<Arc<ColumnTable>>, label: &str) -> Result<(), TableSetError> {
         if self.propagation.propagation == Propagation::Off {
             self.columns.publish(tables, label);
@@ -392,9 +393,9 @@ impl TableSet {
 }
 
 impl Drop for TableSet {
-    /// The engine forgets the tables with the set, unless they are kept: nobody else knows their numbers.
+    /// Drops the tables, unless they are kept: no other code knows their numbers.
     fn drop(&mut self) {
-        // No thread folds any more when the tables go.
+        // Propagation threads must end before the tables are dropped.
         drop(self.delta.take());
         if self.is_kept.load(Ordering::Relaxed) {
             return;
@@ -410,7 +411,7 @@ impl Entry {
         &self.declaration.spec.name
     }
 
-    /// What was loaded, in order of row number: the position of a row in the column copy is its number.
+    /// The loaded batches, in order of row number: the position of a row in the column copy is its number.
     fn take_loaded(&self) -> Result<Vec<RecordBatch>, TableSetError> {
         let mut loaded = std::mem::take(&mut *self.loaded.lock());
         loaded.sort_by_key(|(first, _)| *first);

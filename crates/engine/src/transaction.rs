@@ -31,10 +31,10 @@ use crate::value::ValueError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionError {
-    /// Rolled back so that others in a deadlock can go on. Run it again.
+    /// Rolled back to break a deadlock. Run it again.
     #[error("deadlock victim")]
     Deadlock,
-    /// Rolled back for the sake of a more important transaction. Run it again.
+    /// Preempted by a more important transaction. Run it again.
     #[error("preempted by a more important transaction")]
     Preempted,
     /// A row with that primary key exists.
@@ -43,7 +43,7 @@ pub enum TransactionError {
         /// The table.
         table: String,
     },
-    /// A value does not fit its column, or is no possible key.
+    /// A value does not fit its column, or cannot be a key.
     #[error(transparent)]
     Value(#[from] ValueError),
     /// Columns of an index never change: delete the row and insert another.
@@ -54,11 +54,11 @@ pub enum TransactionError {
         /// The column.
         column: String,
     },
-    /// The changes could not be logged. The transaction was rolled back; or, where locks are given up early, its changes are
-    /// there and not durable, and the log has failed for everybody.
+    /// The changes could not be logged. The transaction was rolled back. With early lock release, however, its changes
+    /// stay visible without being durable, and the log has failed for all transactions.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The transaction met an error before and was not rolled back yet.
+    /// The transaction met an error before and has not been rolled back yet.
     #[error("the transaction has failed; roll it back")]
     Failed,
 }
@@ -79,24 +79,24 @@ impl From<RequestError> for TransactionError {
     }
 }
 
-/// What a connection has spent on waiting.
+/// The waiting times of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time spent waiting for locks, until they were granted or refused.
     pub lock_wait: Duration,
     /// Lock requests that had to wait. A count.
     pub lock_waits: u64,
-    /// Time spent in commits on the log: asleep, or writing it.
+    /// Time that commits spent on the log: asleep, or writing it.
     pub log_wait: Duration,
-    /// Time spent on taking back changes.
+    /// Time spent on rolling back changes.
     pub rollback_time: Duration,
-    /// Attempts that ended as a deadlock's victim. A count.
+    /// Attempts that ended as a deadlock victim. A count.
     pub deadlocks: u64,
     /// Attempts that were preempted. A count.
     pub preemptions: u64,
 }
 
-/// How a row is found: for what purpose, hence how it is locked.
+/// The purpose of finding a row, which decides how the row is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To be read: S.
@@ -133,7 +133,7 @@ pub struct Connection {
 }
 
 /// Tables used so far by a connection, by number. Kept apart from its [`Work`], so that an operation can borrow a table
-/// without counting a reference that every core would fight for.
+/// without changing a reference count that all cores would contend for.
 type Tables = Vec<Option<Arc<RowTable>>>;
 
 /// The locks and changes of a connection's transaction.
@@ -144,25 +144,25 @@ struct Work {
     /// The mode held on each table by this transaction, by number: table locks are asked for at every operation.
     table_modes: Vec<Option<Mode>>,
     held: Vec<LockName>,
-    /// What was locked last, and how: a row that is found to be written is written column by column.
+    /// The last lock and its mode: a row that is found to be written is written column by column.
     locked_last: Option<(LockName, Mode)>,
     undo: Undo,
-    /// The unit of the log that was made last, kept for its memory.
+    /// The last log unit, kept for its memory.
     unit: Unit,
     usage: Usage,
-    /// Every wait for a lock that nobody has asked about yet.
+    /// Waits for locks that have not been taken by [`Connection::take_lock_waits`] yet.
     lock_waits: Vec<LockWait>,
-    /// Gaps whose right to insert the operation at hand has waited for.
+    /// Gaps for which the current operation has waited to insert.
     gaps: Vec<(LockName, Answer)>,
     /// Row numbers of a range, kept for its memory.
     range: Vec<RowId>,
-    /// What the transaction has changed, kept for its memory.
+    /// The rows that the transaction has changed, kept for its memory.
     changed: Vec<ChangedRow>,
     /// An empty batch for the next commit that publishes.
     spare_batch: CommitBatch,
 }
 
-/// As many waits are kept for whoever wants to know each of them; the rest is in [`Usage`] alone.
+/// The most waits that are kept individually; further ones are only in [`Usage`].
 const LOCK_WAITS_KEPT_MAX: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,8 +193,9 @@ impl Connection {
         Connection { state: State::Idle, tables: Vec::new(), work }
     }
 
-    /// Begins a transaction, to be worked on by the calling thread. `rollbacks` says how often the same work was rolled back
-    /// before: from the engine's [starvation bound](plimsoll_policy::StarvationBound) on it goes before everybody.
+    /// Begins a transaction, which the calling thread is to work on. `rollbacks` says how often the same work was
+    /// rolled back before: from the engine's [starvation bound](plimsoll_policy::StarvationBound) on it gets the
+    /// highest priority.
     ///
     /// # Panics
     /// If a transaction is open.
@@ -204,8 +205,8 @@ impl Connection {
         self.state = State::Active;
     }
 
-    /// Makes the transaction's changes permanent and visible, and gives up its locks. A failed transaction is rolled back
-    /// instead, and says so; so is one that was preempted, and one whose changes cannot be logged.
+    /// Makes the transaction's changes permanent and visible, and releases its locks. A failed transaction is rolled
+    /// back instead, with an error; so is a preempted one, and one whose changes cannot be logged.
     pub fn commit(&mut self) -> Result<(), TransactionError> {
         if self.state == State::Failed {
             self.rollback();
@@ -227,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// Takes every change back and gives up the locks. Does nothing if no transaction is open.
+    /// Rolls back all changes and releases the locks. Does nothing if no transaction is open.
     pub fn rollback(&mut self) {
         if self.state != State::Idle {
             let began = self.work.engine.options.clock.now();
@@ -238,7 +239,7 @@ impl Connection {
         }
     }
 
-    /// Runs `work` in a transaction and commits it; runs it again when it was a deadlock's victim or preempted, up to the
+    /// Runs `work` in a transaction and commits it. Runs it again if it was a deadlock victim or preempted, up to the
     /// engine's bound.
     pub fn transact<T>(
         &mut self,
@@ -263,12 +264,12 @@ impl Connection {
         }
     }
 
-    /// What this connection has spent waiting so far.
+    /// The waiting times of this connection so far.
     pub fn usage(&self) -> Usage {
         self.work.usage
     }
 
-    /// Adds every lock wait that has ended since the last call. If nobody calls, the first 65536 are kept.
+    /// Adds every lock wait that has ended since the last call. Without calls, the first 65536 are kept.
     pub fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
         waits.append(&mut self.work.lock_waits);
     }
@@ -284,7 +285,7 @@ impl Connection {
         self.run(table, mode, |_, _| Ok(()))
     }
 
-    /// Runs one operation on a table that is locked with at least that intention. An error fails the transaction.
+    /// Runs one operation on a table that is locked at least with this intention. An error fails the transaction.
     fn run<T>(
         &mut self,
         table: u32,
@@ -318,7 +319,7 @@ impl Connection {
         }
     }
 
-    /// The table of a row that is about to be read, which must be under a lock of this transaction.
+    /// The table of a row that is about to be read, which this transaction must have locked.
     #[inline]
     fn locked_row(&self, table: u32, row: RowId) -> &RowTable {
         debug_assert!(self.work.has_locked(table, row), "row {row} of table {table} is read without a lock");
@@ -341,17 +342,18 @@ impl Work {
         Ok(())
     }
 
-    /// Whether nobody else can write a row: it is locked, or all of its table is. For assertions.
+    /// Whether no other transaction can write a row, because it or its whole table is locked. For assertions.
     fn has_locked(&self, table: u32, row: RowId) -> bool {
         let keeps_writers_out = |mode: Mode| !mode.is_compatible(Mode::IX);
         self.table_modes[table as usize].is_some_and(keeps_writers_out)
             || self.engine.locks().held(&self.member, LockName::row(table, row)).is_some()
     }
 
-    /// Asks for a lock, sleeps if need be, and remembers it.
+    /// Asks for a lock, sleeps if need be, and remembers the lock.
     fn lock(&mut self, name: LockName, mode: Mode) -> Result<(), TransactionError> {
         if self.locked_last.is_some_and(|(last, held)| last == name && held.covers(mode)) {
-            // What is held so is held until the end; but a victim is to learn of it wherever it asks.
+            // The lock is held until the end of the transaction. But a victim should notice its rollback at every
+            // request.
             return Ok(self.member.check()?);
         }
         if self.request(name, mode)? == Answer::Granted {
@@ -361,7 +363,7 @@ impl Work {
         Ok(())
     }
 
-    /// Asks for a lock and sleeps if need be; the caller sees to its release.
+    /// Asks for a lock and sleeps if need be; the caller arranges its release.
     fn request(&mut self, name: LockName, mode: Mode) -> Result<Answer, TransactionError> {
         match self.engine.locks().ask(&self.member, name, mode)? {
             Answer::Wait => self.sleep(),
@@ -380,15 +382,15 @@ impl Work {
         Ok(decision.outcome?)
     }
 
-    /// The point from which on there is no way back, and the log. Says what is still owed when the locks are given up.
+    /// Passes the commit point and logs the changes. Returns the wait that remains after the locks are released.
     fn make_permanent(&mut self, tables: &Tables) -> Result<Option<Debt>, TransactionError> {
-        // First: once the log has the commit, nobody may roll the transaction back any more.
+        // First: once the log has the commit, the transaction must not be rolled back any more.
         self.engine.locks().commit_point(&self.member)?;
         if self.engine.log().is_some() { self.log_changes(tables) } else { Ok(None) }
     }
 
     fn release_locks(&mut self) {
-        // Of an operation that did not come to its end, as when its thread died.
+        // Gaps of an operation that did not end, for example because its thread died.
         let unfinished = self.gaps.drain(..).filter(|(_, answer)| *answer == Answer::Granted);
         self.held.extend(unfinished.map(|(gap, _)| gap));
         let locks = self.engine.locks();
@@ -403,7 +405,7 @@ impl Work {
 }
 
 impl Drop for Connection {
-    /// Rolls back what is open, also when the client's thread dies: its locks go, whatever it was doing.
+    /// Rolls back an open transaction, also if the client's thread dies: its locks are released in every case.
     fn drop(&mut self) {
         if self.is_open() {
             self.work.engine.locks().note_abandoned();

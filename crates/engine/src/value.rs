@@ -1,13 +1,13 @@
-//! What columns hold, and how values are written down in rows and keys.
+//! The types of columns, and how values are encoded in rows and keys.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
     /// A 32-bit integer, or days since 1970-01-01.
     Int32,
     /// A 64-bit integer, a decimal times ten to its scale, or microseconds since 1970-01-01 00:00 UTC.
     Int64,
-    /// Text of at most so many bytes.
+    /// Text with this number of bytes at most.
     Text(u16),
 }
 
@@ -16,13 +16,13 @@ pub enum ColumnType {
 pub struct ColumnSpec {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnType,
     /// Whether it may be null.
     pub nullable: bool,
 }
 
-/// A value to be stored or that was read.
+/// A value that is stored or was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     /// Null.
@@ -33,7 +33,7 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-/// A value does not fit where it should go.
+/// A value does not fit its column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{table}.{column}: {reason}")]
 pub struct ValueError {
@@ -41,11 +41,11 @@ pub struct ValueError {
     pub table: String,
     /// The column.
     pub column: String,
-    /// What is wrong with it.
+    /// What does not fit.
     pub reason: String,
 }
 
-/// Checks that a value may stand in a column.
+/// Checks that a value fits a column.
 pub(crate) fn check(column: &ColumnSpec, value: &Value<'_>) -> Result<(), String> {
     match (column.kind, value) {
         (_, Value::Null) if column.nullable => Ok(()),

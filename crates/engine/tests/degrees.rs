@@ -92,7 +92,7 @@ fn the_queries_of_tpch_have_the_same_answers_at_every_degree() {
     }
 }
 
-/// How often each operator of our own stands in a plan.
+/// The number of each of our own operators in a plan.
 fn own_operators(plan: &str) -> [usize; 2] {
     ["ArrayAggregateExec", "KeyBitmapExec"].map(|name| plan.matches(name).count())
 }

@@ -1,11 +1,13 @@
 //! Lock waits and commit groups in many orders of their threads' steps, each drawn from a seed.
 //!
 //! The sources of the lock table and of the log's queue are compiled into this program as they are. But `parking_lot`,
-//! `std::sync::atomic` and the futex are others here (`primitives`): threads run one at a time, and at each step of one of these a
-//! scheduler (`scheduler`) draws who goes on. So a seed fixes an order; a wake-up that is lost ends in a world in which everybody
-//! sleeps, which is reported. Orders of memory operations are not explored: what is written is seen by all at once.
+//! `std::sync::atomic` and the futex are replaced (`primitives`): threads run one at a time, and at each step of a
+//! primitive a scheduler (`scheduler`) draws the thread that continues. So a seed fixes an order. A lost wake-up ends
+//! in a world in which all threads sleep, which is reported. Orders of memory operations are not explored: all threads
+//! see a write at once.
 //!
-//! Each model is also run with primitives that are broken on purpose, which must be noticed. `PLIMSOLL_LONG=1` runs more seeds.
+//! Each model is also run with primitives that are broken on purpose, which the test must detect. `PLIMSOLL_LONG=1`
+//! runs more seeds.
 
 #![allow(dead_code, reason = "the sources have more than the models use")]
 #![allow(clippy::unit_arg, clippy::upper_case_acronyms, reason = "the sources are checked where they belong")]
@@ -14,7 +16,7 @@
 extern crate rustix as system_rustix;
 extern crate std as system;
 
-// The sources name these crates; what they find is here.
+// The sources name these crates; the names resolve to this test.
 extern crate self as parking_lot;
 extern crate self as rustix;
 extern crate self as std;
@@ -34,7 +36,7 @@ mod scheduler;
 #[path = "interleaving/table.rs"]
 mod table;
 
-/// What is looked for in `parking_lot`.
+/// Replacements for `parking_lot`.
 pub use primitives::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// All of `std` that is not replaced below.
 pub use system::*;
@@ -57,12 +59,12 @@ pub mod process {
     pub use system_rustix::process::{Pid, getpriority_process, setpriority_process};
 }
 
-/// More seeds where somebody wants to search longer.
+/// The number of seeds; can be raised for a longer search.
 fn scaled(seeds: u64) -> u64 {
     if system::env::var_os("PLIMSOLL_LONG").is_some() { seeds * 50 } else { seeds }
 }
 
-/// Each seed of this number ends well.
+/// Each of these seeds ends well.
 fn check(seeds: u64, run: impl Fn(u64) -> Result<(), String>) {
     for seed in 0..scaled(seeds) {
         if let Err(error) = run(seed) {
@@ -71,7 +73,7 @@ fn check(seeds: u64, run: impl Fn(u64) -> Result<(), String>) {
     }
 }
 
-/// One of the first seeds ends badly, and says so in these words.
+/// One of the first seeds fails, with these words in its error.
 fn check_that_it_is_noticed(run: impl Fn(u64) -> Result<(), String>, words: &str) {
     let error = (0..1_000).find_map(|seed| Some((seed, run(seed).err()?)));
     let (seed, error) = error.unwrap_or_else(|| panic!("not noticed; expected `{words}`"));

@@ -1,9 +1,9 @@
-//! A database is killed again and again while threads move money, and recovered each time: what was acknowledged is there,
-//! whole, and at most what was under way besides.
+//! A database is killed repeatedly while threads move money, and recovered each time. All acknowledged transactions are
+//! there, whole, and at most those that were in progress besides.
 //!
-//! The child is this very test binary, run again on the same folder. Checkpoints and segments are tiny, so that kills come
-//! in the middle of checkpoints, of their publication and of the reuse of segments, and some while the database is being
-//! recovered. The bounded form kills some hundred times; `PLIMSOLL_LONG=1` some thousand.
+//! The child is this very test binary, run again on the same folder. Checkpoints and segments are tiny, so that kills
+//! come in the middle of checkpoints, of their publication and of the reuse of segments, and some while the database is
+//! being recovered. The bounded form kills some hundred times, `PLIMSOLL_LONG=1` some thousand times.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ use rand_pcg::Pcg64;
 
 /// The folder of the database; its presence makes the child.
 const FOLDER: &str = "PLIMSOLL_KILL_RECOVERY_FOLDER";
-/// What the child says of a thread's transaction: `acknowledged THREAD COUNT`.
+/// The child's report of a thread's transaction: `acknowledged THREAD COUNT`.
 const ACKNOWLEDGED: &str = "acknowledged ";
 const THREADS: i64 = 4;
 
@@ -31,12 +31,12 @@ const THREADS: i64 = 4;
 const COUNTERS: u32 = 0;
 /// The accounts, with a primary key; the sum of their balances is 0.
 const ACCOUNTS: u32 = 1;
-/// What was done, without a primary key: the newest entries of each thread.
+/// A journal of the transactions, without a primary key: the newest entries of each thread.
 const JOURNAL: u32 = 2;
 const ACCOUNT_COUNT: i64 = 64;
 /// Entries of a thread that are kept.
 const KEPT: i64 = 20;
-/// Keys of accounts that come and go in pairs, one pair for each thread at a time.
+/// Keys of accounts that are inserted and deleted in pairs, one pair per thread at a time.
 const PAIRS: i64 = 1_000_000;
 
 fn options(folder: &Path) -> LogOptions {
@@ -82,7 +82,7 @@ fn step(connection: &mut Connection, thread: i64, random: &mut Pcg64) -> Result<
             let balance = connection.int(ACCOUNTS, row, 1);
             connection.set(ACCOUNTS, row, 1, Value::Int(balance + change))?;
         }
-        // The pair of the transaction before goes, the next one comes: two keys, or none.
+        // The pair of the previous transaction is deleted, and the next one inserted: two keys, or none.
         for (count, is_new) in [(count - 1, false), (count, true)] {
             for (side, sign) in [(0, 1), (1, -1)] {
                 let key = Value::Int(PAIRS * (thread + 1) + 2 * count + side);
@@ -110,7 +110,7 @@ fn child() {
     let engine = Engine::open(engine_options, &options(Path::new(&folder))).unwrap();
     if engine.set("bank").is_none() {
         engine.drop_tables_outside_sets();
-        // Numbers are never given twice, so a load that was interrupted would give the tables others.
+        // Numbers are never reused, so after an interrupted load the tables would have other numbers.
         assert!(engine.row_tables().is_empty());
         create(&engine);
     }
@@ -122,7 +122,7 @@ fn child() {
                 let mut random = Pcg64::seed_from_u64(u64::from(std::process::id()) * 10 + thread as u64);
                 loop {
                     let count = step(&mut connection, thread, &mut random).unwrap();
-                    // One write, which is whole in the pipe or not there.
+                    // One write, which is whole in the pipe or not there at all.
                     let line = format!("{ACKNOWLEDGED}{thread} {count}\n");
                     std::io::stdout().write_all(line.as_bytes()).unwrap();
                 }
@@ -131,7 +131,8 @@ fn child() {
     });
 }
 
-/// Runs a child, kills it a time after its start, or after its first commit, and says how far it told each thread had come.
+/// Runs a child, kills it some time after its start, or after its first commit, and returns the last count acknowledged
+/// for each thread.
 fn run_and_kill(folder: &Path, is_after_commit: bool, life: Duration) -> Vec<Option<i64>> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
@@ -163,7 +164,7 @@ fn run_and_kill(folder: &Path, is_after_commit: bool, life: Duration) -> Vec<Opt
     counts
 }
 
-/// What must hold of a recovered database. Returns how far each thread has come.
+/// Checks the invariants of a recovered database. Returns the count of each thread.
 fn check(engine: &Engine) -> Vec<i64> {
     let rows = |number: u32| {
         let table = engine.row_table(number);
@@ -204,7 +205,7 @@ fn everything_acknowledged_survives_kills_upon_kills() {
     let (began, mut kills, mut transactions, mut checkpoints) = (Instant::now(), 0, 0, 0);
     let mut before: Vec<i64> = vec![0; THREADS as usize];
     while kills < kills_max && began.elapsed() < time_max {
-        // Some die before they have recovered the database, some in the midst of transactions.
+        // Some die before they have recovered the database, some during transactions.
         let is_after_commit = kills % 2 == 0;
         let life = Duration::from_millis(random.random_range(if is_after_commit { 0..80 } else { 5..100 }));
         let told = run_and_kill(&folder, is_after_commit, life);
@@ -216,7 +217,7 @@ fn everything_acknowledged_survives_kills_upon_kills() {
         let counts = check(&copy);
         for ((&before, told), &count) in before.iter().zip(told).zip(&counts) {
             let told = told.unwrap_or(before);
-            // At most the transaction that the thread was about to acknowledge is there besides.
+            // One more transaction may be found, the one that the thread was about to acknowledge.
             assert!((told..=told + 1).contains(&count), "kill {kills}: {told} acknowledged, {count} found");
         }
         transactions += counts.iter().zip(&before).map(|(now, before)| now - before).sum::<i64>();
@@ -227,7 +228,7 @@ fn everything_acknowledged_survives_kills_upon_kills() {
     println!("{kills} kills, {transactions} transactions, {checkpoints} checkpoints");
     assert!(kills >= 20 && transactions > kills / 2, "{kills} kills, {transactions} transactions");
     assert!(checkpoints > 1, "{checkpoints} checkpoints");
-    // The database goes on as if nothing had happened.
+    // The database still works.
     let engine = Engine::open(EngineOptions::default(), &options(&folder)).unwrap();
     step(&mut engine.connect(), 0, &mut random).unwrap();
     assert_eq!(check(&engine)[0], before[0] + 1);

@@ -1,4 +1,4 @@
-//! What each scheduler does, as tables that can be read: who asks for what and when, and what comes of it.
+//! The behaviour of each scheduler as readable tables: the requests of transactions in time, and their results.
 //!
 //! The tables are the files in `lock_schedules/`. A schedule begins with its title after `#`, text that explains it,
 //! and a line `scheduler: NAME`, with `cpu: NAME` after it where there is a CPU scheduler, and `bound: K` where
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! Transactions are the first words and things are the last; `begins low after 3 rollbacks`, `asks MODE THING`,
-//! `commits`, `has inserted into GAP`, `rolls back` and, of nobody, `time passes` and `GAP disappears into GAP`. Gaps
-//! have names of two letters. After the arrow stands what its own request came to (`granted`, `held`, `converted`,
-//! `waits`, `preempted`, `deadlock`), and then everything that others can see, in order of their names, of which
-//! nothing may be left out: `H granted`, `L preempted` (a waiter wakes, or a runner is to find out), `L becomes high`,
-//! `L has nice 0`.
+//! `commits`, `has inserted into GAP`, `rolls back` and, without a transaction, `time passes` and `GAP disappears into
+//! GAP`. Gaps have names of two letters. The arrow is followed by the result of the request (`granted`, `held`,
+//! `converted`, `waits`, `preempted`, `deadlock`), and then by everything that others can see, in order of their names
+//! and without omissions: `H granted`, `L preempted` (a waiter wakes, or a runner is to find out), `L becomes high`, `L
+//! has nice 0`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -74,7 +74,7 @@ struct Play {
     names: BTreeMap<String, Who>,
     held: BTreeMap<Who, Vec<Thing>>,
     waits_for: BTreeMap<Who, Thing>,
-    /// What was seen of each last.
+    /// The last state seen of each.
     seen: [Seen; MEMBERS],
 }
 
@@ -100,7 +100,7 @@ impl Play {
         Play { table, names: BTreeMap::new(), held: BTreeMap::new(), waits_for: BTreeMap::new(), seen }
     }
 
-    /// Does one step and says what came of it, in the words of the tables.
+    /// Does one step and returns its results, in the words of the tables.
     fn step(&mut self, step: &str) -> String {
         let (time, rest) = step.split_once(char::is_whitespace).expect("a time and what happens");
         let now = Duration::from_millis(time.strip_suffix("ms").expect("milliseconds").parse().unwrap());
@@ -121,7 +121,7 @@ impl Play {
         told.join("; ")
     }
 
-    /// Whatever is due on the way happens at its own time.
+    /// Deadlines before `now` take effect at their own time.
     fn pass_time(&mut self, now: Duration) {
         let due = |table: &Table| (0..MEMBERS).filter_map(|who| Some((table.deadline(who)?, who))).min();
         while let Some((deadline, who)) = due(&self.table).filter(|(deadline, _)| *deadline <= now) {
@@ -174,7 +174,7 @@ impl Play {
         }
     }
 
-    /// Remembers what it holds from now on, or that it has heard that it is a victim.
+    /// Records the lock that it holds from now on, or that it knows that it is a victim.
     fn note(&mut self, who: Who, decided: Outcome) {
         match decided {
             Ok(Answer::Granted) => self.held.entry(who).or_default().push(self.waits_for[&who]),
@@ -184,7 +184,7 @@ impl Play {
         }
     }
 
-    /// Gives everything back in the order in which it was granted.
+    /// Releases everything in the order in which it was granted.
     fn end(&mut self, who: Who) {
         let held = self.held.remove(&who).unwrap_or_default();
         held.into_iter().for_each(|thing| self.table.release(who, thing));
@@ -235,7 +235,7 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Runs a schedule; its steps as they went, where they did not go as written.
+/// Runs a schedule; returns its actual steps if they differ from the written ones.
 fn check(schedule: &Schedule) -> Result<(), String> {
     let mut play = Play::new(schedule);
     for line in &schedule.steps {
@@ -245,7 +245,7 @@ fn check(schedule: &Schedule) -> Result<(), String> {
             return Err(format!("{}: `{line}` came to `{told}`", schedule.title));
         }
     }
-    // Whoever is still there gives up: then nothing must be left.
+    // Transactions that are still open roll back; then no locks may be left.
     let is_open = |who: &Who| play.table.state(*who) != State::Idle;
     for who in (0..MEMBERS).filter(is_open).collect::<Vec<_>>() {
         play.act(who, "rolls back");
@@ -281,7 +281,7 @@ fn every_scheduler_has_a_schedule() {
     }
 }
 
-/// Tables that agree with everything would be worth nothing.
+/// Tables that agree with any behaviour would prove nothing.
 #[test]
 fn a_schedule_that_goes_otherwise_is_seen() {
     let wrong = "# Two readers\nscheduler: standard\n0ms A begins low\n0ms A asks S a -> waits\n";

@@ -1,16 +1,15 @@
 //! The lock table driven by one thread in seeded random orders and virtual time, against a specification.
 //!
-//! Clients run random transactions as real ones do: they ask for locks in all modes and for more of what they hold,
-//! wait, commit or roll back, give back their locks one by one, and run again what was rolled back. Requests do not
-//! sleep here ([`LockTable::ask`](plimsoll_engine::lock::LockTable::ask)), so that a seed fixes the schedule.
+//! Clients run random transactions as real ones do: they ask for locks in all modes and for conversions, wait, commit
+//! or roll back, release their locks one by one, and run victims again. Requests do not sleep
+//! ([`LockTable::ask`](plimsoll_engine::lock::LockTable::ask)), so that a seed fixes the schedule.
 //!
 //! After each step everything that can be seen of every participant (its state, its present priority, the nice value of
-//! its thread, what was decided about its request) must follow from what was known before, in some order of events that
-//! the definitions of the study allow, and no event may be missing. That is to say: holders are compatible; the best
-//! waiter is served first, equals in order of arrival; nobody waits for nobody and no wake-up is lost; no circle of
-//! waiters is left; every victim is one by the scheduler's rule, and everyone who is one by the rule is a victim, at
-//! the moment that it says; whoever was rolled back so often that it is promoted is not rolled back again for others.
-//! In the end everybody must get through.
+//! its thread, the decision about its request) must follow from the known state before, in some order of events that
+//! the definitions of the study allow, and no event may be missing. That means: holders are compatible; the best waiter
+//! is served first, equals in order of arrival; every waiter waits for another transaction, and no wake-up is lost; no
+//! cycle of waiters is left; a transaction becomes a victim exactly if the scheduler's rule says so, and at that
+//! moment; a promoted transaction is not rolled back again for others. In the end all transactions must commit.
 //!
 //! `PLIMSOLL_LONG=1` runs more seeds.
 
@@ -41,7 +40,7 @@ use lock_host::{Host, Table};
 use planted::{Fault, FaultyHost, PLANTED_CPU_SCHEDULERS, planted_schedulers};
 use specification::{CpuRule, Rule, Rules};
 
-/// How many seeds each lock scheduler gets; with each of the CPU schedulers beside it a fifth of them.
+/// The number of seeds for each lock scheduler; with each of the CPU schedulers beside it a fifth of them.
 fn seed_count() -> u64 {
     if std::env::var_os("PLIMSOLL_LONG").is_some() { 30_000 } else { 1_500 }
 }
@@ -72,7 +71,7 @@ impl Schedulers {
         Simulation::new(host, self.rules(seed), seed).run()
     }
 
-    /// Runs so many seeds, none of which may go wrong.
+    /// Runs `seeds` seeds, none of which may fail.
     fn simulate_all(&self, seeds: u64) -> Tally {
         let mut tally = Tally::default();
         for seed in 0..seeds {
@@ -85,7 +84,7 @@ impl Schedulers {
         tally
     }
 
-    /// What is said of the first seed that goes wrong.
+    /// The error of the first seed that fails.
     fn catch(&self, host: impl Fn(Table) -> Box<dyn Host>, bug: &str) -> String {
         let wrong = (0..300).find_map(|seed| {
             let error = self.simulate(&*host(self.table(seed)), seed).err()?;
@@ -108,12 +107,12 @@ fn check_that_it_was_wild(rules: Rules, tally: &Tally, seeds: u64) {
         Rule::PAbort | Rule::ConditionalRestart(_) => (true, true),
     };
     let is_reprieved = matches!(rules.lock, Rule::ConditionalRestart(_)) && rules.cpu != CpuRule::Preempt;
-    // Where whoever is below is rolled back, nobody is left to inherit.
+    // Where every blocking transaction of lower priority is rolled back, none is left to inherit.
     let is_raised = rules.lock == Rule::Inherit && rules.cpu != CpuRule::Preempt;
     let is_hurried = match rules.cpu {
         CpuRule::None | CpuRule::Preempt => false,
         CpuRule::Prio => is_raised,
-        // Victims too, so that they are out of the way soon.
+        // Victims too, so that they release their locks soon.
         CpuRule::Inherit => true,
     };
     let expect = [at_wait, later, is_reprieved, is_raised, is_hurried];
@@ -139,7 +138,7 @@ fn every_step_under_every_scheduler_is_as_specified() {
     });
 }
 
-/// A simulation that sees no bug would be worth nothing.
+/// A simulation that detects no bug would prove nothing.
 #[test]
 fn schedulers_with_a_planted_bug_are_caught() {
     let none = cpu_scheduler("none").expect("listed");
@@ -157,7 +156,7 @@ fn hosts_with_a_planted_bug_are_caught() {
     for (fault, lock) in Fault::ALL {
         let host = |table| Box::new(FaultyHost::new(table, fault)) as _;
         let error = Schedulers::named(lock, "none").catch(host, &format!("{fault:?} under {lock}"));
-        // These two the clients see by themselves, from the answers that they have had.
+        // The clients themselves detect these two, from the answers that they have had.
         match fault {
             Fault::GrantsWhatMustWait => assert!(error.contains("is told that it has"), "{error}"),
             Fault::ForgetsRelease => assert!(error.contains("which nobody holds against them"), "{error}"),

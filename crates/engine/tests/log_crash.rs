@@ -1,4 +1,4 @@
-//! A process that commits under `sync` is killed; everything that it said was committed is in the log that it leaves.
+//! A process that commits under `sync` is killed; every commit that it reported is in the log that it leaves.
 //!
 //! The child is this very test binary, run again with a folder to log to.
 
@@ -21,7 +21,7 @@ use plimsoll_policy::Priority;
 
 /// The folder to log to; its presence makes the child.
 const FOLDER: &str = "PLIMSOLL_LOG_CRASH_FOLDER";
-/// What the child's lines begin with when a commit has returned.
+/// The prefix of the line that the child prints when a commit has returned.
 const COMMITTED: &str = "committed ";
 const THREADS: i64 = 4;
 
@@ -51,7 +51,7 @@ fn child() {
                         connection.insert(table, &[Value::Int(key)]).map(|_| ())
                     };
                     connection.transact(Priority::LOW, insert).unwrap();
-                    // One write, which is whole in the pipe or not there.
+                    // One write, which is whole in the pipe or not there at all.
                     std::io::stdout().write_all(format!("{COMMITTED}{key}\n").as_bytes()).unwrap();
                 }
             });
@@ -59,7 +59,7 @@ fn child() {
     });
 }
 
-/// Runs a child, kills it after so many commits, and returns what it said was committed.
+/// Runs a child, kills it after `commits` commits, and returns the commits that it reported.
 fn run_and_kill(folder: &Path, commits: usize) -> BTreeSet<i64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
@@ -72,7 +72,7 @@ fn run_and_kill(folder: &Path, commits: usize) -> BTreeSet<i64> {
     let number = |line: String| line.split_once(COMMITTED)?.1.parse().ok();
     let mut committed: BTreeSet<i64> = lines.by_ref().filter_map(number).take(commits).collect();
     child.kill().unwrap();
-    // What it said before it died counts, too.
+    // Lines that it printed before it died count, too.
     committed.extend(lines.filter_map(number));
     child.wait().unwrap();
     committed
@@ -98,7 +98,7 @@ fn everything_acknowledged_before_a_kill_is_in_the_log() {
         }
         let lost: Vec<_> = committed.difference(&found).collect();
         assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
-        // At most the transaction that each thread was about to acknowledge is there besides.
+        // Each thread may have one more, the transaction that it was about to acknowledge.
         assert!(found.len() <= committed.len() + THREADS as usize, "{} {}", found.len(), committed.len());
     }
 }

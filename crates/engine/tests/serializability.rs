@@ -2,16 +2,16 @@
 //!
 //! Under strict two-phase locking the order of commits is such an order. So each transaction takes a number while it
 //! still holds all of its locks, and afterwards its whole program is run again, one transaction after the other in that
-//! order, against an ordered map: every row it had seen, and everything it had not seen, must come out the same. That
-//! finds lost updates, dirty and unrepeatable reads, phantoms and write skew alike. A deadlock left standing shows as a
-//! thread that does not end.
+//! order, against an ordered map: every row that it had seen must be seen again, and no other rows. That finds lost
+//! updates, dirty and unrepeatable reads, phantoms and write skew alike. A deadlock left standing shows as a thread
+//! that does not end.
 //!
-//! A transaction takes a number after each step, too, so that those are judged which did not commit: what a victim has seen
-//! is what it would have seen there, had it run alone.
+//! A transaction takes a number after each step, too, so that transactions that did not commit are checked, too: a
+//! victim must have seen the rows that it would have seen there if it had run alone.
 //!
-//! Every scheduler has its turn, alone and with the CPU schedulers, and priorities are random: victims, preempted while
-//! they wait or while they run, must leave nothing behind, and run again until they get through. Logs have their turns, with
-//! and without early release of locks, and so have tables that use the slots of deleted rows again at once.
+//! Every scheduler is tested, alone and with the CPU schedulers, and priorities are random: victims, preempted while
+//! they wait or while they run, must leave nothing behind, and run again until they commit. Logs are tested with and
+//! without early release of locks, and so are tables that reuse the slots of deleted rows at once.
 
 #[path = "serializability/memory.rs"]
 mod memory;
@@ -41,7 +41,7 @@ use steps::{Client, Model, Program, ProgramStep, Row, TABLES, add_tables, initia
 /// Few keys make transactions meet; more of them make the index grow and shrink under them, node by node.
 const KEYS: [i64; 2] = [8, 80];
 
-/// The lock scheduler whose turn it is. Reprieves are as short as transactions are here.
+/// The lock scheduler under test. Reprieves are as short as the transactions of this test.
 fn scheduler_name(seed: u64) -> &'static str {
     let kind = &LOCK_SCHEDULERS[seed as usize % LOCK_SCHEDULERS.len()];
     if kind.name == "cr(d)" { "cr(20us)" } else { kind.example }
@@ -88,12 +88,12 @@ fn cpu_scheduler_of(seed: u64) -> &'static VerdictsOnly {
     &CPU_SCHEDULERS[seed as usize / LOCK_SCHEDULERS.len() % CPU_SCHEDULERS.len()]
 }
 
-/// What a history is run on, besides its schedulers.
+/// The environment of a history, besides its schedulers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct World {
     durability: Durability,
     early_lock_release: bool,
-    /// Whether the slots of deleted rows are used again at once.
+    /// Whether the slots of deleted rows are reused at once.
     reuses_slots: bool,
     key_range_locks: bool,
 }
@@ -131,7 +131,7 @@ impl World {
     }
 }
 
-/// A transaction that committed or did not: its number, as many of its steps as it has done, and what it saw in each.
+/// A transaction that committed or did not: its number, the steps that it has done, and the rows that it saw in each.
 #[derive(Debug, Clone)]
 struct Attempt {
     number: u64,
@@ -154,7 +154,7 @@ fn run_programs(engine: &Arc<Engine>, random: &mut Pcg64, keys: i64) -> Result<V
             let mut run = |program| run_program(&mut client, program, &numbers, &mut pace, &mut attempts);
             let outcome = programs.iter().try_for_each(&mut run);
             drop(client);
-            // Nobody listens any more if another thread has met an error.
+            // The receiver is gone if another thread has met an error.
             let _ = send.send(outcome.map(|()| attempts));
         });
     }
@@ -177,12 +177,12 @@ fn run_program(
         let mut attempt = Attempt { number: 0, steps: Vec::new(), seen: Vec::new(), has_committed: false };
         let mut outcome = program.steps.iter().try_for_each(|&step| {
             if pace.random_bool(0.5) {
-                // So that transactions meet even on one core.
+                // So that transactions conflict even on one core.
                 std::thread::yield_now();
             }
             attempt.seen.push(client.perform(step)?);
             attempt.steps.push(step);
-            // All locks that it has asked for are held now.
+            // All locks that it has requested are held now.
             attempt.number = numbers.fetch_add(1, Ordering::SeqCst);
             Ok(())
         });
@@ -201,8 +201,8 @@ fn run_program(
     }
 }
 
-/// Replays the transactions in order; the first difference, if there is one. Changes of those that did not commit are seen by
-/// themselves only.
+/// Replays the transactions in order; the first difference, if there is one. Transactions that did not commit see their
+/// own changes; others do not.
 fn first_difference(history: &mut [Attempt], model: &mut Model) -> Option<String> {
     history.sort_by_key(|attempt| attempt.number);
     for attempt in history.iter() {
@@ -219,7 +219,7 @@ fn first_difference(history: &mut [Attempt], model: &mut Model) -> Option<String
     None
 }
 
-/// How many histories are tried; more with `PLIMSOLL_LONG=1`.
+/// The number of histories; more with `PLIMSOLL_LONG=1`.
 fn seed_count() -> u64 {
     if std::env::var_os("PLIMSOLL_LONG").is_some() { 200_000 } else { 4_000 }
 }
@@ -270,7 +270,7 @@ fn check_what_is_left(engine: &Arc<Engine>, model: &Model, seed: u64) {
     }
 }
 
-/// What the log says, done again on the tables as they were loaded, gives what they are now.
+/// Redo of the log, on the tables as they were loaded, gives the present tables.
 fn check_log(engine: &Arc<Engine>, files: &MemoryFiles, keys: i64, model: &Model, seed: u64) {
     engine.log().expect("it has one").flush().expect("memory does not fail");
     let again = Engine::new(EngineOptions::default());
@@ -289,7 +289,7 @@ fn add(sum: &mut LockStatistics, one: LockStatistics) {
     sum.promotions += one.promotions;
 }
 
-/// Histories in which nobody was rolled back or raised would say nothing about it.
+/// Histories without rollbacks or raised priorities would not test these.
 fn check_that_every_rule_was_needed(tally: &BTreeMap<&str, LockStatistics>) {
     for (name, sum) in tally {
         println!("{name}: {sum:?}");
@@ -307,7 +307,7 @@ fn check_that_every_rule_was_needed(tally: &BTreeMap<&str, LockStatistics>) {
     }
 }
 
-/// A checker that accepts everything would be worth nothing.
+/// A checker that accepts everything would prove nothing.
 #[test]
 fn the_checker_sees_a_lost_update() {
     let attempt = |number, value, has_committed| {
@@ -331,7 +331,7 @@ fn without_key_range_locks_a_phantom_is_seen() {
         let world = World { key_range_locks: false, ..World::of(seed) };
         let (engine, mut model) = (world.engine(seed, &MemoryFiles::default()), initial_model(KEYS[0]));
         add_tables(&engine, &model);
-        // A row that was seen not to be there may be there when it is inserted.
+        // A row that a read did not find may exist when it is inserted.
         let Ok(mut history) = run_programs(&engine, &mut Pcg64::seed_from_u64(seed), KEYS[0]) else { return true };
         first_difference(&mut history, &mut model).inspect(|difference| println!("seed {seed}: {difference}")).is_none()
     };

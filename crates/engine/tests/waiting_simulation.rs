@@ -1,7 +1,9 @@
-//! What 16 to 64 threads wait for at the places where they meet, by discrete simulation: for machines with more cores than this one.
+//! How long 16 to 64 threads wait for shared structures, by discrete simulation: for machines with more cores than this
+//! one.
 //!
-//! Threads on cores of their own work, then visit a station, which serves one at a time in order of arrival, and so on. Times are
-//! assumed, each where it is used: what is simulated is how throughput grows with threads, not this engine's speed.
+//! Each thread has its own core. It works, then visits a station, which serves one thread at a time in order of
+//! arrival, and so on. Times are assumed, each where it is used: the simulation shows how throughput grows with
+//! threads, not this engine's speed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,8 +14,8 @@ use rand_pcg::Pcg64;
 /// Visits that are simulated for each thread.
 const VISITS: usize = 2_000;
 
-/// Rounds per unit of time that so many threads get through, each round being work, so long on average, and a visit of the station
-/// that `choose` says, for the time that `hold` says when so many are there.
+/// Rounds per unit of time for `threads` threads. A round is work, with a mean of `mean_work`, and a visit to the
+/// station that `choose` returns, for the time that `hold` returns for this number of threads.
 fn throughput(
     threads: usize,
     stations: usize,
@@ -23,7 +25,7 @@ fn throughput(
 ) -> f64 {
     let mut random = Pcg64::seed_from_u64(threads as u64);
     let work = |random: &mut Pcg64| -mean_work * random.random::<f64>().max(1e-12).ln();
-    // When each thread comes to its next station, in thousandths so that they can be ordered.
+    // When each thread reaches its next station, in thousandths so that they can be ordered.
     let key = |time: f64| (time * 1_000.0) as u64;
     let mut arrivals: BinaryHeap<_> = (0..threads).map(|thread| Reverse((key(work(&mut random)), thread, 0))).collect();
     let mut free_at = vec![0.0; stations];
@@ -41,7 +43,7 @@ fn throughput(
     (threads * VISITS) as f64 / last
 }
 
-/// How many times the throughput of one thread so many have.
+/// The throughput of 16, 32 and 64 threads relative to one.
 fn speedups(
     stations: usize,
     mean_work: f64,
@@ -67,14 +69,14 @@ fn intentions_at_nine_heads_keep_threads_waiting_and_intentions_of_their_own_do_
     // Microseconds: a transaction of 22 visits nine heads twice; a visit takes 50 ns and 5 ns for each grant that is looked at.
     let scanned = |threads: usize| 0.05 + 0.005 * threads as f64;
     let heads = speedups(9, 1.2, |thread, visit, _| (thread + visit) % 9, scanned);
-    // Each has a place of its own, held as long as an empty head.
+    // Each has its own place, held as long as an empty head.
     let own = speedups(64, 1.2, |thread, _, _| thread, |_| 0.05);
     println!("speedup of 16, 32, 64 threads: nine heads {heads:.1?}, own {own:.1?}");
     assert!(heads[2] < 40.0 && own[2] > 60.0, "{heads:?} {own:?}");
 }
 
-/// When the last of a group that has become durable goes on: woken one after the other, each by the one before that leaves the
-/// mutex, or all by one call.
+/// When the last of a group that has become durable continues: woken one after the other, each by the one before that
+/// leaves the mutex, or all by one call.
 #[test]
 fn the_last_of_a_group_waits_for_the_others_only_behind_a_mutex() {
     // Microseconds, of the order that machines have: until a woken thread runs, for the kernel to wake one, in the mutex.

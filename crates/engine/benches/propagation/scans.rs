@@ -1,8 +1,8 @@
-//! Scans of a table of which a share of the rows has changed since the columns were made, over the same scans without changes, in turns;
-//! and of one into whose columns all changes were folded.
+//! Scans of a table with a share of its rows changed since the columns were made, relative to the same scans without
+//! changes, in turns. Also scans of a table with all changes folded.
 //!
-//! Each scan reads a snapshot that no query has read before, and before it one more row of each chunk changes: nothing that was merged for
-//! an earlier snapshot can be used as it is.
+//! Each scan reads a snapshot that no query has read before, and before it one more row of each chunk changes, so the
+//! overlay of an earlier snapshot cannot be reused unchanged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,8 +70,8 @@ fn update(connection: &mut Connection, set: &TableSet, id: i64, value: i64) {
     connection.set(table, row, 6, Value::Text(&format!("{value:0>11}"))).unwrap();
 }
 
-/// Nanoseconds that a query takes on a snapshot of its own. If its table, of `changed` rows, has changes that are not folded, each chunk gets one
-/// more before.
+/// Nanoseconds that a query takes on a new snapshot. If its table, with `changed` rows, has changes that are not
+/// folded, each chunk gets one more change before.
 fn ask(queries: &QueryEngine, connection: &mut Connection, set: &TableSet, sql: &str, changed: Option<i64>) -> f64 {
     if let Some(rows) = changed {
         connection.begin(Priority::LOW, 0);
@@ -99,7 +99,7 @@ pub fn print(rows: i64, rounds: usize) {
         for round in 0..=rounds {
             for ((set, (share, is_folded)), times) in sets.iter().zip(TABLES).zip(&mut times) {
                 let time = ask(&queries, &mut connection, set, sql, (share > 0.0 && !is_folded).then_some(rows));
-                // The first finds caches cold.
+                // The first one runs with cold caches.
                 times.extend((round > 0).then_some(time));
             }
         }

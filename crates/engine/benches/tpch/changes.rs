@@ -1,4 +1,5 @@
-//! A table with a share of its rows not in its chunks but laid over them, as if each had been changed to what it was.
+//! A table with a share of its rows in changes instead of its chunks, as if each had been changed to its present
+//! values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Many clients at the same time: the policies of parallelism and DuckDB by turns, each with the same streams of queries.
 //!
-//! A client runs all queries once, in a random order of its own, without pauses. All contenders of a turn get equal streams, and the order
-//! of contenders rotates from turn to turn. A policy that learns has some turns to itself before.
+//! A client runs all queries once, in its own random order, without pauses. All contenders of a turn get equal streams,
+//! and the order of contenders rotates from turn to turn. A policy that learns first has some turns alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::tpch::workload::Workload;
 /// Turns from which a policy may learn before it is measured.
 const LEARNING_TURNS: usize = 2;
 
-/// What became of one turn of one contender.
+/// The result of one turn of one contender.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch {
     /// From the first query to the end of the last.
@@ -42,7 +42,7 @@ struct Contender {
     batches: Vec<Batch>,
 }
 
-/// The policies, on threads that all queries share or on their own. `cores` is what they may use.
+/// The policies, on shared or private threads. `cores` is the number of cores that they may use.
 fn contenders(cores: usize, with_duckdb: bool) -> Vec<Contender> {
     use QueryThreads::{Own, Shared};
     let all_cores = format!("static({cores})");
@@ -69,7 +69,7 @@ fn contenders(cores: usize, with_duckdb: bool) -> Vec<Contender> {
     ours.chain(with_duckdb.then_some(duckdb)).collect()
 }
 
-/// Measures all contenders and prints what they do.
+/// Measures all contenders and prints their results.
 pub fn run(
     arguments: &Arguments,
     workload: &Workload,
@@ -110,7 +110,8 @@ fn stream<'a>(queries: &[&'a str], turn: usize, client: usize) -> Vec<&'a str> {
     stream
 }
 
-/// Runs the streams, one thread for each. All answers to a query must have the same number of rows, whoever gives them.
+/// Runs the streams, one thread for each. All answers to a query must have the same number of rows, from every
+/// contender.
 fn ours<'a>(
     engine: &QueryEngine,
     snapshot: &Arc<ColumnSnapshot>,

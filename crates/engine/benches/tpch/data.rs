@@ -17,7 +17,7 @@ use tpchgen_arrow::{
     CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
 };
 
-/// Rows that are made in one go for those who do not want to hold all of them.
+/// The scale of a part that is made at a time when not all rows are held.
 const SCALE_PER_PART: f64 = 1.0;
 
 pub fn generate(scale: f64) -> Vec<Vec<RecordBatch>> {
@@ -63,7 +63,7 @@ pub fn export(tables: &[Vec<RecordBatch>], scale: f64, folder: &Path) -> Result<
     Ok(())
 }
 
-/// Writes batches, of which there is at least one, as an Arrow stream.
+/// Writes batches, at least one, as an Arrow stream.
 pub fn write(batches: &[RecordBatch], path: &Path) -> Result<(), ArrowError> {
     let mut writer = StreamWriter::try_new(File::create(path)?, &batches[0].schema())?;
     batches.iter().try_for_each(|batch| writer.write(batch))?;

@@ -1,4 +1,4 @@
-//! DuckDB in a process of its own, which stays open and runs queries by turns with the others.
+//! DuckDB in a separate process, which stays open and runs queries in turns with the others.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,12 +16,12 @@ pub struct DuckDb {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// The texts of queries, and what is loaded.
+    /// The texts of queries, and the data to load.
     folder: TempDir,
     pub version: String,
 }
 
-/// What a query took there.
+/// The measurements of a query there.
 pub struct Taken {
     /// The whole query, all rows fetched.
     pub whole: Duration,
@@ -30,7 +30,8 @@ pub struct Taken {
 }
 
 impl DuckDb {
-    /// Starts it and loads the data, `in_file` compressed and cached instead of in memory as they are. An error says what is missing.
+    /// Starts DuckDB and loads the data, with `in_file` compressed and cached, otherwise in memory. An error says what
+    /// is missing.
     pub fn start(workload: &Workload, in_file: bool) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         for (name, sql) in &workload.queries {
@@ -127,7 +128,7 @@ fn numbers<const COUNT: usize>(line: &str) -> Result<[f64; COUNT], String> {
     numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| line.to_owned())
 }
 
-/// The Python of docs/python-environment if it is there, else the system's.
+/// The Python of docs/python-environment if it exists, otherwise the system's.
 fn python() -> String {
     let place = std::env::var("PLIMSOLL_PYTHON").ok().or_else(|| {
         let home = std::env::var("HOME").ok()?;

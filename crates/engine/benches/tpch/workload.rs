@@ -1,4 +1,4 @@
-//! What is measured: tables, and queries on them.
+//! The workloads to measure: tables, and queries on them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -30,7 +30,8 @@ enum Source {
 }
 
 impl Workload {
-    /// TPC-H with its validation parameters. Rows are made anew each time they are asked for, unless they are to be held.
+    /// TPC-H with its validation parameters. Rows are made again each time they are requested, unless they are to be
+    /// held.
     pub fn tpch(scale: f64, hold: bool) -> Workload {
         let queries = QUERIES.iter().map(|query| (query.name.to_owned(), query.validation_sql(scale))).collect();
         let source = if hold { Source::Held(data::generate(scale)) } else { Source::Made(scale) };
@@ -74,7 +75,7 @@ impl Workload {
     }
 }
 
-/// A database that keeps what is loaded and can do nothing with it.
+/// A database that keeps the loaded rows and does nothing else.
 struct Collector(Vec<Mutex<Vec<RecordBatch>>>);
 
 impl Database for Collector {

@@ -1,4 +1,4 @@
-//! Making a checkpoint, a block of rows after the other, while transactions run.
+//! Makes a checkpoint block by block, while transactions run.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Draft<'a> {
     begin_lsn: u64,
     writer: CheckpointWriter,
     contents: Contents,
-    /// The table being read, and the row that is next.
+    /// The table being read, and the next row to read.
     at_table: usize,
     next_row: RowId,
     unit: Unit,
@@ -32,7 +32,7 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Notes where the log stands, and begins the file of that number. A step writes about so many bytes.
+    /// Notes the end of the log, and begins the file with this number. Each step writes about `block_bytes` bytes.
     pub(super) fn begin(
         log: &'a Log,
         locks: &'a LockTable,
@@ -49,14 +49,14 @@ impl<'a> Draft<'a> {
         Ok(Draft { log, reader, number, begin_lsn, writer, contents, at_table, next_row, unit, block_bytes, rows })
     }
 
-    /// Writes the next block; false when there is none any more.
+    /// Writes the next block; false if all blocks are written.
     pub(super) fn step(&mut self) -> Result<bool, CheckpointError> {
         let Some(table) = self.contents.tables.get(self.at_table).map(Arc::clone) else { return Ok(false) };
         self.unit.clear();
         if self.next_row == 0 {
             self.unit.create_table(table.number, &table.spec);
         }
-        // Rows that come later are in the log. A table that is being loaded is durable when that has ended.
+        // Later rows are in the log. A table that is being loaded becomes durable when loading has ended.
         let end = if table.is_loading() { 0 } else { table.heap.slot_count() };
         while self.next_row < end {
             self.read_row(&table, self.next_row);
@@ -72,14 +72,14 @@ impl<'a> Draft<'a> {
         Ok(true)
     }
 
-    /// Ends the draft and makes it the checkpoint that counts.
+    /// Ends the draft and makes it the current checkpoint.
     pub(super) fn finish(mut self) -> Result<CheckpointReport, CheckpointError> {
         self.unit.clear();
         let sets = std::mem::take(&mut self.contents.sets);
         sets.iter().for_each(|(name, tables)| self.unit.keep_set(name, tables));
         self.write_unit()?;
-        // Whatever was read is the work of units before this place. They must be on disk before the checkpoint is: locks
-        // may be given up before that, and a checkpoint that knew more than the log would hold half transactions.
+        // All rows read were written by units before this place. Those units must be on disk before the checkpoint is:
+        // a transaction may release its locks earlier, and a checkpoint ahead of the log would hold half transactions.
         let end_lsn = self.log.queue.next_lsn();
         self.log.flush()?;
         let (number, begin_lsn, rows) = (self.number, self.begin_lsn, self.rows);
@@ -99,9 +99,10 @@ impl<'a> Draft<'a> {
         self.writer.unit(&self.unit).map_err(|source| CheckpointError::Storage { file, source })
     }
 
-    /// Adds a row as the last transaction that has committed left it; waits while one that has not is writing it.
+    /// Adds a row as the last committed transaction left it; waits for a transaction that is writing it.
     fn read_row(&mut self, table: &RowTable, row: RowId) {
-        // What is free has been so since before the beginning, or the log says how it became so, or what comes there.
+        // A slot that is free now was free before the checkpoint began, or the log has the change that freed it. The
+        // log also has any row that comes there later.
         while table.heap.state(row) != RowState::Free {
             let name = LockName::row(table.number, row);
             if self.reader.lock(name) {
@@ -116,11 +117,11 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Who reads the rows.
+/// Reads the rows under locks.
 struct Reader<'a> {
     locks: &'a LockTable,
     member: Arc<Member>,
-    /// How often in a row it was chosen to give way.
+    /// How often a scheduler chose it as the victim at the current row.
     refusals: u32,
 }
 
@@ -131,7 +132,7 @@ impl<'a> Reader<'a> {
         reader
     }
 
-    /// It has the lowest priority, until it was made to give way too often.
+    /// It has the lowest priority until it has been the victim too often.
     fn begin(&self) {
         self.locks.begin(&self.member, Priority::LOW, self.refusals);
     }
@@ -141,8 +142,8 @@ impl<'a> Reader<'a> {
         self.locks.end(&self.member);
     }
 
-    /// Waits for a row. False if it was chosen to give way to somebody, as schedulers do with whoever holds or awaits a lock;
-    /// it holds nothing then.
+    /// Locks a row, waiting for it if need be. False if a scheduler made the checkpoint a victim, as it may any holder
+    /// or waiter; the checkpoint then holds no lock.
     fn lock(&mut self, name: LockName) -> bool {
         let is_granted = match self.locks.ask(&self.member, name, Mode::S) {
             Ok(Answer::Wait) => self.locks.wait(&self.member).outcome.is_ok(),

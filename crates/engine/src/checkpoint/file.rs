@@ -1,8 +1,8 @@
 //! A checkpoint's file: a header, frames of units, an end.
 //!
-//! The frames are those of the log (`log/format.rs`), their place being the byte of the file at which they begin. The header says from where on the log
-//! is to be read and which number the next table gets; the end, of the same form, how far the log must reach and how
-//! many rows there are. A file without its end is none.
+//! The frames have the format of the log (`log/format.rs`); a frame's place is its offset in the file. The header says
+//! from which place the log is to be read and which number the next table gets. The end has the same format and says
+//! how far the log must reach and how many rows the file has. A file without an end is not a checkpoint.
 
 use std::io::{self, BufReader, Read};
 
@@ -15,7 +15,7 @@ use crate::log::reader::check_database;
 use crate::log::record::{Record, Unit, decode};
 use crate::log::storage::{FileName, LogStorage, StorageFile, write_all_at};
 
-/// Bytes after which what was written is synced: what a disk has to write at once makes commits wait.
+/// Written bytes after which the file is synced: a larger amount would make commits wait for the disk.
 const SYNC_BYTES: u64 = 4 << 20;
 
 pub(super) struct CheckpointWriter {
@@ -42,7 +42,7 @@ impl CheckpointWriter {
         Ok(writer)
     }
 
-    /// Adds a unit that is complete.
+    /// Adds a complete unit.
     pub(super) fn unit(&mut self, unit: &Unit) -> io::Result<()> {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
@@ -58,7 +58,7 @@ impl CheckpointWriter {
         Ok(())
     }
 
-    /// Ends the draft; it is durable when this returns. Says how long the file is.
+    /// Ends the draft, which is durable when this returns. Returns the length of the file in bytes.
     pub(super) fn finish(mut self, end_lsn: u64, rows: u64) -> io::Result<u64> {
         let stamp = Stamp { magic: Magic::CheckpointEnd, ..self.stamp };
         self.write(&Header { stamp, lsn: end_lsn, count: rows }.encode())?;
@@ -81,10 +81,10 @@ pub(crate) struct CheckpointReader {
     pub(crate) header: Header,
 }
 
-/// What comes next in a checkpoint.
+/// The next part of a checkpoint.
 pub(crate) enum Piece {
     Records(Vec<Record>),
-    /// The end, and nothing behind it.
+    /// The end; nothing follows it.
     End(Header),
 }
 
@@ -107,7 +107,7 @@ impl CheckpointReader {
         Ok(CheckpointReader { file, name, stamp: header.stamp, at: HEADER_BYTES as u64, header })
     }
 
-    /// Reads on. After the end there is nothing.
+    /// Reads the next part. Nothing follows the end.
     pub(crate) fn next_piece(&mut self) -> Result<Piece, CheckpointError> {
         let mut bytes = read_up_to(&mut self.file, FRAME_HEADER_BYTES, self.name)?;
         if let Ok(length) = read_frame_header(&bytes, self.at, self.stamp) {
@@ -132,7 +132,7 @@ impl CheckpointReader {
     }
 }
 
-/// So many bytes, or those that there are.
+/// Reads `count` bytes, or fewer if the file ends before.
 fn read_up_to(file: &mut impl Read, count: usize, name: FileName) -> Result<Vec<u8>, CheckpointError> {
     let mut bytes = Vec::new();
     let read = file.take(count as u64).read_to_end(&mut bytes);

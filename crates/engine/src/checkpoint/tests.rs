@@ -38,7 +38,7 @@ fn options(durability: Durability) -> LogOptions {
     LogOptions { durability, data_folder, checkpoint_bytes: u64::MAX / 2, ..LogOptions::default() }
 }
 
-/// Opens what is in a storage, as `Engine::open` opens a folder.
+/// Opens the contents of a storage as a database, as `Engine::open` opens a folder.
 fn open(storage: &MemoryStorage, options: &LogOptions) -> Result<Arc<Engine>, RecoveryError> {
     open_with(storage, options, EngineOptions::default())
 }
@@ -83,7 +83,7 @@ fn try_add_tables(engine: &Engine) -> Result<(), TableError> {
     Ok(())
 }
 
-/// A row as text, each index looked into: what is in the heap and what is found must be the same.
+/// The rows as text. Looks into each index too: the heap and the index must agree.
 fn rows(table: &RowTable) -> Vec<String> {
     let heap = &table.heap;
     let write_row = |row| {
@@ -112,7 +112,7 @@ fn contents(engine: &Engine) -> [Vec<String>; 2] {
     [KEYED, LIST].map(|number| rows(&engine.row_table(number)))
 }
 
-/// What a storage holds, without changing it.
+/// The contents of a storage after recovery, which does not change it.
 fn recovered(storage: &MemoryStorage) -> Result<([Vec<String>; 2], RecoveryReport), RecoveryError> {
     let Recovered { catalog, report, .. } = recover(storage, DATABASE, &MonotonicClock::default())?;
     let rows = [KEYED, LIST].map(|number| catalog.get(number).map_or_else(Vec::new, |table| rows(&table)));
@@ -173,7 +173,7 @@ fn loaded_rows_and_sets_are_durable_with_the_checkpoint_that_enters_the_set() {
 
     let engine = open(&storage.durable(), &options(Durability::Sync)).unwrap();
     assert_eq!(engine.set("both"), Some(vec![LIST, KEYED]));
-    // Rows of the list are named by numbers in the log: those that they had.
+    // The log names rows of the list by their numbers, so recovery must restore these.
     let mut connection = engine.connect();
     connection.begin(Priority::LOW, 0);
     let mut found = Vec::new();
@@ -192,7 +192,7 @@ fn loaded_rows_and_sets_are_durable_with_the_checkpoint_that_enters_the_set() {
     let clock = MonotonicClock::default();
     let again = recover(log.storage(), DATABASE, &clock).unwrap().catalog;
     assert_eq!([KEYED, LIST].map(|number| rows(&again.get(number).unwrap())), expect);
-    // A table that is dropped takes its set with it, and stays away.
+    // Dropping a table drops its set, too, and neither comes back.
     engine.drop_table(KEYED);
     engine.drop_tables_outside_sets();
     log.flush().unwrap();
@@ -208,8 +208,8 @@ fn checkpoints_keep_the_log_short_and_its_files_few() {
     let engine = open(&storage, &bounds).unwrap();
     add_tables(&engine);
     let mut connection = engine.connect();
-    // Who commits alone writes by itself, so that on a busy machine thousands of commits may pass before the thread that makes
-    // checkpoints gets its turn.
+    // A thread that commits alone writes the log itself, so on a busy machine thousands of commits may pass before the
+    // checkpoint thread runs.
     for round in 0.. {
         put(&mut connection, round % 40, &format!("round {round}")).unwrap();
         let statistics = engine.log_statistics().unwrap();
@@ -247,7 +247,7 @@ fn what_is_of_another_database_or_damaged_is_refused() {
     assert!(error.contains("where the last checkpoint needs it") && error.contains("a segment is missing"), "{error}");
     let mut without = files.clone();
     without.remove(&checkpoint);
-    // Nothing but the log is left: it has all from the beginning here, since nothing was loaded.
+    // Only the log is left. It is complete, since nothing was loaded.
     assert_eq!(recovered(&MemoryStorage::of_files(without)).unwrap().1.checkpoint, None);
     for at in 0..files[&checkpoint].len() {
         // The rest of a header is not used.
@@ -291,14 +291,14 @@ fn what_stands_behind_a_torn_end_never_counts_again() {
     let crashed = MemoryStorage::of_files(files);
     let (rows, report) = recovered(&crashed).unwrap();
     assert_eq!((rows[0].len(), report.torn.is_some()), (1, true));
-    // The next process gives the place of the lost unit to another one of the same length.
+    // The next process writes another unit of the same length in the place of the lost one.
     let again = open(&crashed, &options(Durability::Sync)).unwrap();
     put(&mut again.connect(), 4, "as long as all").unwrap();
     for disk in [crashed.durable(), crashed.clone()] {
         let (rows, report) = recovered(&disk).unwrap();
         assert_eq!(rows, contents(&again));
         assert_eq!((rows[0].len(), report.torn), (2, None));
-        // The damaged unit whole again, as if a block had come late.
+        // The damaged unit whole again, as if its block had reached the disk late.
         let mut files = disk.files();
         let segment = files.get_mut(&FileName::Segment(1)).unwrap();
         segment[length - 100] ^= 1;

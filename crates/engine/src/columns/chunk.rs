@@ -1,7 +1,7 @@
 //! A horizontal piece of a table: immutable, shared by all versions of the table that have it.
 //!
-//! Where the table has a row copy, position p of chunk k is the row with the number k * [`CHUNK_ROWS`] + p. Positions whose row
-//! is gone, or was never there, are holes: their bit in [`Chunk::live`] is cleared and their values mean nothing.
+//! Where the table has a row copy, position p of chunk k is the row with the number k * [`CHUNK_ROWS`] + p. Positions
+//! without a row are holes: their bit in [`Chunk::live`] is cleared and their values have no meaning.
 //!
 //! [`CHUNK_ROWS`]: crate::columns::table::CHUNK_ROWS
 
@@ -34,7 +34,7 @@ struct KeptColumn {
     summary: ChunkSummary,
 }
 
-/// Where one column of a chunk is. What is small stays in memory: summaries and dictionaries.
+/// The place of one column of a chunk. Small data stays in memory: summaries and dictionaries.
 #[derive(Debug, Clone)]
 enum ColumnLocation {
     Memory(ChunkColumn),
@@ -61,9 +61,9 @@ impl Chunk {
 
     /// A chunk of the columns of a table, one array for each.
     ///
-    /// `live` says which rows there are, all of them if it is `None`. The values of the others do not matter, but no value of a
-    /// column that is declared without nulls may be null. Text is kept as codes into the dictionary of the `previous` version,
-    /// or of a neighbour, or into one of its own where there is no previous version, as long as that saves memory.
+    /// `live` marks the rows that exist; `None` means all. The values at other positions do not matter, but no value of
+    /// a column that is declared without nulls may be null. Text is kept as codes into the dictionary of the `previous`
+    /// version or of a neighbour, or into a new one where there is no previous version, as long as that saves memory.
     pub fn encode(
         schema: &SchemaRef,
         arrays: &[ArrayRef],
@@ -104,12 +104,12 @@ impl Chunk {
         Chunk::encode(schema, &arrays, None, None)
     }
 
-    /// How many positions it has, holes included.
+    /// The number of positions, holes included.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn live_rows(&self) -> usize {
         self.live_rows
     }
@@ -127,7 +127,7 @@ impl Chunk {
         }
     }
 
-    /// What is known about the values of a column.
+    /// Facts about the values of a column.
     pub fn summary(&self, column: usize) -> &ChunkSummary {
         &self.columns[column].summary
     }
@@ -156,7 +156,7 @@ impl Chunk {
         columns.iter().map(on_disk).sum()
     }
 
-    /// The bytes that it takes in memory, dictionaries not counted.
+    /// Its size in memory in bytes, without dictionaries.
     pub fn memory_bytes(&self) -> usize {
         let in_memory = |column: &KeptColumn| match &column.place {
             ColumnLocation::Memory(values) => values.physical().get_array_memory_size(),
@@ -223,16 +223,16 @@ fn encode_column(
     Ok((encoded.narrowed(&summary.min, &summary.max), summary))
 }
 
-/// Some columns of a chunk, at hand.
+/// Some columns of a chunk, loaded into memory.
 #[derive(Debug)]
 pub struct LoadedColumns {
-    /// One entry per column of the table; `None` for those that were not asked for.
+    /// One entry per column of the table; `None` for columns that were not requested.
     columns: Vec<Option<ChunkColumn>>,
     bytes_read: usize,
 }
 
 impl LoadedColumns {
-    /// Those of images.
+    /// The columns of images.
     pub fn of_images(images: &Images) -> Self {
         let plain = |column: &Option<ArrayRef>| column.clone().map(ChunkColumn::Plain);
         LoadedColumns { columns: images.columns.iter().map(plain).collect(), bytes_read: 0 }

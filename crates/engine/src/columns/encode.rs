@@ -1,10 +1,12 @@
-//! How one column of a chunk is kept in memory: plain, as codes into a dictionary, or as [distances](crate::columns::narrow).
+//! How one column of a chunk is stored in memory: plain, as codes into a dictionary, or as
+//! [distances](crate::columns::narrow).
 //!
 //! Text with few distinct values is kept as codes of one or two bytes. A condition on such a column is evaluated once per
 //! dictionary entry and query instead of once per row, and the text itself is only assembled for rows that pass.
 //!
-//! A table that is built in one go has one dictionary per column. A chunk that is [encoded again](recode) keeps the dictionary of
-//! its previous version as long as that has all of its values; then it gets a longer one of its own, or goes plain.
+//! A table that is built in one go has one dictionary per column. A chunk that is [encoded again](recode) keeps the
+//! dictionary of its previous version as long as that has all of its values; then it gets its own longer dictionary, or
+//! is stored plain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,11 +38,11 @@ pub enum ChunkColumn {
         /// The distinct values that codes point to. Chunks that share it hold the same array.
         dictionary: ArrayRef,
     },
-    /// Numbers as distances from one of them.
+    /// Numbers as distances from a base.
     Distances {
         /// Unsigned integers; null where the value is null.
         distances: ArrayRef,
-        /// What distances are measured from, without its scale.
+        /// The number that distances are measured from, without its scale.
         base: i64,
         /// The type of the values.
         kept: DataType,
@@ -72,7 +74,7 @@ impl ChunkColumn {
         self.with_physical(self.physical().slice(offset, length))
     }
 
-    /// What is physically kept for each row.
+    /// The array that is physically stored, with an entry per row.
     pub fn physical(&self) -> &ArrayRef {
         match self {
             ChunkColumn::Plain(array)
@@ -207,8 +209,9 @@ fn encode_dictionary(pieces: &[ArrayRef], chunk_rows: usize) -> Result<Option<En
     Ok(Some(EncodedColumn { chunks, dictionary: Some(dictionary) }))
 }
 
-/// Encodes one column of one chunk. `live` says which rows there are; no code is spent on the values of the others. Text gets
-/// codes into `seed`, or into a copy of it with the new values appended; it stays plain where these are too many.
+/// Encodes one column of one chunk. `live` marks the rows that exist; no codes are spent on values at other positions.
+/// Text gets codes into `seed`, or into a copy of it with the new values appended; it stays plain where these are too
+/// many.
 pub fn recode(
     values: &ArrayRef,
     kept: &DataType,
@@ -228,7 +231,7 @@ fn code_with(texts: &StringViewArray, live: Option<&BooleanBuffer>, seed: &Array
     let mut codes: Vec<Option<u16>> = Vec::with_capacity(texts.len());
     for row in 0..texts.len() {
         if live.is_some_and(|live| !live.value(row)) {
-            // Any code will do, but not null, which the column may be declared not to hold.
+            // Any code will do except null, because the column may be declared without nulls.
             codes.push(Some(0));
             continue;
         }
@@ -373,7 +376,8 @@ mod tests {
         assert_eq!(&encoded.chunks[2].values().unwrap(), &column(&values[2000..]));
     }
 
-    /// What a chunk is encoded as with a dictionary of `seed`: the dictionary's length, and whether it is the seed itself.
+    /// The result of encoding a chunk with the dictionary `seed`: the dictionary's length, and whether it is the seed
+    /// itself.
     fn recoded(values: &[Option<&str>], live: Option<&[bool]>, seed: &[&str]) -> Option<(usize, bool)> {
         let seed = column(&seed.iter().copied().map(Some).collect::<Vec<_>>());
         let values = column(values);

@@ -1,11 +1,11 @@
-//! Column chunks in a file: what a database larger than memory reads on every scan.
+//! Column chunks in a file, for databases larger than memory: every scan reads it.
 //!
 //! Each column of each chunk is one Arrow IPC message, in the encoding that it has in memory, at the start of a disk page; the
 //! columns of a chunk lie side by side, the chunks in order. The file has no name and vanishes with its last user.
 //!
-//! Reads bypass the page cache (`O_DIRECT`), so that each one reaches the disk however much memory is free, counts in its
-//! statistics and meets its limits. Advice to drop pages after use would not do: a page that another scan is about to use is
-//! then sometimes there and sometimes not, and no number of bytes is what was asked for.
+//! Reads bypass the page cache (`O_DIRECT`), so that each one reaches the disk however much memory is free, counts in
+//! its statistics and meets its limits. Advice to drop pages after use would not suffice: a page that another scan is
+//! about to use would sometimes be cached and sometimes not, so the number of bytes read would vary.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -21,19 +21,20 @@ use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, I
 use arrow::ipc::{Block, MetadataVersion};
 use rustix::fs::{Advice, OFlags};
 
-/// Places and lengths of direct reads, and the memory that they fill, are multiples of this: the page of today's disks.
+/// Offsets and lengths of direct reads, and the memory that they fill, are multiples of this: the page of today's
+/// disks.
 const PAGE: usize = 4096;
 
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Columns of chunks that lie in a file.
+/// A file that holds columns of chunks.
 #[derive(Debug)]
 pub struct ColumnFile {
     file: File,
     bytes: u64,
 }
 
-/// Where one column of one chunk lies.
+/// The place of one column of one chunk in the file.
 #[derive(Debug, Clone)]
 pub struct Extent {
     offset: u64,
@@ -45,7 +46,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The bytes that reading it takes from the disk.
+    /// The number of bytes that a read of it takes from the disk.
     pub fn read_bytes(&self) -> usize {
         (self.metadata + self.body).next_multiple_of(PAGE)
     }
@@ -64,7 +65,7 @@ impl ColumnFileWriter {
         ColumnFileWriter { writer: BufWriter::with_capacity(WRITE_BYTES, file), position: 0 }
     }
 
-    /// Appends what is kept for the rows of one column of a chunk.
+    /// Appends the stored rows of one column of a chunk.
     pub fn append(&mut self, values: &ArrayRef) -> Result<Extent, ArrowError> {
         let field = Field::new("values", values.data_type().clone(), true);
         let schema = Arc::new(Schema::new(vec![field]));
@@ -99,7 +100,7 @@ impl ColumnFileWriter {
 }
 
 impl ColumnFile {
-    /// How long the file is.
+    /// The length of the file.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,13 +1,13 @@
-//! A folder on a real disk, in which files are made that no other process sees.
+//! A folder on a real disk, for files that no other process sees.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where files go if nothing else is said: on disk and not emptied at boot, by the Filesystem Hierarchy Standard.
+/// The default folder for files: on disk and not emptied at boot, by the Filesystem Hierarchy Standard.
 pub const DEFAULT_FOLDER: &str = "/var/tmp";
 
-/// File systems that keep files in memory: what is measured there is not a disk (numbers of `linux/magic.h`).
+/// File systems that keep files in memory, where a measurement would not be one of a disk (numbers of `linux/magic.h`).
 const MEMORY_FILE_SYSTEMS: [(i64, &str); 3] =
     [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
 
@@ -15,15 +15,15 @@ const MEMORY_FILE_SYSTEMS: [(i64, &str); 3] =
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// It is not there, or files cannot be made in it.
+    /// The folder does not exist, or files cannot be created in it.
     #[error("cannot use the folder {path}: {source}; name one that exists and can be written to")]
     Unusable {
         /// The folder.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is in memory.
+    /// The folder is in memory.
     #[error("the folder {path} is on a {kind}, which is memory and not a disk; name a folder on a disk")]
     InMemory {
         /// The folder.
@@ -40,7 +40,7 @@ pub struct DiskFolder {
 }
 
 impl DiskFolder {
-    /// Takes a folder if it is on a disk and files can be made in it.
+    /// Accepts a folder if it is on a disk and files can be created in it.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let folder = DiskFolder { path: path.to_owned() };
         if let Some(kind) = memory_file_system(path).map_err(|error| folder.unusable(error))? {
@@ -50,8 +50,8 @@ impl DiskFolder {
         Ok(folder)
     }
 
-    /// A new file without a name, for reading and writing. The system removes it with its last descriptor, so that not even a
-    /// killed process leaves anything behind.
+    /// A new file without a name, for reading and writing. The system removes it with its last descriptor, so even a
+    /// killed process leaves nothing behind.
     pub fn make_file(&self) -> Result<File, FolderError> {
         tempfile::tempfile_in(&self.path).map_err(|error| self.unusable(error))
     }
@@ -67,7 +67,7 @@ impl std::fmt::Display for DiskFolder {
     }
 }
 
-/// The name of the file system of a folder, if it keeps files in memory.
+/// The name of a folder's file system, if that keeps files in memory.
 pub fn memory_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
     let kind = rustix::fs::statfs(folder)?.f_type;
     // The numbers have 32 bits, and some systems sign-extend them.

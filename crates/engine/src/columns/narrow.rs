@@ -36,7 +36,8 @@ macro_rules! with_distances {
 }
 pub(crate) use with_distances;
 
-/// The distances of numbers from the smallest, and that one; `None` if that would not halve the memory, or for other types.
+/// The distances of numbers from the smallest one, and that number. `None` if they would not halve the memory, and for
+/// other types.
 pub fn distances(values: &ArrayRef, min: &ScalarValue, max: &ScalarValue) -> Option<(ArrayRef, i64)> {
     let (base, span) = (whole(min)?, whole(max)?.checked_sub(whole(min)?)?);
     let base = i64::try_from(base).ok()?;
@@ -53,7 +54,7 @@ pub fn distances(values: &ArrayRef, min: &ScalarValue, max: &ScalarValue) -> Opt
 fn of<T: ArrowPrimitiveType>(values: &ArrayRef, span: i128, distance: impl Fn(T::Native) -> i64) -> Option<ArrayRef> {
     let values = values.as_primitive::<T>();
     let bytes = size_of::<T::Native>();
-    // What does not fit is a hole's and may be cut off.
+    // Only holes can hold values that do not fit; these may be truncated.
     if span <= i128::from(u8::MAX) && bytes > 1 {
         Some(Arc::new(values.unary::<_, UInt8Type>(|value| distance(value) as u8)))
     } else if span <= i128::from(u16::MAX) && bytes > 2 {
@@ -119,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// The type of the distances, after the numbers were found again.
+    /// The type of the distances, after checking that they give the numbers again.
     fn check(values: ArrayRef, min: ScalarValue, max: ScalarValue) -> Option<DataType> {
         let (distances, base) = distances(&values, &min, &max)?;
         assert_eq!(&numbers(&[(&distances, base)], values.data_type()).unwrap(), &values);

@@ -1,5 +1,5 @@
-//! What has changed since the columns were made, as a query sees it: for each chunk, which positions to hide, the rows to show in
-//! their stead, and new values of rows that stay in their places.
+//! The changes since the columns were made, as a query sees them. For each chunk: the positions to hide, the rows to
+//! show in their place, and new values of rows that stay in their places.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,18 +16,18 @@ use arrow::record_batch::RecordBatch;
 
 use crate::columns::chunk::Chunk;
 
-/// The changes that a snapshot shows on top of one table's chunks. They are as of one moment: equal calls have equal answers for
-/// as long as it lives.
+/// The changes that a snapshot shows on top of one table's chunks. They belong to one moment: equal calls return equal
+/// answers as long as the overlay lives.
 pub trait Overlay: Debug + Send + Sync {
-    /// All changes are in chunks with a smaller number. Chunks beyond the table's last have no rows but images.
+    /// All changes are in chunks with a smaller number. Chunks beyond the table's last one have images only.
     fn chunk_count(&self) -> usize;
 
-    /// How many positions are changed, at most. For estimates.
+    /// The most positions that may be changed. For estimates.
     fn entries(&self) -> usize;
 
-    /// The changes of a chunk for a query that reads these columns, in ascending order; `None` if it sees none. A row of which other columns
-    /// were changed may be shown as the chunk has it. May be computed by the call, on the thread of the scan that asks; the
-    /// time counts as the query's merge time.
+    /// The changes of a chunk for a query that reads these columns, which are in ascending order; `None` if it sees
+    /// none. If only other columns of a row have changed, the row may be shown as the chunk has it. The call may
+    /// compute the changes, on the thread of the scan; that time counts as the query's merge time.
     fn chunk(&self, chunk: usize, columns: &[usize]) -> Result<Option<Arc<ChunkOverlay>>, ArrowError>;
 }
 
@@ -36,21 +36,23 @@ pub trait Overlay: Debug + Send + Sync {
 pub struct ChunkOverlay {
     /// Set where the chunk's own row is hidden, because it was deleted or has an image. Positions beyond its end are not hidden.
     pub masked: BooleanBuffer,
-    /// The newest state of each row that was added, or changed and not patched, and is there, in any order; at least the columns that were
-    /// asked for.
+    /// The newest state of each row that was added, or was changed and is not patched, in any order. Deleted rows are
+    /// left out. Has at least the columns that were requested.
     pub images: Images,
-    /// New values of rows that the chunk has and shows, for columns of numbers; one at most for each column that was asked for.
+    /// New values of rows that the chunk has and shows, for columns of numbers; at most one patch for each requested
+    /// column.
     pub patches: Vec<Patch>,
-    /// How many changed rows went into it, for the rate at which changes are merged.
+    /// The number of changed rows in it, for the rate at which changes are merged.
     pub entries: usize,
 }
 
 /// Rows that are laid over a chunk.
 #[derive(Debug, Clone)]
 pub struct Images {
-    /// How many.
+    /// Their number.
     pub rows: usize,
-    /// An array for each column of the table, in the type that the table keeps; `None` for columns that were not asked for.
+    /// An array for each column of the table, in the type that the table keeps; `None` for columns that were not
+    /// requested.
     pub columns: Vec<Option<ArrayRef>>,
 }
 
@@ -73,21 +75,21 @@ impl From<RecordBatch> for Images {
 }
 
 impl Patch {
-    /// Which of its values belong to these positions of the chunk.
+    /// The range of its values that belong to these positions of the chunk.
     pub fn within(&self, positions: Range<usize>) -> Range<usize> {
         let place = |position: usize| self.positions.partition_point(|&patched| (patched as usize) < position);
         place(positions.start)..place(positions.end)
     }
 
-    /// The chunk's own values from position `offset` on with the new ones in their places. If nobody else has the array, its memory is
-    /// used again.
+    /// The chunk's own values from position `offset` on, with the new values in their places. Reuses the memory of
+    /// `own` if the array is not shared.
     pub fn over(&self, own: ArrayRef, offset: usize) -> ArrayRef {
         let new = self.within(offset..offset + own.len());
         let places: Vec<_> = new.map(|at| (self.positions[at] as usize - offset, at)).collect();
         self.put(own, &places)
     }
 
-    /// The same for some of these rows, those whose bit is set: `own` has a value for each of them.
+    /// The same for the selected rows: `own` has a value for each row whose bit is set.
     pub fn over_selected(&self, own: ArrayRef, offset: usize, selected: &BooleanBuffer) -> ArrayRef {
         let words: Vec<u64> = selected.bit_chunks().iter_padded().collect();
         let (mut places, mut word, mut before) = (Vec::new(), 0, 0);
@@ -105,7 +107,7 @@ impl Patch {
         self.put(own, &places)
     }
 
-    /// Puts new values, of which each is named by its number, in their places.
+    /// Puts the new values at these places. A place is an index into `own` and an index into the new values.
     fn put(&self, own: ArrayRef, places: &[(usize, usize)]) -> ArrayRef {
         if places.is_empty() {
             return own;
@@ -117,7 +119,7 @@ impl Patch {
         )
     }
 
-    /// These new values and later ones, which count where a row has both.
+    /// These new values and later ones; where a row has both, the later one counts.
     pub fn with_later(&self, later: &Patch) -> Result<Patch, ArrowError> {
         let (own_data, later_data) = (self.values.to_data(), later.values.to_data());
         let rows_max = self.positions.len() + later.positions.len();
@@ -145,7 +147,7 @@ fn patched<T: ArrowPrimitiveType>(
 ) -> PrimitiveArray<T> {
     let (kind, values, nulls) = own.as_primitive::<T>().clone().into_parts();
     drop(own);
-    // In the same memory if there is nobody else left who has it.
+    // In the same memory if the array is not shared.
     let mut values: Vec<T::Native> = values.into();
     places.iter().for_each(|&(place, at)| values[place] = new.value(at));
     let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
@@ -163,7 +165,7 @@ fn patched<T: ArrowPrimitiveType>(
 }
 
 impl ChunkOverlay {
-    /// Which of the chunk's own rows are shown; `None` for all of them.
+    /// The chunk's own rows that are shown; `None` for all of them.
     pub fn visible(&self, chunk: &Chunk) -> Option<BooleanBuffer> {
         if self.masked.is_empty() {
             return chunk.live().cloned();
@@ -179,7 +181,7 @@ impl ChunkOverlay {
         })
     }
 
-    /// Which of the chunk's first rows have a new value in one of these columns, with which they are shown.
+    /// Marks those of the chunk's first `rows` rows that are shown with a new value in one of these columns.
     pub fn rewritten(&self, rows: usize, is_one: impl Fn(usize) -> bool) -> BooleanBuffer {
         let mut rewritten = BooleanBufferBuilder::new(rows);
         rewritten.append_n(rows, false);
@@ -189,7 +191,7 @@ impl ChunkOverlay {
         rewritten.finish()
     }
 
-    /// The bytes that it takes in memory.
+    /// Its size in memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         let images = self.images.columns.iter().flatten().map(|column| column.get_array_memory_size());
         let patch = |patch: &Patch| patch.positions.len() * size_of::<u32>() + patch.values.get_array_memory_size();
@@ -197,7 +199,7 @@ impl ChunkOverlay {
     }
 }
 
-/// Changes that are all at hand.
+/// Changes that are all in memory.
 impl Overlay for BTreeMap<usize, Arc<ChunkOverlay>> {
     fn chunk_count(&self) -> usize {
         self.last_key_value().map_or(0, |(last, _)| last + 1)

@@ -1,4 +1,4 @@
-//! What is known about a table's columns: the facts that prune chunks and that the optimizer orders joins by.
+//! Statistics of a table's columns, which the optimizer uses to prune chunks and to order joins.
 
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ use datafusion::logical_expr::Accumulator;
 use crate::columns::distinct::DistinctSketch;
 use crate::columns::encode::EncodedColumn;
 
-/// Facts about a whole table. Holes count nowhere.
+/// Facts about a whole table. Holes are not counted.
 #[derive(Debug, Clone)]
 pub struct TableStatistics {
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: usize,
-    /// How many there were when the sample was taken.
+    /// The number of rows when the sample was taken.
     pub sampled_rows: usize,
     /// One entry per column.
     pub columns: Vec<ColumnSummary>,
-    /// Rows from all over the table. The optimizer evaluates conditions on them, which sees
-    /// correlations and patterns that no minimum and maximum can.
+    /// Rows from all over the table. The optimizer evaluates conditions on them, which finds correlations and patterns
+    /// that minimum and maximum cannot show.
     pub sample: RecordBatch,
 }
 
 /// Facts about one column of a table.
 #[derive(Debug, Clone)]
 pub struct ColumnSummary {
-    /// The smallest value, null if there is none.
+    /// The smallest value; null if the column has none.
     pub min: ScalarValue,
-    /// The largest value, null if there is none.
+    /// The largest value; null if the column has none.
     pub max: ScalarValue,
-    /// How many values are null.
+    /// The number of nulls.
     pub null_count: usize,
-    /// How many different values there are, not counting null.
+    /// The number of distinct values, not counting null.
     pub distinct: DistinctCount,
     /// The bytes that all values take in the type in which queries see them.
     pub byte_size: usize,
-    /// Whether the rows are in ascending order of this column, nulls nowhere.
+    /// Whether the rows are in ascending order of this column, without nulls.
     pub ascending: bool,
-    /// The same facts for each chunk: what a scan may skip is decided on these.
+    /// The same facts for each chunk. They decide which chunks a scan may skip.
     pub zones: Zones,
 }
 
@@ -78,23 +78,23 @@ pub struct Zones {
     pub null_count: ArrayRef,
 }
 
-/// Facts about one column of one chunk. Holes count nowhere.
+/// Facts about one column of one chunk. Holes are not counted.
 #[derive(Debug, Clone)]
 pub struct ChunkSummary {
-    /// The smallest value, null if there is none.
+    /// The smallest value; null if the chunk has none.
     pub min: ScalarValue,
-    /// The largest value, null if there is none.
+    /// The largest value; null if the chunk has none.
     pub max: ScalarValue,
-    /// How many values are null.
+    /// The number of nulls.
     pub null_count: usize,
     /// The bytes that the values take in the type in which queries see them.
     pub byte_size: usize,
-    /// Whether the rows are in ascending order of this column, nulls nowhere.
+    /// Whether the rows are in ascending order of this column, without nulls.
     pub ascending: bool,
 }
 
 impl ChunkSummary {
-    /// Looks at every value; `live` says which rows there are.
+    /// Looks at every value; `live` marks the rows that exist.
     pub fn of(values: &ArrayRef, live: Option<&BooleanBuffer>) -> Result<Self, DataFusionError> {
         let values = shown(values, live)?;
         Ok(ChunkSummary {
@@ -113,7 +113,7 @@ impl ChunkSummary {
 }
 
 impl ColumnSummary {
-    /// Puts together what is known about the chunks.
+    /// Combines the facts about all chunks.
     pub fn of(chunks: &[&ChunkSummary], kept: &DataType, distinct: DistinctCount) -> Result<Self, DataFusionError> {
         let follows = |pair: &[&ChunkSummary]| pair[0].max.partial_cmp(&pair[1].min).is_some_and(|order| order.is_le());
         let nulls = chunks.iter().map(|chunk| chunk.null_count as u64);
@@ -136,8 +136,8 @@ impl ColumnSummary {
     }
 }
 
-/// Looks at every value of a column, whose chunks have the holes that `live` says: what is known of each chunk, and how many
-/// distinct values there are in all.
+/// Looks at every value of a column, whose chunks have the holes that `live` says. Returns the facts about each chunk,
+/// and the number of distinct values in all.
 pub fn summarize(
     column: &EncodedColumn,
     live: &[Option<BooleanBuffer>],
@@ -159,7 +159,7 @@ pub fn summarize(
         }
     }
     let distinct = match &column.dictionary {
-        // The values of holes are in the dictionary as well.
+        // The dictionary also contains the values of holes.
         Some(entries) if live.iter().any(Option::is_some) => DistinctCount::Estimate(entries.len().min(present)),
         Some(entries) => DistinctCount::Exact(entries.len()),
         None if unique => DistinctCount::Exact(present),
@@ -168,7 +168,7 @@ pub fn summarize(
     Ok((chunks, distinct))
 }
 
-/// The values of the rows that there are.
+/// The values of the rows that exist.
 fn shown(values: &ArrayRef, live: Option<&BooleanBuffer>) -> Result<ArrayRef, DataFusionError> {
     match live {
         Some(live) => Ok(filter(values, &BooleanArray::new(live.clone(), None))?),

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use crate::columns::overlay::Overlay;
 use crate::columns::table::ColumnTable;
 
-/// One state of all tables of a schema. It stays as it is for as long as somebody holds it.
+/// One state of all tables of a schema. It never changes.
 #[derive(Debug)]
 pub struct ColumnSnapshot {
     label: String,
@@ -26,7 +26,7 @@ pub struct SnapshotTable {
 impl SnapshotTable {
     /// The rows of the columns, except for what the overlay changes.
     pub fn new(columns: Arc<ColumnTable>, overlay: Option<Arc<dyn Overlay>>) -> Self {
-        // A scan without an overlay takes a shorter way.
+        // A scan without an overlay takes a shorter path.
         SnapshotTable { columns, overlay: overlay.filter(|overlay| overlay.entries() > 0) }
     }
 
@@ -35,18 +35,18 @@ impl SnapshotTable {
         &self.columns
     }
 
-    /// What has changed since the columns were made; `None` for nothing.
+    /// The changes since the columns were made; `None` if there are none.
     pub fn overlay(&self) -> Option<&Arc<dyn Overlay>> {
         self.overlay.as_ref()
     }
 
-    /// How many chunks there are, with those that only the overlay has.
+    /// The number of chunks, including those that only the overlay has.
     pub fn chunk_count(&self) -> usize {
         let changed = self.overlay.as_ref().map_or(0, |overlay| overlay.chunk_count());
         self.columns.chunks().len().max(changed)
     }
 
-    /// How many rows there are: exact without an overlay, an estimate with one.
+    /// The number of rows: exact without an overlay, an estimate with one.
     pub fn rows(&self) -> usize {
         match (self.columns.rows(), &self.overlay) {
             // A few rows may have been changed many times, so the changes say little about the rows if there are any.
@@ -63,23 +63,23 @@ impl From<Arc<ColumnTable>> for SnapshotTable {
 }
 
 impl ColumnSnapshot {
-    /// A snapshot of just these tables, as they were loaded.
+    /// A snapshot of these tables, as they were loaded.
     pub fn new(label: impl Into<String>, tables: impl IntoIterator<Item = Arc<ColumnTable>>) -> Self {
         ColumnSnapshot::at(label, 0, tables.into_iter().map(SnapshotTable::from))
     }
 
-    /// A snapshot of just these tables that shows the first `seq` commits since they were loaded, and no other ones.
+    /// A snapshot of these tables that shows exactly the first `seq` commits since they were loaded.
     pub fn at(label: impl Into<String>, seq: u64, tables: impl IntoIterator<Item = SnapshotTable>) -> Self {
         let tables = tables.into_iter().map(|table| (table.columns.name().to_string(), table)).collect();
         ColumnSnapshot { label: label.into(), seq, tables }
     }
 
-    /// Which state this is, for people: `as loaded`, `refresh 1`.
+    /// The name of the state, for people: `as loaded`, `refresh 1`.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// How many commits since loading it shows: the first ones in the order of commits. 0 as loaded.
+    /// The number of commits since loading that it shows: the first ones in commit order. 0 as loaded.
     pub fn seq(&self) -> u64 {
         self.seq
     }
@@ -94,12 +94,12 @@ impl ColumnSnapshot {
         self.tables.values().map(SnapshotTable::columns)
     }
 
-    /// One table by its SQL name, with what has changed.
+    /// One table by its SQL name, with its changes.
     pub fn version(&self, name: &str) -> Option<&SnapshotTable> {
         self.tables.get(name)
     }
 
-    /// All tables in order of name, with what has changed.
+    /// All tables in order of name, with their changes.
     pub fn versions(&self) -> impl Iterator<Item = &SnapshotTable> {
         self.tables.values()
     }

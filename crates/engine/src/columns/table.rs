@@ -1,7 +1,7 @@
 //! A table in column form: a list of immutable chunks, and statistics of all of them.
 //!
-//! A table never changes. The next version of it [shares](ColumnTable::with_chunks) all chunks that have not changed, and lives
-//! beside this one for as long as somebody reads it.
+//! A table never changes. The next version of it [shares](ColumnTable::with_chunks) all chunks that have not changed,
+//! and exists beside this one as long as a query reads it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::columns::file::{ColumnFile, ColumnFileWriter};
 use crate::columns::folder::DiskFolder;
 use crate::columns::statistics::{ChunkSummary, ColumnSummary, DistinctCount, TableStatistics, summarize};
 
-/// Rows per chunk: large enough that per-chunk work (pruning, taking a chunk from the queue) is nothing beside the scan,
-/// small enough that a million rows still spread evenly over a few threads.
+/// Rows per chunk: large enough that per-chunk work (pruning, taking a chunk from the queue) is negligible beside the
+/// scan, small enough that a million rows still spread evenly over a few threads.
 pub const CHUNK_ROWS: usize = 64 * 1024;
 
 /// Rows in the sample on which the optimizer tries conditions.
 const SAMPLE_ROWS: usize = 4096;
 
-/// A sample is taken anew when the table has grown or shrunk by this factor since.
+/// A new sample is taken when the table has grown or shrunk by this factor.
 const RESAMPLE_FACTOR: usize = 2;
 
 /// One version of a table in column form.
@@ -39,15 +39,15 @@ pub struct ColumnTable {
     unique_keys: Vec<Vec<usize>>,
     chunks: Vec<Arc<Chunk>>,
     statistics: TableStatistics,
-    /// Where chunks are that are not in memory.
+    /// The file of the chunks that are not in memory.
     file: Option<Arc<ColumnFile>>,
 }
 
 impl ColumnTable {
     /// Builds the table from batches, whose rows keep their order.
     ///
-    /// `unique_keys` are sets of columns no two rows agree on, the primary key first; they are believed, not checked.
-    /// Text columns are kept as `Utf8View` whatever their declared type, and [`ColumnTable::schema`] says so.
+    /// `unique_keys` are sets of columns in which no two rows are equal, the primary key first; they are not checked.
+    /// Text columns of every declared type are stored as `Utf8View`, and [`ColumnTable::schema`] says so.
     pub fn build(
         name: impl Into<String>,
         schema: SchemaRef,
@@ -57,8 +57,8 @@ impl ColumnTable {
         ColumnTable::build_with_holes(name, schema, unique_keys, batches, None)
     }
 
-    /// Builds the table from batches with a row, or a hole, for each position: `live` says which positions hold a row, all of them
-    /// if it is `None`.
+    /// Builds the table from batches with a row, or a hole, for each position: `live` marks the positions that hold a
+    /// row; `None` means all.
     pub fn build_with_holes(
         name: impl Into<String>,
         schema: SchemaRef,
@@ -95,7 +95,7 @@ impl ColumnTable {
         table.summarized(&distinct)
     }
 
-    /// The same table with facts about its chunks as they are.
+    /// The same table with statistics computed from its chunks.
     fn summarized(mut self, distinct: &[DistinctCount]) -> Result<ColumnTable, ColumnError> {
         let column = |(number, field): (usize, &Arc<Field>)| {
             let chunks: Vec<&ChunkSummary> = self.chunks.iter().map(|chunk| chunk.summary(number)).collect();
@@ -107,9 +107,9 @@ impl ColumnTable {
         Ok(self)
     }
 
-    /// The next version: some chunks are replaced, or added beyond the end, where missing ones in between have no rows. All
-    /// others are shared with this version. Its statistics hold for it as those of a table that is built, except that numbers of
-    /// distinct values are estimates.
+    /// The next version: some chunks are replaced, or added beyond the end. Missing ones in between become chunks
+    /// without rows. All others are shared with this version. The statistics are those of a table that is built anew,
+    /// except that numbers of distinct values are estimates.
     pub fn with_chunks(&self, replaced: &[(usize, Arc<Chunk>)]) -> Result<ColumnTable, ColumnError> {
         let mut next = self.clone();
         let count = replaced.iter().map(|(number, _)| number + 1).fold(self.chunks.len(), usize::max);
@@ -124,7 +124,7 @@ impl ColumnTable {
         let distinct: Vec<_> = (0..self.schema.fields().len()).map(|column| next.distinct(column, rows)).collect();
         let sampled = self.statistics.sampled_rows;
         let is_outdated = rows > sampled * RESAMPLE_FACTOR || rows * RESAMPLE_FACTOR < sampled;
-        // A sample of chunks in a file would have to read all of them.
+        // With chunks in a file, a sample would have to read all of them.
         if is_outdated && self.file.is_none() {
             next.statistics.sample = sample(&self.schema, &next.chunks)
                 .map_err(|source| ColumnError::Arrow { table: self.name.clone(), source })?;
@@ -133,8 +133,8 @@ impl ColumnTable {
         next.summarized(&distinct)
     }
 
-    /// About how many distinct values a column has when the table, of which the statistics are still those of its previous
-    /// version, has this many rows.
+    /// Estimates the number of distinct values of a column once the table has this many rows. The table's statistics
+    /// are still those of its previous version.
     fn distinct(&self, column: usize, rows: usize) -> DistinctCount {
         let nulls: usize = self.chunks.iter().map(|chunk| chunk.summary(column).null_count).sum();
         if self.unique_keys.iter().any(|key| key[..] == [column]) {
@@ -145,7 +145,7 @@ impl ColumnTable {
         let entries = filled.map(|chunk| chunk.dictionary(column).map(|entries| entries.len()));
         let known = match entries.collect::<Option<Vec<usize>>>() {
             Some(entries) => entries.into_iter().max().unwrap_or(0),
-            // Where most rows have a value of their own, more rows have more values.
+            // Where most rows have a distinct value, more rows have more values.
             None if before * 2 >= rows_before => before + rows.saturating_sub(rows_before),
             None => before,
         };
@@ -156,7 +156,7 @@ impl ColumnTable {
         ColumnError::Statistics { table: self.name.clone(), message: error.to_string() }
     }
 
-    /// Moves the chunks into a file. What is small stays in memory: dictionaries, statistics, the sample.
+    /// Moves the chunks into a file. Small data stays in memory: dictionaries, statistics, the sample.
     pub fn into_file(mut self, folder: &DiskFolder) -> Result<ColumnTable, ColumnError> {
         let (table, place) = (self.name.clone(), folder.to_string());
         let failed = |reason: String| ColumnError::File { table: table.clone(), folder: place.clone(), reason };
@@ -196,17 +196,17 @@ impl ColumnTable {
         &self.schema
     }
 
-    /// Sets of columns that no two rows agree on, the primary key first.
+    /// Sets of columns in which no two rows are equal, the primary key first.
     pub fn unique_keys(&self) -> &[Vec<usize>] {
         &self.unique_keys
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.statistics.rows
     }
 
-    /// The pieces, in order of rows.
+    /// The chunks, in order of rows.
     pub fn chunks(&self) -> &[Arc<Chunk>] {
         &self.chunks
     }
@@ -216,7 +216,7 @@ impl ColumnTable {
         self.chunks.iter().any(|chunk| chunk.dictionary(column).is_some())
     }
 
-    /// What is known about the values.
+    /// Facts about the values.
     pub fn statistics(&self) -> &TableStatistics {
         &self.statistics
     }
@@ -265,14 +265,14 @@ fn kept_schema(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(kept).collect::<Vec<_>>()))
 }
 
-/// A column with what is known about it.
+/// A column with facts about its chunks.
 struct SummarizedColumn {
     chunks: Vec<ChunkColumn>,
     summaries: Vec<ChunkSummary>,
     distinct: DistinctCount,
 }
 
-/// Columns do not depend on each other, so as many are encoded at a time as there are cores.
+/// Columns are independent of each other, so each core encodes one at a time.
 fn encode_columns(
     table: &str,
     schema: &SchemaRef,
@@ -296,7 +296,7 @@ fn encode_columns(
     let mut encoded: Vec<(usize, Result<SummarizedColumn, ColumnError>)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|worker| {
-                // Round robin: wide text columns tend to stand at the end of a table.
+                // Round robin: wide text columns are often at the end of a table.
                 let mine: Vec<usize> = columns.iter().copied().skip(worker).step_by(threads).collect();
                 scope.spawn(move || mine.into_iter().map(|column| (column, encode_one(column))).collect::<Vec<_>>())
             })

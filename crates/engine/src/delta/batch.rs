@@ -1,7 +1,7 @@
-//! What a commit publishes: for each row that it has changed, what stands at its end in the columns that it has written.
+//! The batch that a commit publishes: for each changed row, the final values of the columns that it has written.
 //!
-//! An update writes few columns of many. To copy whole rows would take most of the time of publishing, because the rest of a row
-//! is not in the cache of the core that has changed it.
+//! An update writes few of many columns. Copying whole rows would take most of the time of publishing, because the rest
+//! of a row is not in the cache of the core that has changed it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
 use crate::table::layout::ColumnSet;
 
-/// Where a table's changes go.
+/// Where the changes of a table are published.
 #[derive(Debug, Clone)]
 pub(crate) struct Outlet {
-    /// Of the set that the table belongs to.
+    /// The inbox of the set that the table belongs to.
     pub(super) inbox: Arc<Inbox>,
     /// The table's position in that set.
     pub(super) table: u32,
-    /// Whether rows are published whole: what they lack would have to be read from the disk.
+    /// Whether rows are published whole, because missing columns would have to be read from the disk.
     pub(super) is_whole: bool,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Outlet {
 pub(crate) struct ChangedRow {
     pub(crate) table: u32,
     pub(crate) row: RowId,
-    /// The columns that were written: all of them if it was inserted.
+    /// The columns that were written; all of them if the row was inserted.
     pub(crate) columns: ColumnSet,
 }
 
-/// The changes of one transaction in the tables of one set.
+/// The changes of one transaction to the tables of one set.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommitBatch {
     /// Its place in the order of commits, from 1.
@@ -53,7 +53,7 @@ struct Change {
     columns: ColumnSet,
 }
 
-/// What stands in some columns of a row, as [`Heap::image`](crate::table::heap::Heap::image) makes it.
+/// The values of some columns of a row, as [`Heap::image`](crate::table::heap::Heap::image) encodes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Image<'a> {
     pub(super) columns: ColumnSet,
@@ -61,18 +61,18 @@ pub(super) struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// `None` if there are no words, which means that the row is deleted.
+    /// `None` if there are no words, that is, if the row is deleted.
     pub(super) fn new(columns: ColumnSet, words: &'a [u64]) -> Option<Self> {
         (!words.is_empty()).then_some(Image { columns, words })
     }
 }
 
-/// What the delta counts for a change beside its image: its entry while it is on its way, and later in its chunk.
+/// Bytes counted for a change beside its image: its entry in the batch, and later in its chunk.
 pub(super) const CHANGE_BYTES: u64 = 32;
 
 const _: () = assert!(size_of::<Change>() as u64 <= CHANGE_BYTES, "a change on its way is counted in full");
 
-/// Words of a batch beyond which its memory is not used again: there are many, and few transactions are so long.
+/// A batch with more words than this is not reused: there are many batches, and long transactions are rare.
 const WORDS_KEPT_MAX: usize = 4096;
 
 impl CommitBatch {
@@ -80,7 +80,8 @@ impl CommitBatch {
     fn push(&mut self, outlet: &Outlet, rows: &RowTable, changed: &ChangedRow) {
         let before = self.words.len();
         let columns = if outlet.is_whole { ColumnSet::ALL } else { changed.columns };
-        // A row that this transaction has deleted is no longer live; that it may never have been there for others is all the same.
+        // A row that this transaction has deleted is no longer live. It does not matter if other transactions have
+        // never seen it.
         if rows.heap.state(changed.row) == RowState::Live {
             rows.heap.image(changed.row, columns, &mut self.words);
         }
@@ -88,7 +89,7 @@ impl CommitBatch {
         self.changes.push(Change { table: outlet.table, words, row: changed.row, columns });
     }
 
-    /// Adds a row with an image that need not be one.
+    /// Adds a row with these words as its image, which need not be a valid one.
     #[cfg(test)]
     pub(super) fn push_image(&mut self, table: u32, row: RowId, image: &[u64]) {
         self.words.extend_from_slice(image);
@@ -109,12 +110,12 @@ impl CommitBatch {
         self.changes.len()
     }
 
-    /// What it counts against the bound of the delta.
+    /// The bytes that it counts against the bound of the delta.
     pub(super) fn bytes(&self) -> u64 {
         self.changes.len() as u64 * CHANGE_BYTES + self.words.len() as u64 * 8
     }
 
-    /// Makes it empty; its memory is kept for another one.
+    /// Empties it and keeps its memory for reuse.
     pub(super) fn clear(&mut self) {
         self.changes.clear();
         self.words.clear();
@@ -123,11 +124,11 @@ impl CommitBatch {
     }
 }
 
-/// Publishes what a transaction has changed, while it still holds all of its locks and can no longer be rolled back.
-/// `changed` is in order of table and row, each row once; tables without an outlet are passed by. `spare` is a batch whose memory
-/// may be used, and another one afterwards: memory goes round between committers and propagation.
+/// Publishes the changes of a transaction, while it still holds all of its locks and can no longer be rolled back.
+/// `changed` is in order of table and row, each row once; tables without an outlet are skipped. `spare` is a batch
+/// whose memory may be used, and is replaced by another one: committers and propagation exchange memory.
 ///
-/// The changes of a transaction in several sets become a batch for each: a query reads the tables of one set.
+/// The changes of a transaction to several sets become one batch per set: a query reads the tables of one set.
 pub(crate) fn publish<'a>(changed: &[ChangedRow], table: impl Fn(u32) -> &'a RowTable, spare: &mut CommitBatch) {
     let mut batches: SmallVec<[(&Arc<Inbox>, CommitBatch); 1]> = SmallVec::new();
     for run in changed.chunk_by(|a, b| a.table == b.table) {

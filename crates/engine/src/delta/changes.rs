@@ -1,4 +1,4 @@
-//! What the changes of a chunk come to: each changed position once, with everything that was written there.
+//! The combined changes of a chunk: each changed position once, with everything that was written there.
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::{interleave, take};
@@ -12,7 +12,7 @@ use crate::table::layout::{ColumnSet, RowLayout};
 use crate::table::stored::ImageColumn;
 use crate::table_set::convert::column_of;
 
-/// The changes of a chunk. Nothing is copied: what was written stays where the segments have it.
+/// The changes of a chunk. Nothing is copied: the values stay in the segments.
 #[derive(Debug)]
 pub(super) struct Changes<'a> {
     layout: &'a RowLayout,
@@ -20,18 +20,18 @@ pub(super) struct Changes<'a> {
     writes: Vec<Write<'a>>,
 }
 
-/// A position of a chunk that is not what it was.
+/// A position of a chunk that has changed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChangedPosition {
     pub(super) position: u32,
-    /// What is known of the row that is there: all columns if it has come since, else those that were written, and the others are
-    /// as the chunk has them. `None` if there is no row any more.
+    /// The columns that were written: all of them if the row at this position is new. The chunk has the other columns.
+    /// `None` if the position no longer has a row.
     pub(super) columns: Option<ColumnSet>,
-    /// The last write of that row, [`NONE`] if there is none.
+    /// The last write of that row, or [`NONE`].
     last: u32,
 }
 
-/// What a commit has written of a row.
+/// A commit's write to a row.
 #[derive(Debug, Clone, Copy)]
 struct Write<'a> {
     image: Image<'a>,
@@ -39,24 +39,24 @@ struct Write<'a> {
     before: u32,
 }
 
-/// There is no write.
+/// No write.
 const NONE: u32 = u32::MAX;
 
-/// The changed rows of a chunk by how a query sees them that reads some columns.
+/// The changed rows of a chunk, grouped by how a query that reads some columns sees them.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Rows of the chunk whose new values can be put in their places.
     pub(super) patched: Vec<ChangedPosition>,
-    /// Rows that are shown beside the chunk: new ones, and those of the chunk that cannot be patched.
+    /// Rows that are shown beside the chunk: new ones, and rows of the chunk that cannot be patched.
     pub(super) images: Vec<ChangedPosition>,
-    /// Positions of the chunk's rows that are gone or shown beside it.
+    /// Positions of the chunk's rows that are deleted or shown beside it.
     pub(super) hidden: Vec<u32>,
-    /// How many changed rows were not left out.
+    /// The number of changed rows that concern the query.
     pub(super) rows: usize,
 }
 
 impl<'a> Changes<'a> {
-    /// What changes come to that followed each other: each is a position, and the image or `None` if the row was deleted.
+    /// Combines successive changes. Each is a position and an image; `None` if the row was deleted.
     pub(super) fn of(layout: &'a RowLayout, changes: impl Iterator<Item = (u32, Option<Image<'a>>)> + Clone) -> Self {
         let places = Places::of(changes.clone().map(|(position, _)| position));
         let fresh = |position| ChangedPosition { position, columns: Some(ColumnSet::default()), last: NONE };
@@ -84,7 +84,7 @@ impl<'a> Changes<'a> {
         self.rows.iter().any(|row| row.has_written(column))
     }
 
-    /// What was written to a column of these rows, in their order, leaving out rows in which it was not.
+    /// The values written to a column of these rows, in their order. Skips rows in which the column was not written.
     pub(super) fn written(
         &self,
         rows: &[ChangedPosition],
@@ -92,7 +92,7 @@ impl<'a> Changes<'a> {
         kind: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
         let place = self.layout.place(column);
-        // Most rows were changed in the same columns as the one before.
+        // Most rows were changed in the same columns as the row before.
         let (mut known, mut offset) = (ColumnSet::default(), 0);
         let written = rows.iter().filter(|row| row.has_written(column)).map(|row| {
             let Image { columns, words } = self.last_image(row, column);
@@ -104,7 +104,7 @@ impl<'a> Changes<'a> {
         column_of(&written.collect::<Vec<_>>(), column, kind)
     }
 
-    /// The last one that has a column, which was written in the row.
+    /// The last image that has a column, which was written in the row.
     fn last_image(&self, row: &ChangedPosition, column: usize) -> Image<'a> {
         let mut at = row.last;
         loop {
@@ -116,8 +116,8 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// How a query sees the changes that reads these columns, of which those that are `fixed` in the chunk cannot be patched. Rows in which
-    /// none of them was written are left out: the chunk has them as the query reads them.
+    /// How a query that reads the columns `read` sees the changes. Columns that are `fixed` in the chunk cannot be
+    /// patched. Rows whose changes are all in other columns are left out: the query reads the chunk's values.
     pub(super) fn seen(&self, base: Option<&Chunk>, read: ColumnSet, fixed: ColumnSet) -> Seen {
         let is_there = |position: usize| {
             base.is_some_and(|base| position < base.rows() && base.live().is_none_or(|live| live.value(position)))
@@ -140,7 +140,8 @@ impl<'a> Changes<'a> {
         seen
     }
 
-    /// A column of some changed rows that there are, in their order. What was not written is as the chunk has it.
+    /// A column of some changed rows, none of them deleted, in their order. The chunk has the values that were not
+    /// written.
     pub(super) fn column(
         &self,
         rows: &[ChangedPosition],
@@ -173,14 +174,15 @@ impl<'a> Changes<'a> {
 }
 
 impl ChangedPosition {
-    /// Whether a column was written in the row that is there.
+    /// Whether a column was written in the row at this position.
     pub(super) fn has_written(&self, column: usize) -> bool {
         self.columns.is_some_and(|columns| columns.contains(column))
     }
 }
 
-/// Some positions of a chunk, each once: a bit for each from the first to the last, and how many are below each word of bits. They fit the
-/// first cache level, where a number for each position would take a quarter of a megabyte, more than many a scan reads of the chunk.
+/// A set of positions of a chunk: a bit for each position from the first to the last, and for each word of bits the
+/// number of positions below it. It fits the first cache level. A number for each position would take a quarter of a
+/// megabyte, more than many scans read of the chunk.
 struct Places {
     /// The number of the first word.
     first: usize,
@@ -204,14 +206,14 @@ impl Places {
         Places { first, bits, below }
     }
 
-    /// How many positions are below this one.
+    /// The number of positions below this one.
     fn rank(&self, position: u32) -> usize {
         let word = position as usize / 64 - self.first;
         let lower = self.bits[word] & ((1 << (position % 64)) - 1);
         (self.below[word] + lower.count_ones()) as usize
     }
 
-    /// All of them, in ascending order.
+    /// All positions, in ascending order.
     fn positions(&self) -> impl Iterator<Item = u32> {
         self.bits.iter().zip((self.first as u32 * 64..).step_by(64)).flat_map(|(bits, first)| {
             let mut rest = *bits;

@@ -1,10 +1,12 @@
-//! The column copy of a set of tables and what it lacks: the current version of each chunk, and its changes.
+//! The column copy of a set of tables and the changes that it lacks: the current version of each chunk, and its
+//! changes.
 //!
 //! Invariants, all under the mutex of [`ColumnCopy`]:
 //! 1. The changes of a chunk are exactly those of the commits up to `seq` that its version lacks.
-//! 2. A snapshot takes the versions and the changes of all chunks at once; hence it is the state after the first `seq` commits.
-//! 3. Only the thread that folds a chunk replaces its version, and it removes the changes that it has folded at once with that. Until
-//!    then the changes of the chunk only grow at their end.
+//! 2. A snapshot takes the versions and the changes of all chunks at once, so it is the state after the first `seq`
+//!    commits.
+//! 3. Only the thread that folds a chunk replaces its version, and in the same step it removes the changes that it has
+//!    folded. Until then changes are only appended.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,15 +26,15 @@ use crate::columns::store::SnapshotTable;
 use crate::columns::table::{CHUNK_ROWS, ColumnTable};
 use crate::columns::{ColumnError, ColumnSnapshot};
 
-/// The versions of all chunks of a set, and what they lack.
+/// The versions of all chunks of a set, and the changes that they lack.
 #[derive(Debug)]
 pub(super) struct ColumnCopy {
     state: Mutex<State>,
-    /// One version of a table is made at a time. Taken before `state`.
+    /// Held while a version of a table is made, so that only one is made at a time. Taken before `state`.
     replacing: Vec<Mutex<()>>,
     inbox: Arc<Inbox>,
     meter: Arc<MergeMeter>,
-    /// Bytes of all segments that are alive.
+    /// Bytes of all live segments.
     segment_bytes: Arc<AtomicU64>,
 }
 
@@ -41,7 +43,7 @@ struct State {
     /// Commits up to this one have been taken out of the inbox.
     seq: u64,
     tables: Vec<TableCopy>,
-    /// What the state after the first `label_seq` commits is called.
+    /// The label of the state after the first `label_seq` commits.
     label: String,
     label_seq: u64,
     latest: Option<Made>,
@@ -56,11 +58,11 @@ struct TableCopy {
     current: Arc<ColumnTable>,
     changes: BTreeMap<usize, ChunkDelta>,
     reading: Arc<Reading>,
-    /// What the last snapshot shows of the changes, as long as somebody has it.
+    /// The changes that the last snapshot shows, while it is in use.
     shown: Weak<LazyOverlay>,
 }
 
-/// A snapshot that others may read, too.
+/// A snapshot that several queries may share.
 #[derive(Debug, Clone)]
 struct Made {
     snapshot: Arc<ColumnSnapshot>,
@@ -76,7 +78,7 @@ pub(super) struct Job {
     pub(super) segments: Vec<Arc<Segment>>,
 }
 
-/// What the copy lacks.
+/// The changes that the copy lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Backlog {
     pub(super) counts: InboxCounts,
@@ -124,7 +126,7 @@ impl ColumnCopy {
         &self.meter
     }
 
-    /// Takes what was published out of the inbox and gives each chunk its part.
+    /// Takes the published batches out of the inbox and distributes their changes among the chunks.
     fn take_in(&self) -> (MutexGuard<'_, State>, InboxCounts) {
         let mut state = self.state.lock();
         let (pieces, counts) = self.inbox.take();
@@ -163,7 +165,7 @@ impl ColumnCopy {
             && made.snapshot.seq() == state.seq
             && is_same(&made.snapshot, &state.tables)
         {
-            // Another reader may have begun later and been here first.
+            // Another query may have begun later and taken the lock first.
             made.at = made.at.max(now);
             return Arc::clone(&made.snapshot);
         }
@@ -172,7 +174,7 @@ impl ColumnCopy {
         snapshot
     }
 
-    /// A snapshot that was made before, if it was the latest state at that moment or after it.
+    /// An earlier snapshot, if it was the latest state at that moment or after it.
     pub(super) fn made_since(&self, moment: Duration) -> Option<Arc<ColumnSnapshot>> {
         let state = self.state.lock();
         state.latest.as_ref().filter(|made| made.at >= moment).map(|made| Arc::clone(&made.snapshot))
@@ -182,33 +184,33 @@ impl ColumnCopy {
         self.state.lock().latest.as_ref().filter(|made| made.at >= moment).map(|made| made.tuples)
     }
 
-    /// Lets the last snapshot go, unless somebody else holds it.
+    /// Drops the last snapshot, unless a query still holds it.
     pub(super) fn forget_made_before(&self, moment: Duration) {
         let old = self.state.lock().latest.take_if(|made| made.at < moment);
         drop(old);
     }
 
-    /// Names the state that is reached now.
+    /// Labels the current state.
     pub(super) fn relabel(&self, label: String) {
         let (mut state, counts) = self.take_in();
         (state.label, state.label_seq) = (label, counts.seq);
         state.latest = None;
     }
 
-    /// The chunks of a table that one thread is to fold, of those that it says yes to.
+    /// The chunks of a table that one thread is to fold: those for which the closure returns true.
     pub(super) fn begin_folding(&self, table: usize, is_wanted: impl Fn(usize, &ChunkDelta) -> bool) -> Vec<Job> {
         let (mut state, _) = self.take_in();
         let wanted = state.tables[table].changes.iter_mut().filter(|(chunk, delta)| is_wanted(**chunk, delta));
         wanted.map(|(&chunk, delta)| Job { chunk, segments: delta.begin_folding() }).collect()
     }
 
-    /// The version of a table that a chunk is folded on. Chunks that the caller folds are replaced by nobody else.
+    /// The version of a table on which a chunk is folded. No other thread replaces the chunks that the caller folds.
     pub(super) fn current(&self, table: usize) -> (Arc<ColumnTable>, Arc<Reading>) {
         let state = self.state.lock();
         (Arc::clone(&state.tables[table].current), Arc::clone(&state.tables[table].reading))
     }
 
-    /// Puts folded chunks in the place of those that they were made from. Returns the bytes that the delta is shorter by.
+    /// Replaces the chunks that were folded by their next versions. Returns the bytes by which the delta is shorter.
     pub(super) fn replace(&self, table: usize, folded: &[(usize, Arc<Chunk>)]) -> Result<u64, ColumnError> {
         let _turn = self.replacing[table].lock();
         let (current, _) = self.current(table);
@@ -228,7 +230,7 @@ impl ColumnCopy {
         }
         state.replaced.retain(|version| version.strong_count() > 0);
         drop(state);
-        // What nobody else holds goes here, where nobody waits for it.
+        // Data without other references is freed here, outside the lock.
         let bytes = gone.iter().map(|segment| segment.bytes()).sum();
         drop((before, gone));
         Ok(bytes)
@@ -268,7 +270,7 @@ impl TableCopy {
     }
 }
 
-/// Whether a snapshot has the current version of every table: if it has and is as recent, a new one would be the same.
+/// Whether a snapshot has the current version of every table. If it has and is as recent, a new one would be the same.
 fn is_same(snapshot: &ColumnSnapshot, tables: &[TableCopy]) -> bool {
     tables
         .iter()

@@ -15,7 +15,7 @@ use crate::columns::overlay::Patch;
 use crate::columns::table::ColumnTable;
 use crate::table::layout::RowLayout;
 
-/// The next version of a chunk, in which these segments are folded. The table may have fewer chunks.
+/// The next version of a chunk, with the changes of these segments. The table may have fewer chunks.
 pub(super) fn fold(
     table: &ColumnTable,
     chunk: usize,
@@ -24,12 +24,12 @@ pub(super) fn fold(
 ) -> Result<Chunk, DataFusionError> {
     let changes = Changes::of(layout, changes_after(segments, 0));
     let kind = |column: usize| table.schema().field(column).data_type();
-    // An empty chunk is there only because a later one is; it says nothing about how to encode the first rows.
+    // An empty chunk exists only because a later one does; it is no guide for encoding the first rows.
     let base = table.chunks().get(chunk).map(Arc::as_ref).filter(|base| base.rows() > 0);
     let mut merge = Merge::plan(&changes, base.map_or(0, Chunk::rows), base.and_then(Chunk::live));
     let all = 0..table.schema().fields().len();
     if let Some(base) = base.filter(|_| merge.has_same_rows) {
-        // Rows were updated, and none added or deleted: only the columns that were written are made anew.
+        // Rows were only updated: only the written columns are made anew.
         let written: Vec<usize> = all.filter(|&column| changes.has_written(column)).collect();
         let loaded = base.load(&written)?;
         let next = |&column: &usize| {
@@ -48,16 +48,16 @@ pub(super) fn fold(
     Chunk::encode(table.schema(), &next, merge.live, base)
 }
 
-/// Where each row of the next version comes from.
+/// The origin of each row of the next version.
 struct Merge<'a> {
     changes: &'a Changes<'a>,
     rows: usize,
-    /// For each position the source, 0 for the chunk and 1 for what was written, and the row there. Here, all as in the chunk:
-    /// what was written differs from column to column. Empty until a column needs it.
+    /// For each position the source, 0 for the chunk and 1 for the changes, and the row there. This plan has all
+    /// positions from the chunk, because written rows differ between columns. Empty until a column needs it.
     sources: Vec<(usize, usize)>,
-    /// Which positions hold rows; `None` if all do.
+    /// The positions that hold rows; `None` if all do.
     live: Option<BooleanBuffer>,
-    /// Whether they held rows before, and no others did.
+    /// Whether exactly these positions held rows before.
     has_same_rows: bool,
     base_rows: usize,
 }
@@ -77,7 +77,7 @@ impl<'a> Merge<'a> {
         for row in positions {
             let position = row.position as usize;
             has_same_rows &= position >= rows || is_live.get_bit(position) == row.columns.is_some();
-            // A row that came and went between two versions may lie behind the end.
+            // A row that was inserted and deleted between two versions may lie behind the end.
             if position < rows {
                 is_live.set_bit(position, row.columns.is_some());
             }
@@ -124,8 +124,8 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// The source of a position in which nothing was written. Beyond the chunk's end there is no row: some other row's value stands
-/// there, which nobody sees.
+/// The source of a position that was not written. Beyond the chunk's end no row exists: the value of another row fills
+/// the position, and is never shown.
 fn unwritten(position: usize, base_rows: usize) -> (usize, usize) {
     match position {
         position if position < base_rows => (0, position),
@@ -163,7 +163,7 @@ mod tests {
         ColumnTable::build("ship", schema, vec![], vec![batch]).unwrap()
     }
 
-    /// The new values of a row, or none.
+    /// The new values of a row, or `None`.
     type Written<'a> = (u32, Option<(i64, &'a str)>);
 
     /// Adds an image of these columns of a row.
@@ -217,7 +217,7 @@ mod tests {
     fn an_update_copies_the_columns_that_it_changes() {
         let table = table(3);
         let mut segment = Segment::new(Duration::ZERO, &Arc::new(AtomicU64::new(0)));
-        // What stands in the name of the image is not in it.
+        // The image has no value for the name.
         push(&mut segment, ColumnSet::one(0), &(1, Some((11, "no"))));
         push(&mut segment, ColumnSet::one(0), &(2, Some((22, "no"))));
         let updates = vec![Arc::new(segment)];

@@ -1,7 +1,7 @@
-//! Where commits are published: the one place that gives them their order, and where transactions wait if they must.
+//! Where commits are published: the only place that orders commits, and the place where transactions may have to wait.
 //!
-//! The mutex is held for a push, never for work that grows with the delta, so that a query that takes everything out delays a
-//! commit by an exchange of vectors.
+//! The mutex is held for a push, and never for work that grows with the delta. A query that takes everything out
+//! therefore delays a commit only by an exchange of vectors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ const PIECE_BATCHES: usize = 1024;
 /// Pieces of empty batches that are kept for their memory.
 const SPARE_PIECES_MAX: usize = 4;
 
-/// The commits of one set of tables, in order, until somebody takes them out.
+/// The commits of one set of tables, in order, until they are taken out.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     state: Mutex<State>,
     /// Transactions wait here, for room or for the end of a blocking propagation.
     waiting: Condvar,
-    /// From how many bytes on transactions wait; `None`: they never do.
+    /// The bytes from which on transactions wait; `None` if they never do.
     stall_bytes: Option<u64>,
-    /// From how many bytes on the delta is more than it should be.
+    /// The bytes from which on the delta counts as too long.
     bytes_max: u64,
-    /// From how many bytes on propagation is woken.
+    /// The bytes from which on propagation is woken.
     press_bytes: u64,
     signals: Arc<Signals>,
     clock: Arc<dyn Clock>,
@@ -38,20 +38,20 @@ pub(crate) struct Inbox {
 #[derive(Debug, Default)]
 struct State {
     pieces: Vec<Vec<CommitBatch>>,
-    /// Empty batches: with each commit that is published one goes to its transaction for the next.
+    /// Empty batches. Each commit receives one in exchange for the batch that it publishes.
     spares: Vec<Vec<CommitBatch>>,
-    /// Blocking propagations under way.
+    /// Blocking propagations in progress.
     held_back: usize,
-    /// Nothing is published any more: the set is gone, or its propagation has failed.
+    /// Publishing has ended: the set was dropped, or its propagation has failed.
     is_closed: bool,
     counts: InboxCounts,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct InboxCounts {
-    /// The place of the last commit in their order.
+    /// The last commit's position in the order of commits.
     pub(super) seq: u64,
-    /// Rows changed by all of them.
+    /// Rows changed by all commits.
     pub(super) tuples: u64,
     /// Bytes of changes that are not folded.
     pub(super) bytes: u64,
@@ -60,7 +60,8 @@ pub(super) struct InboxCounts {
     pub(super) stalls: u64,
     /// Commits that were published when the delta was full.
     pub(super) overruns: u64,
-    /// How long commits waited for the lock of the inbox. Waits for room and for the end of a blocking propagation are not in it.
+    /// How long commits waited for the lock of the inbox. Waits for room and for the end of a blocking propagation are
+    /// not included.
     pub(super) waits: WaitCounts,
 }
 
@@ -77,8 +78,8 @@ impl Inbox {
         }
     }
 
-    /// Gives a batch its place in the order of commits. Its transaction holds all of its locks, so that whatever depends on
-    /// it comes after it: every prefix of the order is a state that some serial order has produced.
+    /// Gives a batch its place in the order of commits. Its transaction holds all of its locks, so commits that depend
+    /// on it come after it: every prefix of the order is a state that some serial order has produced.
     ///
     /// Returns an empty batch.
     pub(super) fn publish(&self, mut batch: CommitBatch) -> CommitBatch {
@@ -113,7 +114,7 @@ impl Inbox {
         spare
     }
 
-    /// For a commit: how long it was kept waiting by a snapshot, a fold or another commit that is here.
+    /// Locks the state for a commit. Returns how long the commit waited for a snapshot, a fold or another commit.
     fn lock(&self) -> (MutexGuard<'_, State>, Duration) {
         if let Some(state) = self.state.try_lock() {
             return (state, Duration::ZERO);
@@ -129,7 +130,7 @@ impl Inbox {
         !state.is_closed && (is_full || state.held_back > 0)
     }
 
-    /// Propagation takes no locks of transactions, so that it always comes to an end, whatever the waiting one holds.
+    /// Always ends: propagation takes no transaction locks, so locks held by the waiting transaction cannot block it.
     #[cold]
     fn wait(&self, state: &mut MutexGuard<'_, State>) {
         while self.must_wait(state) {
@@ -138,13 +139,13 @@ impl Inbox {
         state.counts.stalls += 1;
     }
 
-    /// Everything that was published since the last call, in order, and the counts as of then.
+    /// All batches that were published since the last call, in order, and the counts as of now.
     pub(super) fn take(&self) -> (Vec<Vec<CommitBatch>>, InboxCounts) {
         let mut state = self.state.lock();
         (std::mem::take(&mut state.pieces), state.counts)
     }
 
-    /// Takes batches that are not needed any more, to have their memory used again.
+    /// Takes back batches that are not needed any more, to reuse their memory.
     pub(super) fn give_back(&self, mut pieces: Vec<Vec<CommitBatch>>) {
         pieces.iter_mut().flatten().for_each(CommitBatch::clear);
         let mut state = self.state.lock();
@@ -155,7 +156,7 @@ impl Inbox {
         drop(rest);
     }
 
-    /// Changes of so many bytes are folded.
+    /// Changes of `bytes` bytes were folded.
     pub(super) fn free(&self, bytes: u64) {
         let mut state = self.state.lock();
         state.counts.bytes -= bytes;
@@ -163,18 +164,18 @@ impl Inbox {
         self.waiting.notify_all();
     }
 
-    /// Whether propagation is to fold whatever there is.
+    /// Whether propagation should fold all changes at once.
     pub(super) fn is_pressed(&self) -> bool {
         self.state.lock().counts.bytes >= self.press_bytes
     }
 
-    /// Lets commits wait until the guard goes.
+    /// Makes commits wait until the guard is dropped.
     pub(super) fn hold_back(&self) -> HeldBack<'_> {
         self.state.lock().held_back += 1;
         HeldBack(self)
     }
 
-    /// Takes nothing any more, and lets go whoever waits.
+    /// Ends publishing and wakes all waiting commits.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -186,7 +187,7 @@ impl Inbox {
 }
 
 impl State {
-    /// An empty batch, with memory if there is one.
+    /// An empty batch, with reused memory if there is any.
     fn spare(&mut self) -> CommitBatch {
         while let Some(piece) = self.spares.last_mut() {
             if let Some(spare) = piece.pop() {
@@ -198,7 +199,7 @@ impl State {
     }
 }
 
-/// Commits wait.
+/// Makes commits wait.
 pub(super) struct HeldBack<'a>(&'a Inbox);
 
 impl Drop for HeldBack<'_> {

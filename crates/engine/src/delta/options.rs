@@ -1,4 +1,4 @@
-//! What propagation is asked to do.
+//! The options of propagation.
 
 use std::time::Duration;
 
@@ -8,14 +8,16 @@ pub enum Propagation {
     /// Nothing is published. Queries read the state as loaded, or as of the last refresh.
     #[default]
     Off,
-    /// Threads fold while transactions and queries run; a query merges what is not folded yet. The study's system B.
+    /// Threads fold while transactions and queries run; a query merges the changes that are not folded yet. System B of
+    /// the study.
     Background,
-    /// A query waits until everything published before it is folded. Transactions go on meanwhile.
+    /// A query waits until everything published before it is folded. Transactions continue.
     BeforeQuery,
-    /// As `BeforeQuery`, and transactions that have changed something wait meanwhile at their commit. The study's system A.
+    /// As `BeforeQuery`, but transactions that have changed something wait at their commit until then. System A of the
+    /// study.
     Blocking,
-    /// Changes are published, and nothing is folded but by a refresh: a query merges everything, more and more. With `Recency::Latest` that is
-    /// how the cost of merging is measured, while no fold takes changes away or works beside the query.
+    /// Changes are published, and only a refresh folds them: queries merge a growing number of changes. With
+    /// `Recency::Latest` this mode measures the cost of merging without any concurrent folding.
     Paused,
 }
 
@@ -41,19 +43,19 @@ impl Propagation {
     }
 }
 
-/// How recent the state is that a query reads.
+/// The recency of the state that a query reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recency {
     /// Everything that was committed before the query began.
     #[default]
     Latest,
-    /// A state that was the latest at most so long before the query began: queries share it, and what they have merged.
+    /// A state that was the latest at most this long before the query began. Queries share it and its merged changes.
     Bounded(Duration),
     /// The state at the end of the last round of propagation.
     Snapshot,
 }
 
-/// What happens when the delta has reached its bound.
+/// The effect of a delta that has reached its bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// Transactions wait at their commit until propagation has made room.
@@ -64,7 +66,7 @@ pub enum WhenFull {
 }
 
 impl WhenFull {
-    /// Both.
+    /// Both values.
     pub const ALL: [WhenFull; 2] = [WhenFull::Stall, WhenFull::Grow];
 
     /// Its name in options.
@@ -85,13 +87,13 @@ pub struct DeltaOptions {
     pub recency: Recency,
     /// Threads that fold, from 1.
     pub threads: usize,
-    /// In the background: how long a change may wait to be folded before its chunk is due, however few others there are.
+    /// In the background: how long a change may wait before its chunk is due, even if the chunk has few changes.
     pub age_max: Duration,
-    /// In the background: changes of a chunk from which on it is due.
+    /// In the background: the number of changes that makes a chunk due.
     pub chunk_changes: usize,
-    /// Bytes of changes that are not folded from which on the delta is full.
+    /// The bytes of unfolded changes from which on the delta is full.
     pub bytes_max: u64,
-    /// What happens then.
+    /// The effect of a full delta.
     pub when_full: WhenFull,
 }
 
@@ -102,7 +104,7 @@ impl Default for DeltaOptions {
             recency: Recency::default(),
             threads: 1,
             age_max: Duration::from_secs(1),
-            // An eighth of a chunk: folding copies the whole chunk, whose cost is then shared by enough changes.
+            // An eighth of a chunk: folding copies the whole chunk, and enough changes should share that cost.
             chunk_changes: crate::columns::table::CHUNK_ROWS / 8,
             bytes_max: 256 << 20,
             when_full: WhenFull::default(),
@@ -111,8 +113,8 @@ impl Default for DeltaOptions {
 }
 
 impl DeltaOptions {
-    /// Why these options cannot be had together; `None` if they can. Every recency but `Snapshot` goes with every mode of propagation: a
-    /// query finds what it reads, if only by merging it.
+    /// Why these options conflict; `None` if they do not. Every recency except `Snapshot` works with every mode of
+    /// propagation, since a query can merge the changes.
     pub fn conflict(&self) -> Option<String> {
         let has_rounds = matches!(self.propagation, Propagation::Off | Propagation::Background);
         (self.recency == Recency::Snapshot && !has_rounds).then(|| {

@@ -1,9 +1,11 @@
-//! What a query merges: the changes that the chunks of its snapshot lack, made for a chunk and the columns that are read when they are asked
-//! for. A row that was changed in other columns only stays where the chunk has it: a scan need not copy its neighbours to leave it out.
-//! So does one that was changed in columns of numbers: its new values are put in their places, batch by batch.
+//! The changes that a query merges: those that the chunks of its snapshot lack. The overlay of a chunk is made for the
+//! columns that are read, at the first request. A row changed only in other columns stays in place, so a scan need not
+//! copy its neighbours to leave it out. So does a row changed in columns of numbers: its new values are put in place,
+//! batch by batch.
 //!
-//! The changes that a version of a chunk lacks only grow at their end. So what was made for one snapshot serves the next as it is if the chunk
-//! has not changed since, and otherwise it can be extended by the changes since, which are few if snapshots follow each other closely.
+//! Changes are only appended while a version is current. So the next snapshot reuses the overlay of the one before if
+//! the chunk has not changed since. Otherwise it extends the overlay by the changes since, which are few if snapshots
+//! follow each other closely.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +26,10 @@ use crate::columns::overlay::{ChunkOverlay, Images, Overlay, Patch};
 use crate::columns::table::ColumnTable;
 use crate::table::layout::{ColumnSet, RowLayout};
 
-/// What merging has cost so far, by all queries of a set of tables.
+/// The cost of merging so far, for all queries of a set of tables.
 #[derive(Debug, Default)]
 pub(super) struct MergeMeter {
-    /// Changed rows that were merged. Relaxed, as below: figures that nothing is decided by.
+    /// Changed rows that were merged. Relaxed, as below: no decision depends on these figures.
     pub(super) tuples: AtomicU64,
     pub(super) nanos: AtomicU64,
 }
@@ -38,7 +40,7 @@ impl MergeMeter {
     }
 }
 
-/// What is needed to read a table's changes.
+/// Everything needed to read a table's changes.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) layout: RowLayout,
@@ -59,30 +61,31 @@ struct LazyChunk {
     /// The version that lacks the changes; `None` behind the table's last chunk.
     base: Option<Arc<Chunk>>,
     segments: Vec<Arc<Segment>>,
-    /// How many changes these have.
+    /// The number of changes in them.
     changes: usize,
     /// The columns that were written in any row: every column if a row came or went.
     written: ColumnSet,
-    /// What was made for this snapshot and those before, the last used at the end: at most [`MADE_MAX`].
+    /// Overlays made for this snapshot and earlier ones, the last used at the end: at most [`MADE_MAX`].
     made: Mutex<Vec<Made>>,
 }
 
-/// Sets of columns whose changes are kept: the scans of a query may read different ones of the same table.
+/// Sets of columns whose overlays are kept: the scans of a query may read different columns of the same table.
 const MADE_MAX: usize = 3;
 
-/// What was made is extended if at most this share of the changes came since: to put each in its place takes longer than to go on to the next.
+/// An overlay is extended if at most this share of the changes is new. Merging a change into an existing overlay takes
+/// longer than adding it to a new one.
 const EXTENDED_SHARE: f64 = 0.1;
 
 #[derive(Debug, Clone)]
 struct Made {
     columns: Arc<[usize]>,
-    /// How many of the chunk's changes it shows: the first.
+    /// The number of the chunk's changes that it shows, from the first.
     changes: usize,
     overlay: Arc<ChunkOverlay>,
 }
 
 impl LazyOverlay {
-    /// The changes that a version of a table lacks, by chunk. `before` is what an earlier snapshot has shown of the table.
+    /// The changes that a version of a table lacks, by chunk. `before` has those of an earlier snapshot of the table.
     pub(super) fn new(
         reading: &Arc<Reading>,
         current: &ColumnTable,
@@ -96,7 +99,7 @@ impl LazyOverlay {
         LazyOverlay { reading: Arc::clone(reading), chunks: changes.iter().map(lazy).collect() }
     }
 
-    /// Makes what these columns need; `earlier` is what was made before for them.
+    /// Makes the overlay for these columns; `earlier` is an older one for them.
     fn make(&self, chunk: &LazyChunk, columns: &[usize], earlier: Option<&Made>) -> Result<Made, ArrowError> {
         let Reading { meter, clock, .. } = &*self.reading;
         let began = clock.now();
@@ -111,7 +114,7 @@ impl LazyOverlay {
         Ok(Made { columns: columns.into(), changes: chunk.changes, overlay: Arc::new(overlay) })
     }
 
-    /// What all changes come to, and how many rows were looked at for it.
+    /// The overlay of all changes, and the number of rows looked at.
     fn make_anew(&self, chunk: &LazyChunk, columns: &[usize]) -> Result<(ChunkOverlay, usize), ArrowError> {
         let Reading { layout, schema, .. } = &*self.reading;
         let base = chunk.base.as_deref();
@@ -125,8 +128,8 @@ impl LazyOverlay {
         Ok((ChunkOverlay { masked: mask(base.map_or(0, Chunk::rows), &hidden), images, patches, entries }, entries))
     }
 
-    /// An earlier overlay with the changes since, and how many rows these have changed. `None` if they are more than new values of
-    /// rows that it shows in their places.
+    /// An earlier overlay with the changes since, and the number of rows that these have changed. `None` if they do
+    /// more than give new values to rows that it shows in place.
     fn extend(
         &self,
         chunk: &LazyChunk,
@@ -136,7 +139,7 @@ impl LazyOverlay {
         let changes = Changes::of(&self.reading.layout, changes_after(&chunk.segments, earlier.changes));
         let Seen { patched, rows, .. } = self.see(&changes, chunk.base.as_deref(), columns);
         let ChunkOverlay { masked, images, patches, entries } = &*earlier.overlay;
-        // Also of a row that comes again where one has gone, whatever is read.
+        // Also if a new row takes the place of a deleted one, for any columns.
         let is_masked = |row: &ChangedPosition| !masked.is_empty() && masked.value(row.position as usize);
         if patched.len() < rows || changes.positions().iter().any(is_masked) {
             return Ok(None);
@@ -157,12 +160,12 @@ impl LazyOverlay {
     /// How a query that reads these columns sees changes of a chunk.
     fn see(&self, changes: &Changes<'_>, base: Option<&Chunk>, columns: &[usize]) -> Seen {
         let read = columns.iter().copied();
-        // Text is kept as codes, or beside its views: neither has a place for another value.
+        // Text is stored as codes, or beside its views: neither has room for another value.
         let is_fixed = |&column: &usize| !self.reading.schema.field(column).data_type().is_primitive();
         changes.seen(base, read.clone().collect(), read.filter(is_fixed).collect())
     }
 
-    /// The new values of these columns in rows that keep their places.
+    /// The new values of these columns in rows that stay in place.
     fn patches(
         &self,
         changes: &Changes<'_>,
@@ -189,21 +192,21 @@ impl LazyChunk {
             (None, None) => true,
             _ => false,
         };
-        // Whoever makes something holds the lock meanwhile; nobody who wants a snapshot waits for that.
+        // The lock is held while an overlay is made. A new snapshot does not wait for it.
         let made = before.filter(is_same).and_then(|before| Some(before.made.try_lock()?.clone())).unwrap_or_default();
         let changes = segments.iter().map(|segment| segment.len()).sum();
         let written = segments.iter().fold(ColumnSet::default(), |written, segment| written.with(segment.written()));
         LazyChunk { base, segments, changes, written, made: Mutex::new(made) }
     }
 
-    /// Whether a query that reads these columns sees any of the changes. If no row came or went, all of them are updates of rows that the
-    /// chunk has.
+    /// Whether a query that reads these columns sees any of the changes. Without inserts and deletes, all of them are
+    /// updates of rows of the chunk.
     fn concerns(&self, columns: &[usize]) -> bool {
         self.written == ColumnSet::ALL || self.written.meets(columns.iter().copied().collect())
     }
 }
 
-/// A bit for each row, set for those at these positions; no bits if none is.
+/// A bit for each row, set at these positions; empty if there are none.
 fn mask(rows: usize, positions: &[u32]) -> BooleanBuffer {
     let mut mask = BooleanBufferBuilder::new(rows);
     if !positions.is_empty() {
@@ -224,7 +227,7 @@ impl Overlay for LazyOverlay {
 
     fn chunk(&self, chunk: usize, columns: &[usize]) -> Result<Option<Arc<ChunkOverlay>>, ArrowError> {
         let Some(lazy) = self.chunks.get(&chunk).filter(|lazy| lazy.concerns(columns)) else { return Ok(None) };
-        // Held while it is made: another scan of the same columns wants the same.
+        // Held while the overlay is made: another scan of the same columns needs the same one.
         let mut made = lazy.made.lock();
         let found = made.iter().position(|made| *made.columns == *columns).map(|at| made.remove(at));
         let found = match found {

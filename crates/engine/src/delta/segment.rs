@@ -1,4 +1,4 @@
-//! Changes of one chunk that are not folded yet, in the order of the commits.
+//! Changes of one chunk that are not folded yet, in commit order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::batch::{CHANGE_BYTES, Image};
 use crate::table::layout::ColumnSet;
 
-/// Changes that follow each other. Immutable as soon as somebody else holds it.
+/// Successive changes. Immutable as soon as it is shared.
 #[derive(Debug)]
 pub(super) struct Segment {
     entries: Vec<Entry>,
@@ -17,13 +17,13 @@ pub(super) struct Segment {
     written: ColumnSet,
     /// When its first change was published.
     pub(super) oldest: Duration,
-    /// Bytes of all segments of the set that are alive, also in snapshots.
+    /// Bytes of all live segments of the set, including those that only snapshots hold.
     gauge: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Where its image begins.
+    /// The start of its image.
     start: u64,
     position: u32,
     /// Words of its image; 0 for a deletion.
@@ -49,11 +49,11 @@ impl Segment {
         self.entries.push(Entry { start: self.words.len() as u64, position, words: words.len() as u32, columns });
         self.words.extend_from_slice(words);
         self.written = self.written.with(columns);
-        // Relaxed, as below: a figure that nothing is decided by.
+        // Relaxed, as below: no decision depends on this figure.
         self.gauge.fetch_add(bytes_of(words), Ordering::Relaxed);
     }
 
-    /// Adds what another one has, whose changes are later.
+    /// Appends another segment, whose changes are later.
     fn append(&mut self, later: &Segment) {
         later.changes().for_each(|(position, image)| self.push(position, image));
     }
@@ -62,12 +62,12 @@ impl Segment {
         self.entries.len()
     }
 
-    /// What it counts against the bound of the delta.
+    /// The bytes that it counts against the bound of the delta.
     pub(super) fn bytes(&self) -> u64 {
         self.entries.len() as u64 * CHANGE_BYTES + self.words.len() as u64 * 8
     }
 
-    /// The columns that were written in any row: every column if a row came or went.
+    /// The columns that were written in any row; all columns if a row was inserted or deleted.
     pub(super) fn written(&self) -> ColumnSet {
         self.written
     }
@@ -77,7 +77,7 @@ impl Segment {
         self.changes_after(0)
     }
 
-    /// Each change but the first ones, whose number is given.
+    /// The changes, without the first `count`.
     fn changes_after(&self, count: usize) -> impl Iterator<Item = (u32, Option<Image<'_>>)> + Clone {
         self.entries[count..].iter().map(|entry| {
             let words = &self.words[entry.start as usize..][..entry.words as usize];
@@ -86,7 +86,7 @@ impl Segment {
     }
 }
 
-/// Each change of these segments, the oldest first, but the first ones, whose number is given.
+/// The changes of these segments, the oldest first, without the first `count`.
 pub(super) fn changes_after(
     segments: &[Arc<Segment>],
     mut count: usize,
@@ -108,17 +108,18 @@ impl Drop for Segment {
     }
 }
 
-/// What a chunk lacks: all of its segments, the oldest first.
+/// The changes that a chunk lacks: all of its segments, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct ChunkDelta {
     segments: Vec<Arc<Segment>>,
-    /// The first so many are being folded.
+    /// The number of segments, from the first, that are being folded.
     folding: usize,
 }
 
 impl ChunkDelta {
-    /// Adds later changes. Neighbours become one as soon as the later one is as long as the earlier, so that there are few,
-    /// however often changes come in, and each change is copied few times. What is being folded stays as it is.
+    /// Adds later changes. A segment is merged into the one before as soon as it is as long. So there are few segments
+    /// even if changes arrive often, and each change is copied few times. Segments that are being folded stay as they
+    /// are.
     pub(super) fn push(&mut self, segment: Segment) {
         let mut last = segment;
         while self.segments.len() > self.folding
@@ -136,19 +137,19 @@ impl ChunkDelta {
         self.segments.push(Arc::new(last));
     }
 
-    /// All segments, for whoever reads them while more come.
+    /// All segments, for a reader that keeps them while more are added.
     pub(super) fn segments(&self) -> Vec<Arc<Segment>> {
         self.segments.clone()
     }
 
-    /// Takes all segments to be folded; none if that is being done already.
+    /// Takes all segments to be folded; none if folding is already in progress.
     pub(super) fn begin_folding(&mut self) -> Vec<Arc<Segment>> {
         assert_eq!(self.folding, 0, "a chunk is folded by one thread");
         self.folding = self.segments.len();
         self.segments()
     }
 
-    /// What is being folded is in the chunk now. Whoever gets the segments drops them where nobody waits.
+    /// The chunk now has the changes that were being folded. The caller drops the returned segments outside the lock.
     pub(super) fn end_folding(&mut self) -> Vec<Arc<Segment>> {
         self.segments.drain(..std::mem::take(&mut self.folding)).collect()
     }

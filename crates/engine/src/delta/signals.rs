@@ -1,26 +1,26 @@
-//! How propagation threads are told what to do, and say that they have done it.
+//! Signals between propagation threads and the rest of the engine: requests to fold, and their completion.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Between propagation threads and whoever needs them.
+/// The state that propagation threads and their callers share.
 #[derive(Debug)]
 pub(super) struct Signals {
     state: Mutex<State>,
     /// Propagation threads sleep here.
     work: Condvar,
-    /// Whoever waits for a round to end.
+    /// Callers wait here for the end of a round.
     done: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many rounds were asked for.
+    /// The number of rounds requested.
     asked: u64,
-    /// For each thread the last of these rounds that it has ended.
+    /// For each thread, the last round that it has ended.
     ended: Vec<u64>,
-    /// The delta has come so far that it should be folded.
+    /// Counts the moments at which the delta became long enough to fold.
     presses: u64,
     is_closing: bool,
     failure: Option<String>,
@@ -28,11 +28,11 @@ struct State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// A look at what is due.
+    /// Fold the chunks that are due.
     Look,
-    /// Everything, for the sake of this round and all before.
+    /// Fold everything, for this round and all earlier ones.
     Round(u64),
-    /// Nothing any more.
+    /// End the thread.
     End,
 }
 
@@ -42,7 +42,7 @@ impl Signals {
         Signals { state: Mutex::new(state), work: Condvar::new(), done: Condvar::new() }
     }
 
-    /// Sleeps until there is something to do, at most so long; without a bound until somebody says so.
+    /// Sleeps until there is work, for at most `sleep_max`; without a bound until a signal comes.
     pub(super) fn next(&self, thread: usize, presses_seen: &mut u64, sleep_max: Option<Duration>) -> Order {
         let mut state = self.state.lock();
         loop {
@@ -73,7 +73,7 @@ impl Signals {
         self.done.notify_all();
     }
 
-    /// Has all threads fold everything that was published before this call, and waits for it.
+    /// Makes all threads fold everything that was published before this call, and waits for that.
     pub(super) fn round(&self) -> Result<(), String> {
         let mut state = self.state.lock();
         state.asked += 1;
@@ -91,27 +91,27 @@ impl Signals {
         Ok(())
     }
 
-    /// Has all threads look at what is due.
+    /// Makes all threads fold the chunks that are due.
     pub(super) fn press(&self) {
         self.state.lock().presses += 1;
         self.work.notify_all();
     }
 
-    /// Lets all threads end, and nobody wait for them any more.
+    /// Ends all threads and all waits for them.
     pub(super) fn close(&self) {
         self.state.lock().is_closing = true;
         self.work.notify_all();
         self.done.notify_all();
     }
 
-    /// Propagation has failed. The first reason stays.
+    /// Records that propagation has failed. The first reason stays.
     pub(super) fn fail(&self, reason: String) {
         self.state.lock().failure.get_or_insert(reason);
         self.work.notify_all();
         self.done.notify_all();
     }
 
-    /// Why propagation has failed; `None` if it has not.
+    /// The reason why propagation has failed; `None` if it has not.
     pub(super) fn failure(&self) -> Option<String> {
         self.state.lock().failure.clone()
     }

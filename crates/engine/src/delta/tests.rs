@@ -1,4 +1,4 @@
-//! What queries read is the state after exactly the first commits of one order, whatever happens meanwhile.
+//! Queries read exactly the state after the first commits of one order, at all times.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +38,7 @@ const BALANCE: usize = 2;
 const NOTE: usize = 3;
 
 const ACCOUNTS: i64 = 40;
-/// Rows that are deleted first of all: freed slots are used again only where there are many.
+/// Rows that are deleted at the start: freed slots are reused only if there are many.
 const ENTRIES: i64 = 1300;
 
 fn declaration(name: &str, columns: &[(&str, ColumnType, DataType, bool)], keeps_rows: bool) -> TableDeclaration {
@@ -112,7 +112,8 @@ fn load(set: &TableSet) {
 
 type Rows = Vec<Vec<String>>;
 
-/// What a query that reads these columns of this snapshot sees of a table: the chunks, the overlay over them.
+/// The rows that a query which reads these columns of this snapshot sees of a table: the chunks, and the overlay over
+/// them.
 fn read(version: &SnapshotTable, read: &[usize]) -> Vec<RecordBatch> {
     let columns = version.columns();
     let schema = Arc::new(columns.schema().project(read).unwrap());
@@ -146,13 +147,14 @@ fn read(version: &SnapshotTable, read: &[usize]) -> Vec<RecordBatch> {
     batches
 }
 
-/// All columns, of which each is the same for a query that reads it alone; so is the number of rows for one that reads none.
+/// All columns of a table. Checks that a query that reads a single column sees the same values, and that one that reads
+/// no column sees the same number of rows.
 fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
     let version = snapshot.version(table).unwrap();
     let all: Vec<usize> = (0..version.columns().schema().fields().len()).collect();
     let mut sets: Vec<Vec<usize>> = all.iter().map(|&column| vec![column]).collect();
     sets.extend([vec![], all.clone()]);
-    // The next snapshot is to find what was merged last of this one.
+    // The next snapshot should reuse the last overlay of this one.
     if snapshot.seq() % 2 == 1 {
         sets.reverse();
     }
@@ -172,11 +174,11 @@ fn all_contents(snapshot: &ColumnSnapshot) -> Vec<Rows> {
     declarations().iter().map(|table| contents(snapshot, &table.spec.name)).collect()
 }
 
-/// The states that a history of commits goes through.
+/// The states that a history of commits produces.
 struct Replay {
     history: std::vec::IntoIter<batch::CommitBatch>,
     seq: u64,
-    /// For each table its rows by number, as the heap has their words.
+    /// For each table its rows by number, as words of the heap.
     tables: Vec<RowWords>,
     layouts: Vec<(RowLayout, SchemaRef)>,
 }
@@ -213,14 +215,14 @@ fn layouts() -> Vec<(RowLayout, SchemaRef)> {
 }
 
 impl Replay {
-    /// Everything that was published so far, after what the tables held before.
+    /// All batches published so far, on top of the tables' initial contents.
     fn new(set: &TableSet, before: &[RowWords]) -> Self {
         let history = set.delta().unwrap().history();
         assert!(history.iter().map(|batch| batch.seq).eq(1..=history.len() as u64), "the order has holes");
         Replay { history: history.into_iter(), seq: 0, tables: before.to_vec(), layouts: layouts() }
     }
 
-    /// The state after the first `seq` commits; no earlier one can be had afterwards.
+    /// The state after the first `seq` commits; earlier states are not available afterwards.
     fn at(&mut self, seq: u64) -> Vec<Rows> {
         assert!(self.seq <= seq);
         while self.seq < seq {

@@ -11,25 +11,25 @@ use super::statistics::Counters;
 use super::table::LockTable;
 use super::verdicts::Todo;
 
-/// What a search has seen, kept from search to search for its memory.
+/// The state of a search. Reused from search to search for its memory.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     number: u64,
     /// By slot.
     seen: Vec<Seen>,
-    /// Holders that have been seen and not yet looked at.
+    /// Holders that have been seen and not yet expanded.
     todo: Vec<Slot>,
-    /// The cycle that was found: its members with the numbers of their waits.
+    /// The cycle found: its members with the numbers of their waits.
     cycle: Vec<(Slot, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
-    /// The search in which it was seen last.
+    /// The last search in which it was seen.
     search: u64,
-    /// Whether everybody that it waits for has been seen, too.
+    /// Whether every member that it waits for has been seen, too.
     is_expanded: bool,
-    /// Who waits for it.
+    /// The member that waits for it.
     parent: Slot,
     /// The number of its wait.
     sequence: u64,
@@ -54,7 +54,7 @@ impl Search {
         self.has_seen(slot) && self.seen[slot as usize].is_expanded
     }
 
-    /// Takes note of somebody for whom `parent` waits; false if that had been done.
+    /// Records a member for which `parent` waits; false if it was recorded already.
     fn see(&mut self, slot: Slot, parent: Slot) -> bool {
         if self.has_seen(slot) {
             return false;
@@ -66,11 +66,11 @@ impl Search {
         true
     }
 
-    /// Sees everybody for whom the waiter `slot` waits, and everybody for whom those wait that are ahead of it in the same
-    /// queue. Returns who waits for `start`, if any of them does.
+    /// Sees every member for which the waiter `slot` waits, and every member for which the waiters ahead of it in the
+    /// same queue wait. Returns a waiter that waits for `start`, if any of them does.
     ///
-    /// That takes one pass over the queue and one over the grants, for all of a queue together: where it meets a waiter
-    /// from which it has come this way before, the rest is known.
+    /// This takes one pass over the queue and one over the grants for all waiters of a queue together: at a waiter that
+    /// was expanded before, the rest of the queue is known.
     fn expand(&mut self, head: &Head, at: usize, start: Slot) -> Option<Slot> {
         let slot = head.queue()[at].slot;
         let mut wanted = Wanted::default();
@@ -103,7 +103,7 @@ impl Search {
         None
     }
 
-    /// The way by which `last` was reached is a cycle, for `last` waits for `start`.
+    /// The path to `last` is a cycle, because `last` waits for `start`.
     fn close(&mut self, start: Slot, last: Slot) {
         self.cycle.clear();
         let mut slot = last;
@@ -131,17 +131,18 @@ impl LockTable {
         let mut search = self.detector.lock();
         while self.find_cycle(&mut search, start) {
             let members: Vec<_> = search.cycle.iter().map(|&(slot, _)| self.member(slot)).collect();
-            // Edges were read one after another. They all hold at once if nobody in the cycle stopped waiting since or got
-            // a better place: a waiter gives up neither its grants nor its place ahead of others. If somebody did, look again.
+            // Edges were read one after another. They all hold at once if no member of the cycle has stopped waiting
+            // since or got a better place: a waiter gives up neither its grants nor its place ahead of others.
+            // Otherwise, search again.
             let lives: Vec<_> = members.iter().map(|member| member.life()).collect();
             let same_wait = |member: &Arc<Member>, sequence: u64| {
                 let waiting = member.waiting.lock();
                 waiting.name.is_some() && waiting.sequence == sequence
             };
             let still_holds = search.cycle.iter().zip(&members).all(|(&(_, number), member)| same_wait(member, number));
-            // A victim that is still in its queue is about to be taken out by whoever has made it one. That thread may not be
-            // running, so it is not waited for: the same is done here. Who has got a better place or has been let in
-            // has made the search stale, and the next one sees it.
+            // A victim that is still in its queue is about to be removed by the thread that chose it. That thread may
+            // not be running, so this search removes the victim itself instead of waiting. A waiter that got a better
+            // place or was granted has made the search stale; the next search sees that.
             let victim = members.iter().zip(&lives).find_map(|(member, life)| match life.state {
                 State::Doomed(error) => Some((member, life.serial, error)),
                 _ => None,

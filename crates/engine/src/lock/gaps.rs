@@ -1,4 +1,4 @@
-//! What insertions and deletions do to locks on gaps; the rules are in the [manual](super).
+//! The effect of insertions and deletions on locks on gaps; the rules are in the [manual](super).
 
 use super::head::{Answer, Head, Slot, Ticket};
 use super::member::Member;
@@ -7,17 +7,18 @@ use super::name::LockName;
 use super::table::LockTable;
 use super::verdicts::Todo;
 
-/// Who has read a gap.
+/// Which transactions have read a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GapState {
-    /// Another transaction: an insertion must wait for it.
+    /// Another transaction has; an insertion must wait for it.
     pub read_by_others: bool,
-    /// The inserter itself: it must go on holding both halves.
+    /// The inserter itself has; it must keep both halves locked.
     pub read_by_me: bool,
 }
 
 impl LockTable {
-    /// Gives up the intention to insert into a gap, but not the right of having read it. Says whether that right is held.
+    /// Releases the intention to insert into a gap, but not the lock of a transaction that has read it. Returns whether
+    /// that lock is held.
     pub fn give_up_intention(&self, member: &Member, gap: LockName) -> bool {
         let mut todo = Todo::default();
         let still_held = self.change(gap, &mut todo, |head, granted| {
@@ -32,7 +33,7 @@ impl LockTable {
         still_held
     }
 
-    /// Who besides `member` keeps an insertion out of this gap, and whether `member` has itself read it.
+    /// Which members other than `member` keep an insertion out of this gap, and whether `member` has itself read it.
     pub(crate) fn gap_state(&self, member: &Member, gap: LockName) -> GapState {
         let hash = gap.hash();
         let heads = self.partition(hash).lock();
@@ -45,7 +46,8 @@ impl LockTable {
         GapState { read_by_others: others, read_by_me: me }
     }
 
-    /// Gives a lock without asking anybody: for a gap that an insertion has just created, which nobody else can know.
+    /// Grants a lock without a conflict check: for a gap that an insertion has just created, which no other transaction
+    /// can know.
     pub(crate) fn grant_new_gap(&self, member: &Member, gap: LockName) -> Answer {
         let hash = gap.hash();
         let mut heads = self.partition(hash).lock();
@@ -58,9 +60,9 @@ impl LockTable {
         answer
     }
 
-    /// A gap disappears into the next one: those who have read it have read the next one from now on. Whoever calls holds the
-    /// latch of the index, and [carries out](Self::carry_out) what follows when it has given it up: schedulers are asked,
-    /// threads get other nice values, and cycles are searched for.
+    /// A gap is merged into the next one: transactions that have read it now count as readers of the next one. The
+    /// caller holds the latch of the index. When it has released the latch, it [carries out](Self::carry_out) the
+    /// consequences: asking schedulers, setting nice values, and searching for cycles.
     #[must_use]
     pub fn inherit(&self, gap: LockName, next: LockName) -> Todo {
         let mut todo = Todo::default();
@@ -76,8 +78,8 @@ impl LockTable {
         let mut granted = Vec::new();
         for &slot in &readers {
             if head.grant_unconditionally(slot, Mode::S, |waiter| granted.push(waiter)) == Answer::Granted {
-                // A reader that is ending right now has not given up `gap` yet, for its partition is locked here; so it
-                // has not yet looked for what it inherited.
+                // A reader that is ending right now has not released `gap` yet, because its partition is locked here.
+                // So it has not yet checked what it inherited.
                 self.member(slot).inherited.lock().push(next);
             }
         }
@@ -90,16 +92,16 @@ impl LockTable {
         todo
     }
 
-    /// Waiters of a gap wait for heirs now whom they did not wait for before. In the partition of the gap.
+    /// Waiters of a gap now also wait for heirs for which they did not wait before. In the partition of the gap.
     fn note_heirs(&self, head: &mut Head, gap: LockName, heirs: Vec<Slot>, todo: &mut Todo) {
         for &slot in &heirs {
             let heir = self.member(slot);
             if let Some(at) = head.position(slot) {
-                // It is ahead of others now, whom it may have waited for.
+                // It is now ahead of waiters for which it may have waited.
                 let ticket = Ticket { sequence: heir.next_wait(), ..head.queue()[at].ticket };
                 head.renew(slot, ticket, |_| unreachable!("its rank is what it was"));
                 if !self.leaves_holders_alone {
-                    // It asks for more than before, and others hold what does not go with it.
+                    // It requests a stronger mode than before, which may conflict with other holders.
                     self.note_new_waiter(head, gap, &heir, todo);
                 }
             }
@@ -108,12 +110,12 @@ impl LockTable {
             }
         }
         self.forget_reprieves(head);
-        // No request of theirs announces these edges (invariant 4).
+        // No request of the heirs announces these edges (invariant 4).
         todo.waiters = heirs;
     }
 
-    /// Gives up what the member was made to hold by [`inherit`](Self::inherit). To be called last, when it has given up
-    /// all that it asked for, since only holders inherit.
+    /// Releases the locks that the member inherited through [`inherit`](Self::inherit). To be called last, after all
+    /// requested locks are released, since only holders inherit.
     pub fn release_inherited(&self, member: &Member) {
         let mut todo = Todo::default();
         loop {

@@ -1,4 +1,4 @@
-//! One lock name: its grants and its queue. No threads, no clock; what happens depends on the calls alone.
+//! One lock name: its grants and its queue. No threads, no clock; the result depends on the calls alone.
 
 use std::time::Duration;
 
@@ -7,45 +7,45 @@ use smallvec::SmallVec;
 
 use super::mode::Mode;
 
-/// Who holds or waits: a transaction's slot in the [lock table](super::LockTable).
+/// A holder or waiter: a transaction's slot in the [lock table](super::LockTable).
 pub type Slot = u32;
 
 /// A mode that a transaction holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// Who.
+    /// The transaction.
     pub slot: Slot,
-    /// What.
+    /// The mode.
     pub mode: Mode,
 }
 
 /// A request that has to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiter {
-    /// Who.
+    /// The transaction.
     pub slot: Slot,
     /// The mode it will hold when granted: for a conversion the supremum of old and new.
     pub mode: Mode,
     /// Whether it holds a weaker mode already.
     pub conversion: bool,
-    /// What decides its place, and about those in its way.
+    /// Decides its place, and the fate of holders that block it.
     pub ticket: Ticket,
-    /// Grows from request to request for this name.
+    /// Increases with each request for this name.
     arrival: u64,
     /// When the name was first granted to another waiter while this one waited.
     passed: Option<Duration>,
 }
 
-/// What is known of a waiter's transaction, so that a queue is judged without looking at each of its transactions.
+/// Facts about a waiter's transaction, so that a queue is judged without a look at its transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
-    /// Its place among others, from the scheduler.
+    /// Its place in the queue, from the scheduler.
     pub rank: Rank,
-    /// What the scheduler may know of it.
+    /// The facts for the scheduler.
     pub requester: Requester,
     /// Its CPU priority.
     pub cpu: Priority,
-    /// The number of its wait, which changes also when it is given a better place: whoever has seen the same number
+    /// The number of its wait, which also changes when it is given a better place. A search that sees the same number
     /// twice knows that it has waited for the same transactions, and perhaps more, all the time between.
     pub sequence: u64,
 }
@@ -57,7 +57,7 @@ impl Waiter {
     }
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The transaction held enough already; nothing changed.
@@ -74,12 +74,12 @@ pub enum Answer {
 #[derive(Debug, Default)]
 pub struct Head {
     grants: SmallVec<[Grant; 3]>,
-    /// How many grants there are of each mode, so that a busy name is judged without looking at each grant.
+    /// The number of grants of each mode, so that a busy name is judged without looking at each grant.
     counts: [u32; 6],
     queue: Vec<Waiter>,
-    /// How many requests have had to wait so far.
+    /// The number of requests that have had to wait so far.
     arrivals: u64,
-    /// Of a table: whether all intentions on it are grants here ([`intents`](super::intents)).
+    /// For a table: whether all intentions on it are grants here ([`intents`](super::intents)).
     pub(super) is_gathering: bool,
 }
 
@@ -127,13 +127,14 @@ impl Head {
         self.grant(slot, mode);
     }
 
-    /// Whether nobody waits, and nobody holds more than an intention.
+    /// Whether there are no waiters, and no grants stronger than an intention.
     pub(super) fn has_intentions_only(&self) -> bool {
         self.queue.is_empty()
             && [Mode::S, Mode::SIX, Mode::U, Mode::X].iter().all(|mode| self.counts[*mode as usize] == 0)
     }
 
-    /// Gives up whatever `slot` holds. Whoever can be granted now is granted and reported to `granted`.
+    /// Releases the grant of `slot`, if it has one. Requests that can now be granted are granted and reported to
+    /// `granted`.
     pub fn release(&mut self, slot: Slot, granted: impl FnMut(Waiter)) {
         if let Some(at) = self.grants.iter().position(|grant| grant.slot == slot) {
             let grant = self.grants.swap_remove(at);
@@ -151,16 +152,16 @@ impl Head {
         }
     }
 
-    /// Takes a waiter out of the queue and returns it, if it was there. Whoever can be granted now is granted and
-    /// reported.
+    /// Takes a waiter out of the queue and returns it, if it was there. Requests that can now be granted are granted
+    /// and reported.
     pub fn cancel(&mut self, slot: Slot, granted: impl FnMut(Waiter)) -> Option<Waiter> {
         let waiter = self.queue.remove(self.position(slot)?);
         self.grant_waiters(granted);
         Some(waiter)
     }
 
-    /// Gives a waiter another ticket, and the place that goes with it: among equals it keeps that of its arrival. Whoever
-    /// can be granted now is granted and reported.
+    /// Gives a waiter another ticket and the place that follows from it; among equals, its arrival decides. Requests
+    /// that can now be granted are granted and reported.
     pub fn renew(&mut self, slot: Slot, ticket: Ticket, granted: impl FnMut(Waiter)) {
         let Some(at) = self.position(slot) else { return };
         let waiter = Waiter { ticket, ..self.queue[at] };
@@ -173,15 +174,15 @@ impl Head {
         }
     }
 
-    /// The name has just been granted to somebody who waited: those who still wait take note, once.
+    /// The name has just been granted to a waiter: the remaining waiters note the time, once.
     pub fn note_grant(&mut self, now: Duration) {
         for waiter in &mut self.queue {
             waiter.passed.get_or_insert(now);
         }
     }
 
-    /// Gives `slot` at least `mode` whatever others hold: only for gaps that merge (see the [module](super)). If it waits here,
-    /// its request becomes a conversion, and whoever can be granted now is granted and reported.
+    /// Gives `slot` at least `mode` regardless of other grants: only for gaps that merge (see the [module](super)). If
+    /// it waits here, its request becomes a conversion. Requests that can now be granted are granted and reported.
     pub(crate) fn grant_unconditionally(&mut self, slot: Slot, mode: Mode, granted: impl FnMut(Waiter)) -> Answer {
         match self.grants.iter().position(|grant| grant.slot == slot) {
             Some(at) if self.grants[at].mode.covers(mode) => Answer::Held,
@@ -192,7 +193,7 @@ impl Head {
             None => {
                 self.grant(slot, mode);
                 if let Some(at) = self.position(slot) {
-                    // Left as it was, the request would wait for its own transaction's new grant for ever.
+                    // Unchanged, the request would wait forever for its own transaction's new grant.
                     let waiter = self.queue.remove(at);
                     self.enqueue(Waiter { mode: waiter.mode.supremum(mode), conversion: true, ..waiter });
                     self.grant_waiters(granted);
@@ -202,8 +203,8 @@ impl Head {
         }
     }
 
-    /// Gives up the intention to insert into this gap, but not the right of having read it. Whoever can be granted now is
-    /// granted and reported. Says whether something is still held.
+    /// Releases the intention to insert into this gap, but not the lock of a transaction that has read it. Requests
+    /// that can now be granted are granted and reported. Returns whether the transaction still holds a lock.
     pub fn give_up_intention(&mut self, slot: Slot, granted: impl FnMut(Waiter)) -> bool {
         match self.grants.iter().find(|grant| grant.slot == slot) {
             Some(grant) if grant.mode.covers(Mode::S) => {
@@ -227,7 +228,7 @@ impl Head {
         &self.queue
     }
 
-    /// Nobody holds and nobody waits.
+    /// Whether there are neither holders nor waiters.
     pub fn is_idle(&self) -> bool {
         self.grants.is_empty() && self.queue.is_empty()
     }
@@ -237,15 +238,15 @@ impl Head {
         self.queue.iter().position(|waiter| waiter.slot == slot)
     }
 
-    /// Calls `each` with every holder that stands in the way of the waiter `slot`: its grant conflicts with what the waiter
-    /// wants, or it waits ahead to convert its grant.
+    /// Calls `each` with every holder that blocks the waiter `slot`: its grant conflicts with what the waiter wants, or
+    /// it waits ahead to convert its grant.
     pub(crate) fn holders_in_the_way(&self, slot: Slot, mut each: impl FnMut(Slot)) {
         let Some(at) = self.position(slot) else { return };
         let others = self.grants.iter().filter(|grant| grant.slot != slot);
         others.filter(|grant| self.is_in_the_way(grant, at)).for_each(|grant| each(grant.slot));
     }
 
-    /// Calls `each` with every waiter in whose way the holder `slot` stands.
+    /// Calls `each` with every waiter that the holder `slot` blocks.
     pub fn waiters_behind(&self, slot: Slot, mut each: impl FnMut(&Waiter)) {
         let Some(grant) = self.grants.iter().find(|grant| grant.slot == slot) else { return };
         for (at, waiter) in self.queue.iter().enumerate().filter(|(_, waiter)| waiter.slot != slot) {
@@ -255,21 +256,21 @@ impl Head {
         }
     }
 
-    /// The waiter `waiter`, if the holder `holder` stands in its way.
+    /// The waiter `waiter`, if the holder `holder` blocks it.
     pub fn blocked_by(&self, waiter: Slot, holder: Slot) -> Option<&Waiter> {
         let at = self.position(waiter)?;
         let grant = self.grants.iter().find(|grant| grant.slot == holder && holder != waiter)?;
         self.is_in_the_way(grant, at).then(|| &self.queue[at])
     }
 
-    /// Whether a holder stands in the way of another transaction, which waits at place `at`.
+    /// Whether a holder blocks another transaction, which waits at place `at`.
     fn is_in_the_way(&self, grant: &Grant, at: usize) -> bool {
         let converts_ahead =
             || self.queue[..at].iter().take_while(|ahead| ahead.conversion).any(|ahead| ahead.slot == grant.slot);
         !grant.mode.is_compatible(self.queue[at].mode) || converts_ahead()
     }
 
-    /// Whether the counted grants, less one of mode `own`, all go with `wanted`.
+    /// Whether the counted grants, less one of mode `own`, are all compatible with `wanted`.
     fn is_free_for(&self, wanted: Mode, own: Option<Mode>) -> bool {
         Mode::ALL.into_iter().all(|mode| {
             let others = self.counts[mode as usize] - u32::from(own == Some(mode));
@@ -307,7 +308,7 @@ impl Head {
         self.grants[at].mode = mode;
     }
 
-    /// Grants what a waiter waited for.
+    /// Grants a waiter's request.
     fn settle(&mut self, waiter: &Waiter) {
         let mut others = self.grants.iter().filter(|grant| grant.slot != waiter.slot);
         assert!(

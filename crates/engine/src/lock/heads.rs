@@ -6,7 +6,7 @@ use hashbrown::hash_table::Entry;
 use super::head::Head;
 use super::name::LockName;
 
-/// Heads by name. Who calls gives the name's hash, which the choice of the partition needed before.
+/// Heads by name. The caller passes the name's hash, which it has already computed to choose the partition.
 #[derive(Debug, Default)]
 pub(super) struct Heads(HashTable<Named>);
 
@@ -21,7 +21,7 @@ impl Heads {
         self.0.find(hash, |named| named.name == name).map(|named| &named.head)
     }
 
-    /// The head of a name that is locked, to be changed. Whoever may leave it idle uses [`change`](Self::change).
+    /// The head of a locked name, to be changed. A caller that may leave it idle uses [`change`](Self::change).
     pub(super) fn get_mut(&mut self, name: LockName, hash: u64) -> Option<&mut Head> {
         self.0.find_mut(hash, |named| named.name == name).map(|named| &mut named.head)
     }
@@ -34,7 +34,7 @@ impl Heads {
         }
     }
 
-    /// Changes the head of a name, if it is locked, and forgets it if nobody holds it or waits for it any more.
+    /// Changes the head of a name, if it is locked, and removes it if it has no holders or waiters any more.
     pub(super) fn change<R>(&mut self, name: LockName, hash: u64, change: impl FnOnce(&mut Head) -> R) -> Option<R> {
         let mut entry = self.0.find_entry(hash, |named| named.name == name).ok()?;
         let result = change(&mut entry.get_mut().head);

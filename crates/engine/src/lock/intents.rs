@@ -1,10 +1,11 @@
-//! Intentions on tables, which a transaction keeps to itself as long as nobody wants more of the table.
+//! Intention locks on tables that are kept by the transaction itself as long as no stronger lock on the table is
+//! requested.
 //!
-//! Each operation begins with an intention on its table, so that all threads would meet at the heads of a few tables, where each
-//! would look for its own grant among those of all. But IS and IX go with each other: as long as nobody holds another mode of a
-//! table or waits for it, there is nothing to decide, and a transaction notes its intention with its member. Whoever asks
-//! for more makes the table *gather*: all intentions on it become grants of its head, those that come later are asked for
-//! there, and everything else is as for any name.
+//! Each operation begins with an intention on its table, so all threads would meet at the heads of a few tables, where
+//! each would search for its grant among those of all. But IS and IX are compatible. As long as no transaction holds or
+//! requests another mode of a table, there is nothing to decide, and a transaction records its intention in its member.
+//! A request for a stronger mode makes the table *gather*: all intentions on it become grants of its head, and later
+//! intentions are requested there, as for any other name.
 
 use std::sync::atomic::Ordering;
 
@@ -14,11 +15,11 @@ use super::mode::Mode;
 use super::name::LockName;
 use super::table::LockTable;
 
-/// What a transaction has asked of a table.
+/// A transaction's request for a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Intent {
     table: u32,
-    /// The intention that it holds, unless the table's head knows.
+    /// The intention that it holds, unless it is a grant of the table's head.
     mode: Option<Mode>,
 }
 
@@ -27,12 +28,12 @@ fn is_intention(mode: Mode) -> bool {
 }
 
 impl LockTable {
-    /// Answers a request for a table where that takes no head. The caller asks the head if this does not.
+    /// Answers a request for a table if that needs no head. Otherwise the caller asks the head.
     pub(super) fn intend(&self, member: &Member, name: LockName, mode: Mode) -> Option<Answer> {
         let table = name.as_table()?;
         let mut intents = member.intents.lock();
-        // Relaxed: whoever makes a table gather looks into each member afterwards, under the member's mutex. Either it finds
-        // the intention that is noted here, or what it has counted before shows here.
+        // Relaxed: a thread that makes a table gather looks into each member afterwards, under the member's mutex.
+        // Either it finds the intention recorded here, or this load sees its increment.
         let is_open = is_intention(mode) && self.gathering(table).load(Ordering::Relaxed) == 0;
         let Some(intent) = intents.iter_mut().find(|intent| intent.table == table) else {
             intents.push(Intent { table, mode: is_open.then_some(mode) });
@@ -52,7 +53,7 @@ impl LockTable {
         is_open.then_some(Answer::Converted)
     }
 
-    /// Gives up an intention that no head knows; says whether it was one.
+    /// Releases an intention that is not a grant of a head; returns whether it was one.
     pub(super) fn give_up_intent(&self, member: &Member, name: LockName) -> bool {
         let Some(table) = name.as_table() else { return false };
         let mut intents = member.intents.lock();
@@ -60,8 +61,9 @@ impl LockTable {
         at.is_some_and(|at| intents.swap_remove(at).mode.is_some())
     }
 
-    /// Before a table's head is asked for a mode: what it has to know of intentions becomes known to it. In the partition of the
-    /// name.
+    /// Before a table's head is asked for a mode: turns the member's intention into a grant of the head. If the mode is
+    /// not an intention, the table starts to gather, and the intentions of all members become grants. In the partition
+    /// of the name.
     pub(super) fn gather(&self, head: &mut Head, member: &Member, name: LockName, mode: Mode) {
         let Some(table) = name.as_table() else { return };
         if is_intention(mode) || head.is_gathering {
@@ -72,7 +74,7 @@ impl LockTable {
         self.for_each_member(|member| hand_over(head, member, table));
     }
 
-    /// After a head has changed: its table need not gather any more if only intentions are left. In the partition of the name.
+    /// After a head has changed: ends gathering if only intentions are left. In the partition of the name.
     pub(super) fn end_gathering(&self, head: &mut Head, name: LockName) {
         if head.is_gathering && head.has_intentions_only() {
             head.is_gathering = false;
@@ -81,14 +83,14 @@ impl LockTable {
         }
     }
 
-    /// The intention of a member that its table's head does not know.
+    /// The intention of a member that is not a grant of the table's head.
     pub(super) fn intent(&self, member: &Member, name: LockName) -> Option<Mode> {
         let table = name.as_table()?;
         member.intents.lock().iter().find(|intent| intent.table == table)?.mode
     }
 }
 
-/// A member's intention becomes a grant.
+/// Turns a member's intention into a grant.
 fn hand_over(head: &mut Head, member: &Member, table: u32) {
     let mut intents = member.intents.lock();
     if let Some(intent) = intents.iter_mut().find(|intent| intent.table == table)

@@ -1,4 +1,5 @@
-//! A participant of the lock table: the state of its transaction, its place to sleep, and what others leave with it.
+//! A participant of the lock table: the state of its transaction, its place to sleep, and the data that other threads
+//! leave with it.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::cpu_priority::ThreadPriority;
 /// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Granting it to everybody in a cycle is impossible, and this transaction was chosen to give way.
+    /// A cycle of waits cannot be granted, and this transaction was chosen as the victim.
     #[error("deadlock victim")]
     Deadlock,
     /// The transaction is to be rolled back for the sake of a more important one.
@@ -22,18 +23,18 @@ pub enum RequestError {
     Preempted,
 }
 
-/// Where a participant is in the life of a transaction. The [manual](super) has the transitions.
+/// The state of a participant's transaction. The [manual](super) has the transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It has no transaction, holds nothing and waits for nothing.
     Idle,
-    /// Its transaction works.
+    /// Its transaction is running.
     Running,
     /// Its transaction is in the queue of one name.
     Waiting,
     /// Its transaction has been chosen as a victim. Its next request fails, and so does its commit.
     Doomed(RequestError),
-    /// It commits or rolls back, and nobody can roll it back any more.
+    /// It commits or rolls back; no other transaction can roll it back any more.
     Ending,
 }
 
@@ -47,12 +48,12 @@ pub struct LockWait {
     pub excess: Duration,
 }
 
-/// What became of a request that had to wait.
+/// The outcome of a request that had to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// [`Answer::Granted`], [`Answer::Converted`], or why not.
+    /// [`Answer::Granted`], [`Answer::Converted`], or an error.
     pub outcome: Result<Answer, RequestError>,
-    /// How long it took.
+    /// How long it waited.
     pub wait: LockWait,
 }
 
@@ -65,37 +66,38 @@ pub struct Member {
     rollbacks: AtomicU32,
     /// The level of the priority that its transaction began with.
     initial_priority: AtomicU8,
-    /// How many names it holds: for the choice of a victim, and to see that it ends with none.
+    /// The number of names it holds: for the choice of a victim, and to check that it ends with none.
     locks: AtomicU32,
     pub(super) waiting: Mutex<Waiting>,
     pub(super) wake: Condvar,
-    /// What it has asked of tables.
+    /// Its requests for tables.
     pub(super) intents: Mutex<Vec<Intent>>,
-    /// Gaps it came to hold because others merged.
+    /// Gaps that it inherited because gaps merged.
     pub(super) inherited: Mutex<Vec<LockName>>,
-    /// Names that it holds and others have waited for behind it. Only for schedulers that do not leave holders alone.
+    /// Names that it holds and for which others have waited behind it. Only for schedulers that do not leave holders
+    /// alone.
     contended: Mutex<Vec<LockName>>,
     pub(super) thread_priority: ThreadPriority,
 }
 
-/// What a member waits for, and whether it still does. The name changes under the lock of its partition only.
+/// A member's wait, which may have ended. The name changes under the lock of its partition only.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// The name in whose queue it is, until it is woken.
     pub(super) name: Option<LockName>,
     /// The transaction that waits.
     pub(super) serial: u64,
-    /// Grows with each wait and with each better place, so that one wait can be told from the next.
+    /// Increases with each wait and with each better place, so that waits can be told apart.
     pub(super) sequence: u64,
     /// When it asked.
     pub(super) requested: Duration,
-    /// What it waited for last and what came of it, until it takes note.
+    /// The last name that it waited for and the decision, until the member has read it.
     pub(super) decision: Option<(LockName, Decision)>,
-    /// What is to become of holders that it still waits for at a certain time.
+    /// Deadlines of holders for which it still waits.
     pub(super) reprieves: Vec<Reprieve>,
 }
 
-/// A holder that has some time left to get out of the way.
+/// A holder that has some time left before it is rolled back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reprieve {
     pub(super) holder: Slot,
@@ -106,7 +108,7 @@ pub(super) struct Reprieve {
 }
 
 impl Waiting {
-    /// When somebody's time will be over.
+    /// The earliest deadline of a reprieve.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.name?;
         self.reprieves.iter().map(|reprieve| reprieve.ends).min()
@@ -116,7 +118,7 @@ impl Waiting {
 /// A member's transaction, at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Life {
-    /// Which transaction, so that nobody is punished for the one before.
+    /// Identifies the transaction, so that a decision never hits a later one.
     pub(super) serial: u64,
     /// Its present priority, inherited or promoted included.
     pub(super) priority: Priority,
@@ -128,7 +130,7 @@ pub(super) struct Life {
 impl Life {
     const IDLE: Life = Life { serial: 0, priority: Priority::LOW, cpu: Priority::LOW, state: State::Idle };
 
-    /// A million transactions a second for a year are fewer than the 2^45 that there is room for.
+    /// At a million transactions per second, the 2^45 serial numbers last for more than a year.
     fn pack(self) -> u64 {
         let state = match self.state {
             State::Idle => 0,
@@ -181,7 +183,7 @@ impl Member {
         self.life().priority
     }
 
-    /// Where it is in the life of its transaction.
+    /// The state of its transaction.
     pub fn state(&self) -> State {
         self.life().state
     }
@@ -190,19 +192,19 @@ impl Member {
         Life::unpack(self.life.load(Ordering::Acquire))
     }
 
-    /// Changes its life in one atomic step, unless `change` wants none; returns it as it was. All the races between a member
-    /// and those who decide about it are decided here.
+    /// Changes its life in one atomic step, unless `change` returns `None`; returns the life before. All races between
+    /// a member and threads that decide about it are decided here.
     pub(super) fn shift(&self, mut change: impl FnMut(Life) -> Option<Life>) -> Option<Life> {
-        // Acquire and release: whoever sees a state sees what was written before it came to be. That a member which
-        // begins to wait and somebody who begins to wait behind it do not miss each other rests on the mutex of
-        // `contended`.
+        // Acquire and release: a thread that sees a state sees everything written before the state was set. A member
+        // that begins to wait, and another that begins to wait behind it, cannot miss each other; the mutex of
+        // `contended` ensures that.
         let change = |bits| change(Life::unpack(bits)).map(Life::pack);
         self.life.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok().map(Life::unpack)
     }
 
-    /// Marks one transaction of this member as a victim, if it is in one of these states. Exactly one of all who try
-    /// succeeds, and none when the transaction has passed its commit point (invariant 6). Nobody is preempted who has been
-    /// promoted, or has just inherited that (invariant 8).
+    /// Marks one transaction of this member as a victim, if it is in one of these states. Exactly one of several
+    /// attempts succeeds, and none after the transaction has passed its commit point (invariant 6). A promoted
+    /// transaction is not preempted, nor one that has just inherited promotion (invariant 8).
     pub(super) fn doom(&self, serial: u64, from: &[State], error: RequestError) -> Option<Life> {
         self.shift(|life| {
             (life.serial == serial && from.contains(&life.state))
@@ -232,26 +234,26 @@ impl Member {
         priority_of(self.initial_priority.load(Ordering::Relaxed))
     }
 
-    /// What stays the same as long as a transaction lives. To be called before it begins.
+    /// Sets the values that stay the same throughout a transaction. To be called before it begins.
     pub(super) fn set_initial(&self, priority: Priority, rollbacks: u32) {
         self.initial_priority.store(priority.level(), Ordering::Relaxed);
         self.rollbacks.store(rollbacks, Ordering::Relaxed);
     }
 
-    /// The number of a wait that begins, or goes on from a better place.
+    /// The number of a wait that begins, or that continues at a better place.
     pub(super) fn next_wait(&self) -> u64 {
         let mut waiting = self.waiting.lock();
         waiting.sequence += 1;
         waiting.sequence
     }
 
-    /// How many names it holds that it has asked for.
+    /// The number of names that it holds by its own requests.
     pub(super) fn locks(&self) -> u32 {
         self.locks.load(Ordering::Relaxed)
     }
 
-    /// Counts a grant. Relaxed and in two steps: it is called by the member's own thread, or by the one that grants while
-    /// that one waits; the wake-up orders the two.
+    /// Counts a grant. Relaxed and in two steps: the caller is the member's own thread, or the granting thread while
+    /// that one waits. The wake-up orders the two.
     pub(super) fn count_grant(&self) {
         self.locks.store(self.locks() + 1, Ordering::Relaxed);
     }
@@ -263,8 +265,8 @@ impl Member {
         self.locks.store(locks - 1, Ordering::Relaxed);
     }
 
-    /// Remembers that somebody waits behind it for a name. To be called before its state is looked at: either who calls sees
-    /// that the member waits, or the member, which looks at these names after it has begun to wait, sees the name.
+    /// Records that a request waits behind it for a name. To be called before its state is read: either the caller sees
+    /// that the member waits, or the member sees the name, because it reads these names after it has begun to wait.
     pub(super) fn note_contended(&self, name: LockName) {
         let mut contended = self.contended.lock();
         if !contended.contains(&name) {
@@ -272,7 +274,7 @@ impl Member {
         }
     }
 
-    /// The names that others have waited for behind it.
+    /// The names for which others have waited behind it.
     pub(super) fn contended(&self) -> Vec<LockName> {
         self.contended.lock().clone()
     }
@@ -281,7 +283,7 @@ impl Member {
         self.contended.lock().clear();
     }
 
-    /// The name in whose queue one of its transactions is.
+    /// The name in whose queue this transaction waits.
     pub(super) fn waits_for(&self, serial: u64) -> Option<LockName> {
         let waiting = self.waiting.lock();
         waiting.name.filter(|_| waiting.serial == serial)

@@ -1,4 +1,4 @@
-//! Lock modes: which go together, and what a holder of one who asks for another ends up with.
+//! Lock modes: their compatibility, and the result of conversions.
 
 /// A lock mode (Gray and Reuter, *Transaction Processing*, 7.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub enum Mode {
     S,
     /// Everything here is read, some rows below will be written.
     SIX,
-    /// Read now, perhaps written later; goes with readers but not with another of its kind, so that two such
+    /// Read now, perhaps written later. It is compatible with readers but not with another `U`, so two such
     /// transactions cannot deadlock on the conversion.
     U,
     /// Everything here is written.
@@ -25,7 +25,7 @@ impl Mode {
     /// Every mode, in the order of the tables below.
     pub const ALL: [Mode; 6] = [IS, IX, S, SIX, U, X];
 
-    /// Whether two transactions may hold these at once. Symmetric.
+    /// Whether two transactions may hold these modes at the same time. Symmetric.
     pub fn is_compatible(self, other: Mode) -> bool {
         const YES: bool = true;
         const NO: bool = false;
@@ -42,7 +42,7 @@ impl Mode {
         MATRIX[self as usize][other as usize]
     }
 
-    /// The weakest mode that is as strong as both: what a holder of one gets who asks for the other.
+    /// The weakest mode that is as strong as both: the mode that results when a holder of one requests the other.
     pub fn supremum(self, other: Mode) -> Mode {
         #[rustfmt::skip]
         const MATRIX: [[Mode; 6]; 6] = [
@@ -57,7 +57,7 @@ impl Mode {
         MATRIX[self as usize][other as usize]
     }
 
-    /// Whether a holder of this needs nothing more to have `other`.
+    /// Whether this mode includes `other`.
     pub fn covers(self, other: Mode) -> bool {
         self.supremum(other) == self
     }

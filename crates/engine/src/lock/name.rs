@@ -1,11 +1,11 @@
-//! What can be locked, and where in the table it is found.
+//! The things that can be locked, and their hashes.
 
 /// Something that can be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockName {
-    /// Which table or index, and which kind of thing of it.
+    /// The table or index, and the kind of thing in it.
     space: u32,
-    /// Which row; for a gap the row above it.
+    /// The row; for a gap, the row above it.
     item: u64,
 }
 
@@ -21,7 +21,7 @@ impl LockName {
         LockName { space: table, item: 0 }
     }
 
-    /// The number of the table that this is.
+    /// The number of the table, if this is a whole table.
     #[inline]
     pub(super) fn as_table(self) -> Option<u32> {
         (self.space < Self::ROW).then_some(self.space)
@@ -39,7 +39,7 @@ impl LockName {
         LockName { space: index | Self::GAP, item: row.unwrap_or(Self::END) }
     }
 
-    /// Multiplicative hashing: names are numbers that the engine made itself, so nobody can aim collisions at it.
+    /// Multiplicative hashing: names are numbers that the engine made itself, so clients cannot provoke collisions.
     #[inline]
     pub(super) fn hash(self) -> u64 {
         // The golden ratio multiplier of Fibonacci hashing; the fold brings the well-mixed high bits down to where a

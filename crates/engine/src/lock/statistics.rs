@@ -1,25 +1,25 @@
-//! What the lock table has decided so far.
+//! The decisions of the lock table so far.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an engine's lock table has done since it was made. Counts.
+/// Counts of an engine's lock table since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockStatistics {
     /// Transactions chosen as a deadlock's victim.
     pub deadlocks: u64,
     /// Transactions preempted at once, running or waiting (`Preempt`).
     pub preempted: u64,
-    /// Transactions preempted because they waited themselves (`PreemptIfWaiting`).
+    /// Transactions preempted because they were waiting themselves (`PreemptIfWaiting`).
     pub preempted_waiting: u64,
     /// Transactions preempted when their time was over (`PreemptAfter`).
     pub preempted_late: u64,
-    /// Times that a transaction was given a higher priority, or a higher CPU priority, by another that waits for it.
+    /// Times that a transaction inherited a higher priority, or a higher CPU priority, from a waiter.
     pub inheritances: u64,
-    /// Attempts that began with the highest priority because the work had been rolled back so often.
+    /// Attempts that began with the highest priority because their work had been rolled back too often.
     pub promotions: u64,
     /// Transactions that were open when their connection was dropped: their client died, or forgot them.
     pub abandoned: u64,
-    /// Times that the system did not let a thread have the nice value of its priority.
+    /// Times that the system refused a thread the nice value of its priority.
     pub nice_refused: u64,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Relaxed: each count stands for itself.
+    /// Relaxed: the counts are independent of each other.
     pub(super) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -19,44 +19,44 @@ use super::verdicts::Todo;
 use crate::clock::Clock;
 use crate::cpu_priority::CpuPriority;
 
-/// How a lock table is to behave.
+/// The options of a lock table.
 #[derive(Debug)]
 pub struct LockOptions {
-    /// Orders queues and decides about holders in the way.
+    /// Orders queues and decides about holders that block waiters.
     pub scheduler: Arc<dyn LockScheduler>,
-    /// When work that was rolled back is promoted above everybody.
+    /// When work that was rolled back is promoted above every priority.
     pub starvation_bound: StarvationBound,
-    /// What waiting times and reprieves are measured with.
+    /// The clock for waiting times and reprieves.
     pub clock: Arc<dyn Clock>,
-    /// Gives threads their nice values, and decides about holders in the way.
+    /// Gives threads their nice values, and decides about holders that block waiters.
     pub cpu: CpuPriority,
 }
 
 impl LockOptions {
-    /// With the usual starvation bound, and threads left alone.
+    /// The default starvation bound, and unchanged nice values.
     pub fn new(scheduler: Arc<dyn LockScheduler>, clock: Arc<dyn Clock>) -> Self {
         let cpu = CpuPriority::new(CPU_SCHEDULERS[0]);
         LockOptions { scheduler, starvation_bound: StarvationBound::default(), clock, cpu }
     }
 }
 
-/// Every lock of an engine.
+/// All locks of an engine.
 #[derive(Debug)]
 pub struct LockTable {
     partitions: Box<[CachePadded<Mutex<Heads>>]>,
-    /// How many of the tables that share a number here [gather](super::intents).
+    /// For each number, how many of the tables that share it [gather](super::intents).
     gathering: Box<[CachePadded<AtomicU32>]>,
     members: RwLock<Members>,
     pub(super) scheduler: Arc<dyn LockScheduler>,
-    /// Whether neither scheduler has verdicts, so that nobody need be asked.
+    /// Whether neither scheduler has verdicts, so that they need not be asked.
     pub(super) leaves_holders_alone: bool,
     starvation_bound: StarvationBound,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cpu: CpuPriority,
-    /// Counts transactions.
+    /// Numbers transactions.
     serial: CachePadded<AtomicU64>,
     pub(super) counters: Counters,
-    /// One search for cycles at a time, so that two searches cannot each kill a member of the same cycle.
+    /// One search for cycles at a time, so that two searches cannot each choose a victim in the same cycle.
     pub(super) detector: Mutex<Search>,
 }
 
@@ -66,10 +66,10 @@ struct Members {
     free: Vec<Slot>,
 }
 
-/// Enough that sixteen cores rarely meet at one; a power of two.
+/// Enough that sixteen cores rarely meet at one partition; a power of two.
 const PARTITIONS: usize = 256;
 
-/// Tables that have a number of their own; of others, one that gathers slows down those with which it shares.
+/// Tables with a separate number. Tables beyond share numbers; one that gathers slows down the others with its number.
 const TABLES: usize = 64;
 
 impl LockTable {
@@ -91,7 +91,7 @@ impl LockTable {
         }
     }
 
-    /// Enters a participant.
+    /// Adds a participant.
     pub fn join(&self) -> Arc<Member> {
         let mut members = self.members.write();
         if let Some(slot) = members.free.pop() {
@@ -103,21 +103,21 @@ impl LockTable {
         member
     }
 
-    /// Takes a participant that has no transaction out again.
+    /// Removes a participant that has no transaction.
     pub fn leave(&self, member: &Member) {
         assert_eq!(member.state(), State::Idle, "invariant 5: who leaves has no transaction");
         self.cpu.leave(&member.thread_priority);
         self.members.write().free.push(member.slot);
     }
 
-    /// Starts a transaction of the calling thread, whose work asks for that priority and was rolled back so many times
+    /// Starts a transaction of the calling thread with priority `own`; its work was rolled back `rollbacks` times
     /// before.
     pub fn begin(&self, member: &Member, own: Priority, rollbacks: u32) {
         let priority = self.starvation_bound.present(own, rollbacks);
         if priority == Priority::PROMOTED {
             Counters::count(&self.counters.promotions);
         }
-        // Relaxed: only its growth matters, to tell transactions apart and the younger of two.
+        // Relaxed: it need only increase, to tell transactions and their ages apart.
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
         member.set_initial(priority, rollbacks);
         let initial = Life { serial, priority, cpu: priority, state: State::Running };
@@ -126,8 +126,8 @@ impl LockTable {
         self.cpu.begin(&member.thread_priority, serial, priority);
     }
 
-    /// From here on nobody can roll the transaction back any more: an error if somebody has done so before. To be called
-    /// before its commit record is made.
+    /// From here on the transaction cannot be rolled back by others; an error if it was made a victim before. To be
+    /// called before its commit record is made.
     pub fn commit_point(&self, member: &Member) -> Result<(), RequestError> {
         let ending =
             member.shift(|life| (life.state == State::Running).then_some(Life { state: State::Ending, ..life }));
@@ -138,14 +138,14 @@ impl LockTable {
         Ok(())
     }
 
-    /// The transaction will be taken back: from here on nobody else can roll it back any more. A request that still
-    /// waits, or was granted and not taken note of because its thread died, is given up.
+    /// The transaction will be rolled back, and from here on only by itself. A request that still waits is given up,
+    /// and so is a grant that the thread has not seen because it died.
     pub fn roll_back(&self, member: &Member) {
         self.abandon_wait(member);
         member.shift(|life| Some(Life { state: State::Ending, ..life }));
     }
 
-    /// The transaction has ended and has given up all its locks.
+    /// The transaction has ended and has released all its locks.
     pub fn end(&self, member: &Member) {
         assert_eq!(member.locks(), 0, "invariant 5: who ends holds nothing");
         let ended = member.shift(|life| (life.state == State::Ending).then_some(Life { state: State::Idle, ..life }));
@@ -158,9 +158,9 @@ impl LockTable {
         self.cpu.end(&member.thread_priority);
     }
 
-    /// Asks for a lock without sleeping. After [`Answer::Wait`] the member must be waited for by [`wait`](Self::wait) or
-    /// polled by [`outcome`](Self::outcome), and must ask for nothing else meanwhile. An error, whatever is asked for, if
-    /// the transaction is to be rolled back for the sake of another.
+    /// Asks for a lock without sleeping. After [`Answer::Wait`] the member must be waited for by [`wait`](Self::wait)
+    /// or polled by [`outcome`](Self::outcome), and must make no other request until then. Every request of a victim is
+    /// an error.
     pub fn ask(&self, member: &Member, name: LockName, mode: Mode) -> Result<Answer, RequestError> {
         member.check()?;
         if let Some(answer) = self.intend(member, name, mode) {
@@ -177,7 +177,7 @@ impl LockTable {
             Answer::Held | Answer::Converted => {}
         }
         if !self.leaves_holders_alone && answer != Answer::Held && !head.queue().is_empty() {
-            // It has passed others, in whose way it stands now.
+            // It has passed waiters, which it may block now.
             let mut todo = Todo::default();
             self.note_new_holder(head, name, member, &mut todo);
             drop(heads);
@@ -186,7 +186,7 @@ impl LockTable {
         Ok(answer)
     }
 
-    /// Gives up one lock.
+    /// Releases one lock.
     pub fn release(&self, member: &Member, name: LockName) {
         if self.give_up_intent(member, name) {
             return member.count_release();
@@ -197,7 +197,7 @@ impl LockTable {
         self.carry_out(todo);
     }
 
-    /// What a member holds of a name. For assertions and tests.
+    /// The mode in which a member holds a name. For assertions and tests.
     pub fn held(&self, member: &Member, name: LockName) -> Option<Mode> {
         if let Some(mode) = self.intent(member, name) {
             return Some(mode);
@@ -218,12 +218,12 @@ impl LockTable {
         self.partitions.iter().map(|partition| partition.lock().waiter_count()).sum()
     }
 
-    /// What the table has decided so far.
+    /// The table's decisions so far.
     pub fn statistics(&self) -> LockStatistics {
         self.counters.read(self.cpu.refused())
     }
 
-    /// Counts a transaction whose client has gone.
+    /// Counts a transaction whose client has disconnected.
     pub(crate) fn note_abandoned(&self) {
         Counters::count(&self.counters.abandoned);
     }
@@ -232,7 +232,7 @@ impl LockTable {
         Arc::clone(&self.members.read().all[slot as usize])
     }
 
-    /// Calls `each` with everybody who takes part.
+    /// Calls `each` with every participant.
     pub(super) fn for_each_member(&self, each: impl FnMut(&Arc<Member>)) {
         self.members.read().all.iter().for_each(each);
     }
@@ -242,7 +242,7 @@ impl LockTable {
         &self.gathering[table as usize % TABLES]
     }
 
-    /// What a queue is told of a member that waits.
+    /// The facts about a waiting member that a queue needs.
     pub(super) fn ticket(&self, member: &Member, sequence: u64) -> Ticket {
         let life = member.life();
         let requester = Requester { priority: life.priority, rollbacks: member.rollbacks() };
@@ -277,8 +277,8 @@ impl LockTable {
         }
     }
 
-    /// Changes a head that is there and wakes those whom that lets in. Pairs that come to be are added to `todo`, to be
-    /// carried out when no partition is locked any more.
+    /// Changes a head, if it exists, and wakes waiters that can be granted. Adds new pairs to `todo`, to be carried out
+    /// when no partition is locked any more.
     pub(super) fn change<R: Default>(
         &self,
         name: LockName,
@@ -310,14 +310,14 @@ impl LockTable {
         head.note_grant(now);
         if !self.leaves_holders_alone && !head.queue().is_empty() {
             if granted.iter().any(|waiter| waiter.conversion) {
-                // It was ahead of others and may hold what goes with them.
+                // It was ahead of others, and its new mode may be compatible with theirs.
                 self.forget_reprieves(head);
             }
             members.iter().for_each(|member| self.note_new_holder(head, name, member, todo));
         }
     }
 
-    /// Tells a waiter what became of its request, in the partition of its name.
+    /// Reports the outcome of a request to its waiter, in the partition of its name.
     pub(super) fn decide(
         &self,
         member: &Member,
@@ -335,7 +335,7 @@ impl LockTable {
         let wait = LockWait { queue_time, excess: excess.min(queue_time) };
         waiting.decision = Some((name, Decision { outcome, wait }));
         waiting.reprieves.clear();
-        // A victim stays one, even if it was granted what it waited for at the same moment.
+        // A victim stays a victim, even if its request was granted at the same moment.
         member.shift(|life| (life.state == State::Waiting).then_some(Life { state: State::Running, ..life }));
         drop(waiting);
         member.wake.notify_one();

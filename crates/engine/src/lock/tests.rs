@@ -1,4 +1,5 @@
-//! Schedules of the whole table as text, on a clock that stands still: who asks, who waits, who is rolled back for whom.
+//! Schedules of the whole table as text, on a stopped clock: which transactions ask, which wait, and which are rolled
+//! back.
 
 mod intents;
 mod life;
@@ -16,7 +17,7 @@ use super::*;
 use crate::clock::{Clock, MonotonicClock};
 use crate::cpu_priority::CpuPriority;
 
-/// A clock that goes when it is told to.
+/// A clock that moves only when a test moves it.
 #[derive(Debug, Default)]
 struct StoppedClock(Mutex<Duration>);
 
@@ -50,9 +51,9 @@ struct Stage {
     actors: BTreeMap<String, Actor>,
 }
 
-/// Runs a schedule, a line a step; after `=` the answer and what else happens by it, in order of name. `L` begins low, `H`
-/// high, `T` at the level above, `P` low and rolled back five times before. Steps: `L1 a X` asks for a name, `L1 commits`,
-/// `L1 ends` (is rolled back), `+20ms` lets time pass.
+/// Runs a schedule, a line a step; after `=` the answer and its effects on others, in order of name. `L` begins low,
+/// `H` high, `T` at the level above, `P` low and rolled back five times before. Steps: `L1 a X` asks for a name, `L1
+/// commits`, `L1 ends` (is rolled back), `+20ms` lets time pass.
 fn check(scheduler: &str, schedule: &str) -> LockStatistics {
     let clock = Arc::new(StoppedClock::default());
     let options = LockOptions { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..options(scheduler) };
@@ -99,7 +100,7 @@ impl Stage {
         [answer, self.events()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Lets time pass, with a stop whenever a reprieve is over.
+    /// Lets time pass, with a stop at the end of each reprieve.
     fn pass(&mut self, time: Duration) {
         let end = self.clock.now() + time;
         loop {
@@ -140,7 +141,7 @@ impl Stage {
         events.join(", ")
     }
 
-    /// Rolls everybody back; nothing may be left.
+    /// Rolls all transactions back; no locks may be left.
     fn finish(&mut self) {
         for mut actor in std::mem::take(&mut self.actors).into_values() {
             self.locks.roll_back(&actor.member);

@@ -1,9 +1,9 @@
-//! Verdicts on holders in the way: when schedulers are asked, and how what they say is carried out.
+//! Verdicts on blocking holders: when schedulers are asked, and how their verdicts are carried out.
 //!
-//! A **pair** is a waiter and a holder in its way. Pairs are found with a partition locked ([`LockTable::note_new_waiter`],
-//! [`LockTable::note_new_holder`], [`LockTable::note_waiters_behind`]), and those about which there is something to do are carried out
-//! afterwards, with none locked ([`LockTable::carry_out`]): each is looked at again, since what was done about the one before
-//! may have changed it.
+//! A **pair** is a waiter and a holder that blocks it. Pairs are found with a partition locked
+//! ([`LockTable::note_new_waiter`], [`LockTable::note_new_holder`], [`LockTable::note_waiters_behind`]). Pairs that
+//! need an action are carried out afterwards, with no partition locked ([`LockTable::carry_out`]). Each pair is checked
+//! again, since the action for an earlier one may have changed it.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::statistics::Counters;
 use super::table::LockTable;
 use crate::table::latch;
 
-/// A waiter and a holder in its way.
+/// A waiter and a holder that blocks it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) name: LockName,
@@ -25,13 +25,13 @@ pub(super) struct Pair {
     pub(super) holder: Slot,
 }
 
-/// What is to be done when no partition is locked any more and no index is latched: by [`LockTable::carry_out`], before
-/// whoever has it does anything else.
+/// Actions to be taken by [`LockTable::carry_out`] when no partition is locked and no index is latched any more, before
+/// the thread does anything else.
 #[derive(Debug, Default)]
 pub struct Todo {
-    /// Pairs about which schedulers have something to say.
+    /// Pairs with a verdict.
     pub(super) pairs: Vec<Pair>,
-    /// Waiters whom others may wait for from now on who did not before.
+    /// Waiters for which other transactions may wait from now on, which did not before.
     pub(super) waiters: Vec<Slot>,
 }
 
@@ -42,7 +42,7 @@ impl Drop for Todo {
     }
 }
 
-/// What both schedulers say about a pair.
+/// The verdicts of both schedulers on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ruling {
     verdict: Verdict,
@@ -53,16 +53,17 @@ impl Ruling {
     const NOTHING: Ruling = Ruling { verdict: Verdict::Wait, inherits_cpu: false };
 }
 
-/// What was done about a pair in the partition of its name, and has to be followed up outside.
+/// The result of an action on a pair in the partition of its name, to be followed up outside.
 enum FollowUp {
     Nothing,
     Raised,
-    /// The holder is a victim; its life as it was before.
+    /// The holder is a victim; its life before that.
     Doomed(Life),
 }
 
 impl LockTable {
-    /// A waiter has come, or has another priority: it asks about every holder in its way. In the partition of the name.
+    /// A waiter is new, or has another priority: schedulers are asked about every holder that blocks it. In the
+    /// partition of the name.
     pub(super) fn note_new_waiter(&self, head: &Head, name: LockName, member: &Member, todo: &mut Todo) {
         let Some(at) = head.position(member.slot) else { return };
         let waiter = &head.queue()[at];
@@ -72,19 +73,20 @@ impl LockTable {
             self.note(waiter, name, &holder, &holder.life(), todo);
         });
         if waiter.conversion && at + 1 < head.queue().len() {
-            // It holds the name and waits ahead of others: they ask about it when it looks at its contended names.
+            // It holds the name and waits ahead of others: they are considered when its contended names are.
             member.note_contended(name);
         }
     }
 
-    /// A holder has come: those in whose way it stands ask about it. In the partition of the name.
+    /// A holder is new: schedulers are asked for the waiters that it blocks. In the partition of the name.
     pub(super) fn note_new_holder(&self, head: &Head, name: LockName, holder: &Member, todo: &mut Todo) {
         holder.note_contended(name);
         let life = holder.life();
         head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, &life, todo));
     }
 
-    /// A holder has begun to wait itself, or has another priority: all who wait behind it ask about it again.
+    /// A holder has begun to wait itself, or has another priority: schedulers are asked again for all waiters behind
+    /// it.
     pub(super) fn note_waiters_behind(&self, holder: &Member, todo: &mut Todo) {
         for name in holder.contended() {
             let hash = name.hash();
@@ -96,15 +98,15 @@ impl LockTable {
         }
     }
 
-    /// Adds a pair to those about which there is something to do.
+    /// Adds a pair if it needs an action.
     fn note(&self, waiter: &Waiter, name: LockName, holder: &Member, life: &Life, todo: &mut Todo) {
         if self.rule(waiter, holder, life) != Ruling::NOTHING {
             todo.pairs.push(Pair { name, requester: waiter.slot, holder: holder.slot });
         }
     }
 
-    /// Asks both schedulers. Nothing is to be done about a transaction that is ending or a victim already, except that its
-    /// thread may be helped to get there, and a promoted one is never rolled back (invariant 8).
+    /// Asks both schedulers. A transaction that is ending or already a victim needs no action, except that its thread
+    /// may inherit CPU priority. A promoted one is never rolled back (invariant 8).
     fn rule(&self, waiter: &Waiter, holder: &Member, life: &Life) -> Ruling {
         let (requester, rollbacks) = (waiter.ticket.requester, holder.rollbacks());
         let waiting = life.state == State::Waiting;
@@ -124,8 +126,8 @@ impl LockTable {
         Ruling { verdict, inherits_cpu: cpu == CpuVerdict::Inherit }
     }
 
-    /// Does what schedulers say about pairs, then looks for cycles, and so on with what comes to be by that until nothing is
-    /// left to do. With no partition locked.
+    /// Carries out the verdicts on pairs, then searches for cycles, and repeats both for new pairs and waiters until
+    /// none are left. With no partition locked.
     pub fn carry_out(&self, mut todo: Todo) {
         latch::assert_none_is_held();
         let mut at = 0;
@@ -136,7 +138,7 @@ impl LockTable {
             }
             todo.pairs.clear();
             at = 0;
-            // Only now that everybody has the place that it is to have: inheritance may undo cycles that it has made.
+            // Only after all places are final: inheritance may remove cycles that it has made.
             let Some(waiter) = todo.waiters.pop() else { return };
             self.break_cycles(waiter, &mut todo);
         }
@@ -154,8 +156,8 @@ impl LockTable {
         }
     }
 
-    /// Asks about a pair and takes the step that must be one with the asking: in the partition of the name, where the
-    /// holder cannot give up what it holds.
+    /// Asks about a pair and takes the step that must be atomic with the question: in the partition of the name, where
+    /// the holder cannot release its lock.
     fn act_on(&self, pair: Pair, holder: &Member) -> FollowUp {
         let hash = pair.name.hash();
         let heads = self.partition(hash).lock();
@@ -192,7 +194,7 @@ impl LockTable {
         doomed
     }
 
-    /// A transaction has been made a victim: if it waited, it is woken. If it runs, it will see.
+    /// A transaction was made a victim. If it waited, it is woken; if it runs, its next request fails.
     pub(super) fn after_doom(&self, victim: &Member, before: &Life, todo: &mut Todo) {
         assert!(before.priority != Priority::PROMOTED, "invariant 8: a promoted transaction is preempted");
         if before.state == State::Waiting {
@@ -200,7 +202,7 @@ impl LockTable {
         }
     }
 
-    /// A holder gets some time, from the first moment that it was in this waiter's way. In the partition of the name.
+    /// A holder gets a reprieve, from the first moment that it blocked this waiter. In the partition of the name.
     fn reprieve(&self, pair: Pair, serial: u64, time: Duration) {
         let requester = self.member(pair.requester);
         let mut waiting = requester.waiting.lock();
@@ -209,13 +211,13 @@ impl LockTable {
         if !waiting.reprieves.iter().any(is_same) {
             waiting.reprieves.push(Reprieve { holder: pair.holder, serial, ends: self.clock.now() + time });
             drop(waiting);
-            // It may sleep without a limit so far.
+            // It may be sleeping without a deadline.
             requester.wake.notify_one();
         }
     }
 
-    /// Holders may have got out of the way of those who still wait for the name: should they come back, their time begins
-    /// anew. In the partition of the name.
+    /// Drops the reprieves of holders that no longer block a waiter of this name: if they block it again, their time
+    /// starts again. In the partition of the name.
     pub(super) fn forget_reprieves(&self, head: &Head) {
         if self.leaves_holders_alone {
             return;
@@ -227,8 +229,8 @@ impl LockTable {
         }
     }
 
-    /// The time of a holder is over: it is rolled back if the same transaction is still in the same waiter's way, and the
-    /// scheduler has not changed its mind.
+    /// The time of a holder is over. It is rolled back if the same transaction still blocks the same waiter, and the
+    /// scheduler has not changed its verdict.
     pub(super) fn end_reprieve(&self, pair: Pair, serial: u64, todo: &mut Todo) {
         let holder = self.member(pair.holder);
         let doomed = {
@@ -247,15 +249,15 @@ impl LockTable {
         }
     }
 
-    /// A transaction has another priority: its thread goes faster, it gets the place in its queue that it has now, and all
-    /// pairs that it is in are looked at again.
+    /// A transaction has another priority: its thread gets another nice value, it gets a new place in its queue, and
+    /// all pairs that it is in are checked again.
     pub(super) fn after_raise(&self, member: &Member, todo: &mut Todo) {
         let life = member.life();
         self.cpu.raise(&member.thread_priority, life.serial, life.cpu);
         let mut own = Todo::default();
         let has_moved = member.waits_for(life.serial).is_some_and(|name| {
             self.change(name, todo, |head, granted| {
-                // It may have been granted or taken out meanwhile.
+                // It may have been granted or removed since.
                 let still_waits = member.waits_for(life.serial) == Some(name);
                 let has_moved = still_waits && self.renew(head, member, granted);
                 self.note_new_waiter(head, name, member, &mut own);
@@ -263,12 +265,12 @@ impl LockTable {
             })
         });
         todo.pairs.append(&mut own.pairs);
-        // Those whom it has passed wait for it now (invariant 4).
+        // The waiters that it has passed now wait for it (invariant 4).
         todo.waiters.extend(has_moved.then_some(member.slot));
         self.after_change_of_wait(member, todo);
     }
 
-    /// Gives a waiter the place of its present priority; says whether it is another one.
+    /// Gives a waiter the place of its present priority; returns whether that place differs.
     fn renew(&self, head: &mut Head, member: &Member, granted: &mut Vec<Waiter>) -> bool {
         let before = head.queue()[head.position(member.slot).expect("invariant 2: it waits for this name")].ticket;
         let ticket = self.ticket(member, before.sequence);
@@ -278,7 +280,7 @@ impl LockTable {
         moves
     }
 
-    /// A member has begun to wait, or has another priority: what it holds is looked at again.
+    /// A member has begun to wait, or has another priority: the locks that it holds are checked again.
     pub(super) fn after_change_of_wait(&self, member: &Member, todo: &mut Todo) {
         if !self.leaves_holders_alone {
             self.note_waiters_behind(member, todo);
@@ -286,7 +288,7 @@ impl LockTable {
     }
 }
 
-/// Raises one transaction's priorities; says whether any was below.
+/// Raises one transaction's priorities; returns whether any was lower.
 fn raise(member: &Member, serial: u64, priority: Priority, cpu: Priority) -> bool {
     let raised = member.shift(|life| {
         let raised = Life { priority: life.priority.max(priority), cpu: life.cpu.max(cpu).max(priority), ..life };

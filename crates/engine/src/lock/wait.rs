@@ -13,7 +13,7 @@ use super::verdicts::{Pair, Todo};
 use crate::table::latch;
 
 impl LockTable {
-    /// Makes known that a member waits for a name, in whose queue it is, and does what follows from that.
+    /// Records that a member waits for a name, in whose queue it is, and carries out the consequences.
     #[cold]
     pub(super) fn begin_to_wait(
         &self,
@@ -24,7 +24,7 @@ impl LockTable {
         let hash = name.hash();
         let head = heads.get_mut(name, hash).expect("the partition is locked and the request is in it");
         let ticket = head.queue()[head.position(member.slot).expect("it has just been put there")].ticket;
-        // Published before the partition is unlocked, hence before anybody can wake it.
+        // Published before the partition is unlocked, and so before another thread can wake it.
         let began = {
             let mut waiting = member.waiting.lock();
             let began =
@@ -37,13 +37,13 @@ impl LockTable {
             began
         };
         let Some(life) = began else {
-            // Somebody has made it a victim since it was looked at. Nobody can have waited for this request yet, and
-            // nobody was kept from anything by it.
+            // It was made a victim after the last check. No other request can have waited for this one yet, and this
+            // one has blocked none.
             head.cancel(member.slot, |_| unreachable!("the partition has been locked since it came"));
             return member.check().map(|()| Answer::Wait);
         };
-        // Nobody decides about it before the partition is unlocked. It is known to wait by now, so that it is taken out again
-        // whatever happens to its thread.
+        // No thread decides about it before the partition is unlocked. Its wait is already recorded, so that it is
+        // taken out again even if its thread dies.
         let requested = self.clock.now();
         member.waiting.lock().requested = requested;
         let mut todo = Todo::default();
@@ -53,7 +53,7 @@ impl LockTable {
         drop(heads);
         self.after_change_of_wait(member, &mut todo);
         if (life.priority, life.cpu) != (ticket.requester.priority, ticket.cpu) {
-            // It has inherited between being ranked and being seen to wait.
+            // It has inherited a priority between the ranking and the start of its wait.
             self.after_raise(member, &mut todo);
         }
         todo.waiters.push(member.slot);
@@ -88,13 +88,13 @@ impl LockTable {
         member.waiting.lock().decision.take().map(|(_, decision)| decision)
     }
 
-    /// When [`expire`](Self::expire) must be called for a waiting member, on the table's clock; [`wait`](Self::wait) does so
-    /// itself. It may come to be, and change, at any time.
+    /// When [`expire`](Self::expire) must be called for a waiting member, on the table's clock; [`wait`](Self::wait)
+    /// does so itself. A deadline may appear, and change, at any time.
     pub fn deadline(&self, member: &Member) -> Option<Duration> {
         member.waiting.lock().deadline()
     }
 
-    /// Rolls back those in a waiter's way whose time is over.
+    /// Rolls back holders that block a waiter and whose time is over.
     pub fn expire(&self, member: &Member) {
         let now = self.clock.now();
         let (name, due) = {
@@ -114,11 +114,11 @@ impl LockTable {
         self.carry_out(todo);
     }
 
-    /// Takes a victim out of the queue in which that transaction of it waits, if it still does, and lets it fail.
+    /// Takes a victim out of the queue in which that transaction waits, if it still does, and lets its request fail.
     pub(super) fn take_out(&self, member: &Member, serial: u64, error: RequestError, todo: &mut Todo) {
         let Some(name) = member.waits_for(serial) else { return };
         self.change(name, todo, |head, granted| {
-            // The name of a wait changes in the partition of the name only, so what is seen here stays true.
+            // The name of a wait changes only in the partition of the name, so this check stays valid.
             if member.waits_for(serial) == Some(name) {
                 let waiter = head.cancel(member.slot, |waiter| granted.push(waiter));
                 let waiter = waiter.expect("invariant 2: whoever waits for a name is in its queue");
@@ -127,7 +127,8 @@ impl LockTable {
         });
     }
 
-    /// Gives up a request of a thread that will not see its end: it has died, or rolls back without having taken note.
+    /// Gives up a request of a thread that will not read its outcome: it has died, or rolls back without having read
+    /// it.
     pub(super) fn abandon_wait(&self, member: &Member) {
         let mut todo = Todo::default();
         let name = member.waiting.lock().name;

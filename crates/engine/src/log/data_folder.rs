@@ -1,9 +1,9 @@
-//! The folder of a database that outlives its process: whose it is, and that only one process has it open.
+//! The folder of a database that outlives its process: its identity, and the lock that only one process has it open.
 //!
 //! It holds an identity (a text file: format version, the database's id, a checksum), segments and checkpoints. Every
-//! segment and checkpoint carries the id too, so that files which were copied from another database are not taken for this
-//! one's. Its owner holds a lock (`flock`) on the folder as long as it lives; the kernel gives it up whatever way the process
-//! ends.
+//! segment and checkpoint carries the id too, so files that were copied from another database are not mistaken for this
+//! one's. The process that has it open holds a lock (`flock`) on the folder; the kernel releases it when the process
+//! ends in any way.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read};
@@ -16,22 +16,22 @@ use crate::columns::folder::memory_file_system;
 
 const IDENTITY: &str = "plimsoll-database";
 const DRAFT: &str = "plimsoll-database.draft";
-/// What an identity begins with.
+/// The first line of an identity.
 const TITLE: &str = "plimsoll database";
 
 /// Why a folder cannot be used for a database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataFolderError {
-    /// The system refuses.
+    /// The system reports an error.
     #[error("data folder {}: {source}; set data_folder to a folder on a disk that can be written", path.display())]
     Unusable {
         /// The folder.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
-    /// It is in memory.
+    /// The folder is in memory.
     #[error("data folder {} is in memory ({kind}) and outlives nothing; set data_folder to a folder on a disk", path.display())]
     InMemory {
         /// The folder.
@@ -39,13 +39,13 @@ pub enum DataFolderError {
         /// The file system's name.
         kind: &'static str,
     },
-    /// Another process has it.
+    /// Another process has it open.
     #[error("data folder {} is open in another process; close that one, or set data_folder to another folder", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
     },
-    /// It is full of something else.
+    /// The folder has other files and is not a database.
     #[error(
         "data folder {} holds `{found}` and no database; set data_folder to an empty folder or to one that Plimsoll has made",
         path.display()
@@ -53,10 +53,10 @@ pub enum DataFolderError {
     NoDatabase {
         /// The folder.
         path: PathBuf,
-        /// Something that is in it.
+        /// One of the files in it.
         found: String,
     },
-    /// It was made by another version.
+    /// Another version made it.
     #[error(
         "data folder {} has format version {found}, and this program reads version {VERSION}; open it with the program \
          that made it, or set data_folder to another folder",
@@ -73,12 +73,12 @@ pub enum DataFolderError {
     Damaged {
         /// The folder.
         path: PathBuf,
-        /// What was found.
+        /// What is wrong with it.
         reason: &'static str,
     },
 }
 
-/// A database's folder, which nobody else has open.
+/// A database's folder, which no other process has open.
 #[derive(Debug)]
 pub struct DataFolder {
     path: PathBuf,
@@ -88,7 +88,7 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// Takes a database's folder, or makes one of a folder that is empty or not there.
+    /// Takes a database's folder, or makes one in a folder that is empty or does not exist.
     pub fn open(path: &Path) -> Result<Self, DataFolderError> {
         let failed = |source: io::Error| DataFolderError::Unusable { path: path.to_owned(), source };
         SystemFiles.make_folders(path).map_err(failed)?;
@@ -100,7 +100,7 @@ impl DataFolder {
         Ok(DataFolder { path: path.to_owned(), database, _lock: lock })
     }
 
-    /// Takes a database's folder for reading only: nothing in it is changed.
+    /// Takes a database's folder for reading only: the folder is not changed.
     pub fn open_for_reading(path: &Path) -> Result<Self, DataFolderError> {
         let lock = lock(path)?;
         let database = read_identity(&SystemFiles, path)?
@@ -128,7 +128,7 @@ fn lock(path: &Path) -> Result<File, DataFolderError> {
     }
 }
 
-/// The id of the database in a folder that is locked, a new one if there is none.
+/// The id of the database in a locked folder; a new one if there is none.
 pub(crate) fn take_identity(files: &dyn Files, path: &Path) -> Result<u64, DataFolderError> {
     let failed = |source: io::Error| DataFolderError::Unusable { path: path.to_owned(), source };
     let identity = read_identity(files, path)?;
@@ -139,9 +139,9 @@ pub(crate) fn take_identity(files: &dyn Files, path: &Path) -> Result<u64, DataF
     }
     match identity {
         Some(database) => {
-            // Whether files can be made in it shows now and not at the first commit.
+            // Shows now, and not at the first commit, whether files can be created in it.
             files.create(&draft).and_then(|_| files.remove(&draft)).map_err(failed)?;
-            // The process that made the identity may have been killed before it did this.
+            // The process that made the identity may have been killed before this sync.
             files.sync_folder(path).map_err(failed)?;
             Ok(database)
         }
@@ -149,7 +149,7 @@ pub(crate) fn take_identity(files: &dyn Files, path: &Path) -> Result<u64, DataF
     }
 }
 
-/// The database's id; `None` if the folder has never been a database's.
+/// The database's id; `None` if the folder has never held a database.
 fn read_identity(files: &dyn Files, path: &Path) -> Result<Option<u64>, DataFolderError> {
     let failed = |source: io::Error| DataFolderError::Unusable { path: path.to_owned(), source };
     let damaged = |reason| DataFolderError::Damaged { path: path.to_owned(), reason };
@@ -161,7 +161,7 @@ fn read_identity(files: &dyn Files, path: &Path) -> Result<Option<u64>, DataFold
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| damaged("it is not a text"))?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             for name in files.names(path).map_err(failed)? {
-                // The draft is what a process that was killed while it made the identity has left.
+                // A draft remains if a process was killed while it made the identity.
                 if name != DRAFT {
                     let found = name.to_string_lossy().into_owned();
                     return Err(DataFolderError::NoDatabase { path: path.to_owned(), found });
@@ -192,16 +192,17 @@ fn identity(id: u64) -> String {
     format!("{text}checksum {checksum:08x}\n")
 }
 
-/// Writes a new identity: whole or not at all. Where there is one, the folder's own name is durable.
+/// Writes a new identity, atomically. An identity exists only if the folder's own name is durable.
 fn make_identity(files: &dyn Files, path: &Path) -> io::Result<u64> {
     let database = random_number()?;
     let mut draft = files.create(&path.join(DRAFT))?;
     write_all_at(&mut *draft, identity(database).as_bytes(), 0)?;
     draft.sync()?;
-    // Any folder above may have just been made, also by a process that was killed. The last is a root or the current folder.
+    // Any folder above may be new, perhaps made by a process that was killed. The last one is a root or the current
+    // folder.
     for folder in path.ancestors().filter(|folder| folder.parent().is_some()) {
         match files.sync_folder(&folder.join("..")) {
-            // Not ours, then: whoever makes a folder may read the one that it is in.
+            // Then the folder is not ours: a process that makes a folder may also read the parent.
             Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}
             outcome => outcome?,
         }
@@ -211,7 +212,7 @@ fn make_identity(files: &dyn Files, path: &Path) -> io::Result<u64> {
     Ok(database)
 }
 
-/// A number from the system's source of chance.
+/// A number from the system's random source.
 pub(super) fn random_number() -> io::Result<u64> {
     let mut bytes = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

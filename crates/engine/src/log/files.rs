@@ -1,4 +1,5 @@
-//! The calls of the file system on which durability rests, as a value: tests replay what a crash may leave between any two.
+//! The file system calls on which durability rests, as a trait: tests replay the states that a crash may leave between
+//! any two.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -12,16 +13,16 @@ use rustix::io::Errno;
 
 use super::storage::StorageFile;
 
-/// A file system. Names are durable when their folder has been synced, data when the file has. A call that fails may have had
-/// its effect all the same.
+/// A file system. Names are durable when their folder has been synced, data when the file has. A failed call may still
+/// have had its effect.
 pub(crate) trait Files: Debug + Send + Sync {
-    /// Makes a folder and those above it, as far as they are missing.
+    /// Makes a folder and its missing parents.
     fn make_folders(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a file that is not there yet.
+    /// Makes a file that does not exist yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
 
-    /// Opens a file to write over what it holds.
+    /// Opens a file to overwrite its contents.
     fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
 
     /// Opens a file to read it from its beginning.
@@ -39,8 +40,8 @@ pub(crate) trait Files: Debug + Send + Sync {
 }
 
 pub(crate) trait WritableFile: StorageFile {
-    /// Makes the file at least so many bytes long, so that a full disk shows before anything is written. Not every file system can:
-    /// then nothing is done.
+    /// Makes the file at least `bytes` long, so that a full disk shows before anything is written. Does nothing on file
+    /// systems that cannot do so.
     fn reserve(&mut self, bytes: u64) -> io::Result<()>;
 }
 

@@ -1,8 +1,8 @@
-//! The log's own folder: made fresh, on a disk, removed with the log; what killed processes have left is cleared away.
+//! The log's own folder: fresh, on a disk, and removed with the log; folders left by killed processes are removed.
 //!
-//! Folders are named by process and number, and their owner holds a lock (`flock`) on its folder as long as it lives: the
-//! kernel gives it up whatever way the process ends. So a folder whose lock can be had has no owner, even if another process
-//! has the number in its name by now, or if its owner lives in another container.
+//! Folders are named by process and number, and the owning process holds a lock (`flock`) on its folder; the kernel
+//! releases it when the process ends in any way. So a folder whose lock is free has no owner. That holds even if the
+//! number in its name now belongs to another process, or if its owner ran in another container.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -72,16 +72,16 @@ impl LogFolder {
 
 impl Drop for LogFolder {
     fn drop(&mut self) {
-        // What cannot be removed now is removed at the next start.
+        // If the removal fails, the folder is removed at the next start.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// The lock of a folder that exists, if nobody has it.
+/// Locks a folder, if it exists and its lock is free.
 fn lock(path: &Path) -> Option<File> {
     let folder = File::open(path).ok()?;
     folder.try_lock().ok()?;
-    // Whoever had the lock before may have removed the folder with it.
+    // The previous owner of the lock may have removed the folder.
     path.exists().then_some(folder)
 }
 
@@ -89,7 +89,7 @@ fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_log = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if is_log && let Some(_lock) = lock(&entry.path()) {
-            // Somebody else's folder, perhaps: then it stays.
+            // It may belong to another user; then it stays.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_folder_lives_as_long_as_its_owner_and_is_cleared_after_a_kill() {
-        // Beside the build, which is on a disk where the system's temporary folder need not be.
+        // Beside the build, which is on a disk; the system's temporary folder need not be.
         let parent = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
         let abandoned = parent.path().join("plimsoll-log-1-0");
         fs::create_dir(&abandoned).unwrap();

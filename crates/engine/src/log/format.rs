@@ -1,4 +1,4 @@
-//! How files of the log look on disk: a header, then a sequence of frames, one frame a unit.
+//! The format of files of the log: a header, then a sequence of frames, one per unit.
 //!
 //! All integers are little-endian. A segment begins with a header of 64 bytes: magic, format version, the database's id, its
 //! number, the log sequence number of its first frame, a checksum, zeros. A frame is a header of 20 bytes and its unit:
@@ -10,11 +10,11 @@
 //! | 8..16 | log sequence number: bytes of all frames before this one since the database was made |
 //! | 16..20 | CRC-32 of bytes 0..16 and the file's [`Stamp`] |
 //!
-//! The unit's checksum is made before its place is known, hence the second one, which binds the unit to its place: a frame
-//! that is found somewhere else (stale or reordered blocks) does not count. The stamp, which is not written down in frames,
-//! binds it to the file, by the database and a number that no other file ever has: when a segment is used again under a new
-//! number, no frame of its earlier life can pass for one of the present, wherever it stands. CRC-32 (IEEE 802.3) finds
-//! every burst of up to 32 bits and misses one in 2^32 other damages.
+//! The unit's checksum is made before its place is known, so a second one binds the unit to its place: a frame that is
+//! found somewhere else (stale or reordered blocks) does not count. The stamp, which is not stored in frames, binds it
+//! to the file by the database and a number that no other file ever has. When a segment is reused under a new number,
+//! an old frame in it cannot be mistaken for a current one, at any position. CRC-32 (IEEE 802.3) finds every burst of
+//! up to 32 bits and misses one in 2^32 other damages.
 //!
 //! Checkpoints are made of the same frames: see [`crate::checkpoint`].
 
@@ -31,7 +31,7 @@ const CHECKED_BYTES: usize = 44;
 pub(crate) enum Magic {
     Segment,
     Checkpoint,
-    /// What a checkpoint ends with.
+    /// The end of a checkpoint.
     CheckpointEnd,
 }
 
@@ -45,12 +45,12 @@ impl Magic {
     }
 }
 
-/// What binds frames to their file.
+/// Binds frames to their file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) magic: Magic,
     pub(crate) database: u64,
-    /// The file's number, which its name has, too.
+    /// The file's number, which is also in its name.
     pub(crate) number: u64,
 }
 
@@ -58,20 +58,20 @@ pub(crate) struct Stamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) stamp: Stamp,
-    /// For a segment the log sequence number of its first frame, for a checkpoint where the log is to be read from, for its
-    /// end how far the log must reach at least.
+    /// For a segment the log sequence number of its first frame; for a checkpoint the place from which the log is to be
+    /// read; for its end the place that the log must reach at least.
     pub(crate) lsn: u64,
-    /// For a checkpoint the number that the next table gets, for its end how many rows there are, for a segment 0.
+    /// For a checkpoint the number that the next table gets; for its end the number of rows; for a segment 0.
     pub(crate) count: u64,
 }
 
-/// Why some bytes are no header.
+/// Why some bytes are not a header.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeaderError {
-    /// They were never one, or not wholly written, or damaged.
+    /// They are damaged, not written completely, or something else.
     #[error("{0}")]
     NoHeader(&'static str),
-    /// They are one of another version.
+    /// They are a header of another version.
     #[error("it has format version {0}, and this program reads version {VERSION}")]
     Version(u32),
 }
@@ -90,13 +90,13 @@ impl Header {
         bytes
     }
 
-    /// The header of that kind with which these bytes begin.
+    /// The header of this kind at the beginning of these bytes.
     pub(crate) fn decode(magic: Magic, bytes: &[u8]) -> Result<Self, HeaderError> {
         let Some(bytes) = bytes.get(..HEADER_BYTES) else { return Err(HeaderError::NoHeader("no whole header")) };
         if bytes[..8] != magic.bytes() {
             return Err(HeaderError::NoHeader("another kind of file by its first bytes"));
         }
-        // Before the checksum: where that stands is this version's matter.
+        // Before the checksum, because its position depends on the version.
         let version = u32_at(bytes, 8);
         let is_whole = crc32fast::hash(&bytes[..CHECKED_BYTES]) == u32_at(bytes, CHECKED_BYTES);
         if version != VERSION && (version == 1 || is_whole) {
@@ -121,7 +121,7 @@ pub(crate) fn append_frame(bytes: &mut Vec<u8>, lsn: u64, unit: &[u8], unit_chec
     bytes.extend_from_slice(unit);
 }
 
-/// Binds the frame with which these bytes begin to a file, and returns its length.
+/// Binds the frame at the beginning of these bytes to a file, and returns its length.
 pub(crate) fn stamp_frame(bytes: &mut [u8], stamp: Stamp) -> usize {
     let checksum = header_checksum(&bytes[..16], stamp);
     bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
@@ -137,21 +137,21 @@ fn header_checksum(header: &[u8], stamp: Stamp) -> u32 {
     hasher.finalize()
 }
 
-/// Length and log sequence number of the frame with which these bytes, made by [`append_frame`], begin.
+/// Length and log sequence number of the frame at the beginning of these bytes, made by [`append_frame`].
 pub(crate) fn measure_frame(bytes: &[u8]) -> (usize, u64) {
     (FRAME_HEADER_BYTES + u32_at(bytes, 0) as usize, u64_at(bytes, 8))
 }
 
-/// Why no frame begins somewhere.
+/// Why a place has no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoFrame {
     /// Nothing was written there.
     Empty,
-    /// Something was, but not a whole frame of this place.
+    /// Bytes were written there, but they are not a whole frame of this place.
     Broken(&'static str),
 }
 
-/// The length of the unit whose frame has this header, if it is one of that file and place.
+/// The length of the unit whose frame has this header, if it belongs to that file and place.
 pub(crate) fn read_frame_header(header: &[u8], lsn: u64, stamp: Stamp) -> Result<usize, NoFrame> {
     if header.iter().all(|&byte| byte == 0) {
         return Err(NoFrame::Empty);
@@ -168,12 +168,13 @@ pub(crate) fn read_frame_header(header: &[u8], lsn: u64, stamp: Stamp) -> Result
     Ok(u32_at(header, 0) as usize)
 }
 
-/// Whether a frame's unit is what its header says.
+/// Whether a frame's unit matches its header.
 pub(crate) fn is_whole(header: &[u8], unit: &[u8]) -> bool {
     crc32fast::hash(unit) == u32_at(header, 4)
 }
 
-/// The unit of the frame with which these bytes begin, if it is whole, of that file and has that log sequence number.
+/// The unit of the frame at the beginning of these bytes, if it is whole, belongs to that file and has that log
+/// sequence number.
 pub(crate) fn read_frame(bytes: &[u8], lsn: u64, stamp: Stamp) -> Result<&[u8], NoFrame> {
     let header = &bytes[..bytes.len().min(FRAME_HEADER_BYTES)];
     let length = read_frame_header(header, lsn, stamp)?;

@@ -1,4 +1,4 @@
-//! How an engine logs.
+//! The options of the log.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Durability {
     /// Every value, the default first.
     pub const ALL: [Durability; 3] = [Durability::None, Durability::Async, Durability::Sync];
 
-    /// As options write it.
+    /// Its name in options.
     pub fn name(self) -> &'static str {
         match self {
             Durability::None => "none",
@@ -29,27 +29,28 @@ impl Durability {
     }
 }
 
-/// How an engine logs.
+/// The options of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogOptions {
     /// What a commit waits for.
     pub durability: Durability,
-    /// Where the log's own folder is made; `None` takes the first of the system's temporary folders that is on a disk.
+    /// Where the folder of a log without a data folder is made; `None` takes the first of the system's temporary
+    /// folders that is on a disk.
     pub folder: Option<PathBuf>,
-    /// Where the database is kept, log and checkpoints, beyond the end of the process; `None`: nowhere.
+    /// Where the database is kept, log and checkpoints, after the process has ended; `None`: nowhere.
     pub data_folder: Option<PathBuf>,
-    /// Bytes of units after which the next checkpoint begins. Without a data folder there are none.
+    /// Bytes of units between checkpoints. Without a data folder there are none.
     pub checkpoint_bytes: u64,
     /// Bytes of a segment, one file of the log. A transaction that needs more gets a segment of its own size.
     pub segment_bytes: u64,
-    /// Bytes of units that the log keeps. With a data folder it is full when so many have come since the last checkpoint that
-    /// could be made; without, it forgets the oldest.
+    /// Bytes of units that the log keeps. With a data folder, the log is full when this many have come since the last
+    /// checkpoint that succeeded. Without, it forgets the oldest.
     pub bytes_max: u64,
     /// Bytes of units that may wait for the writer; committers wait for room beyond that.
     pub buffer_bytes: usize,
-    /// Under `async`: the writer begins when so many bytes wait.
+    /// Under `async`: the writer begins when this many bytes wait.
     pub lag_bytes: usize,
-    /// Under `async`: the writer begins when a unit has waited so long.
+    /// Under `async`: the writer begins when a unit has waited this long.
     pub lag: Duration,
 }
 

@@ -1,8 +1,10 @@
-//! Between committers and who writes: the group that gathers, the group that is being written, and who waits for which.
+//! The queue between committers and the writer: the gathering group, the group that is being written, and the
+//! committers that wait for each.
 //!
-//! There is one [`Pen`], and whoever has it writes. Under `sync` a committer that finds it lying there takes it and writes the
-//! group that its unit is in; who comes meanwhile waits, and is left to the writer, which goes on as long as there is
-//! something to write. So a log that is not busy costs no change of threads, and a busy one has no pause between its groups.
+//! There is one [`Pen`], and the thread that has it writes. Under `sync` a committer that finds it free takes it and
+//! writes the group of its unit. Units that come during the write wait and are left to the writer, which continues as
+//! long as there is something to write. So a log that is not busy costs no context switches, and a busy one has no
+//! pause between its groups.
 
 // Paths, because a test compiles this file elsewhere (`tests/interleaving.rs`).
 #[path = "queue/durable.rs"]
@@ -23,7 +25,7 @@ use crate::clock::Clock;
 use durable::Durable;
 pub(super) use writer::{Pen, run};
 
-/// What committers and the writer share.
+/// The state that committers and the writer share.
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -31,16 +33,16 @@ pub(crate) struct Queue {
     work: Condvar,
     /// Committers that found the buffer full.
     room: Condvar,
-    /// Whoever makes checkpoints.
+    /// The thread that makes checkpoints waits here.
     checkpoints: Condvar,
-    /// Which groups are durable, and committers that wait for theirs.
+    /// The groups that are durable, and committers that wait for theirs.
     durable: Durable,
     bytes_max: u64,
-    /// Bytes of units from one checkpoint to the next; `None`: there are none, and the log forgets its oldest units instead
-    /// of being full.
+    /// Bytes of units from one checkpoint to the next; `None`: there are no checkpoints, and the log forgets its oldest
+    /// units instead of being full.
     checkpoint_bytes: Option<u64>,
     buffer_bytes: usize,
-    /// What the writer may wait for before it begins; `None`: it begins at once.
+    /// The bytes and the time for which the writer may wait before it begins; `None`: it begins at once.
     lag: Option<(usize, Duration)>,
     /// Whether committers that wait for the disk may write.
     do_committers_write: AtomicBool,
@@ -49,28 +51,28 @@ pub(crate) struct Queue {
 
 #[derive(Debug)]
 struct State {
-    /// What writing takes, unless somebody writes.
+    /// The pen, while no thread writes.
     pen: Option<Box<Pen>>,
-    /// Frames of the group that gathers.
+    /// Frames of the gathering group.
     frames: Vec<u8>,
-    /// Those of the group before, kept for their memory.
+    /// The buffer of the previous group, kept for its memory.
     spare: Vec<u8>,
     units: u64,
     /// When its first unit came.
     began: Duration,
     group: u64,
     next_lsn: u64,
-    /// Where the log begins; units before are forgotten.
+    /// The beginning of the log; earlier units are forgotten.
     first_lsn: u64,
-    /// A checkpoint is due when the log has come so far.
+    /// A checkpoint is due when the log has reached this place.
     checkpoint_lsn: u64,
-    /// There are to be no more checkpoints.
+    /// No more checkpoints are to be made.
     is_ending_checkpoints: bool,
-    /// Whether a table, by number, has units since then.
+    /// Whether a table, by number, has units since the log began.
     has_units: Vec<bool>,
     /// All segments are to be removed before the next group.
     is_emptied: bool,
-    /// Somebody waits for the group that gathers, or for the room that it takes, whatever the lag.
+    /// A thread waits for the gathering group, or for room in the buffer; the lag does not apply.
     is_urgent: bool,
     is_closing: bool,
     statistics: LogStatistics,
@@ -79,16 +81,16 @@ struct State {
 /// A checkpoint that is durable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CheckpointNote {
-    /// Where the log is to be read from.
+    /// The place from which the log is to be read.
     pub(crate) begin_lsn: u64,
     pub(crate) bytes: u64,
 }
 
-/// The place that a unit has got.
+/// The place of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "under `sync` a transaction may be acknowledged only when its unit has been waited for"]
 pub(crate) struct Ticket {
-    /// The group that it became durable with, or will.
+    /// The group with which it became durable, or will become so.
     group: u64,
     /// How long it waited for room in the buffer.
     pub(crate) waited: Duration,
@@ -100,26 +102,26 @@ pub(super) struct Group {
     pub(super) frames: Vec<u8>,
     /// Whether all segments so far are to be removed first.
     pub(super) is_emptied: bool,
-    /// Units before this log sequence number are needed no more.
+    /// Units before this log sequence number are not needed any more.
     pub(super) keep_from: u64,
     number: u64,
     units: u64,
     began: Duration,
 }
 
-/// What was done with a group.
+/// The result of writing a group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Written {
     /// Bytes with segment headers.
     pub(super) bytes: u64,
     /// Calls of `fdatasync`.
     pub(super) syncs: u64,
-    /// Segments that were used again.
+    /// Segments that were reused.
     pub(super) recycled: u64,
 }
 
 impl Queue {
-    /// The queue of a log that begins with the unit at `first_lsn` and goes on with the one at `next_lsn`.
+    /// The queue of a log whose first unit is at `first_lsn` and whose next unit gets `next_lsn`.
     pub(super) fn new(options: &LogOptions, clock: Arc<dyn Clock>, pen: Pen, first_lsn: u64, next_lsn: u64) -> Self {
         let checkpoint_bytes = options.data_folder.is_some().then_some(options.checkpoint_bytes);
         let state = State {
@@ -154,15 +156,15 @@ impl Queue {
         }
     }
 
-    /// Lets committers wait for the log's own thread rather than write themselves.
+    /// Makes committers wait for the log's own thread rather than write themselves.
     pub(crate) fn leave_to_writer(&self) {
-        // Relaxed: it is right either way.
+        // Relaxed: both values are right.
         self.do_committers_write.store(false, Ordering::Relaxed);
     }
 
-    /// Adds a unit to the group that gathers; sleeps only where there is no room for it. Where the log has a bound, units that
-    /// make it shorter in the end are taken beyond it. Who waits for the disk may come to write the unit itself; of any
-    /// other unit the writer is told.
+    /// Adds a unit to the gathering group; sleeps only if there is no room for it. Catalog changes, which may make the
+    /// log shorter, are accepted beyond its bound. A committer that waits for the disk may write the unit itself; for
+    /// any other unit the writer is woken.
     pub(super) fn append(&self, unit: &Unit, is_waited_for: bool) -> Result<Ticket, LogError> {
         let length = FRAME_HEADER_BYTES + unit_length(unit.bytes().len() as u64)? as usize;
         let began = self.clock.now();
@@ -186,26 +188,26 @@ impl Queue {
         Ok(Ticket { group, waited })
     }
 
-    /// Waits until the unit of that ticket is durable. Says how long it slept.
+    /// Waits until the unit of this ticket is durable. Returns how long it slept.
     pub(super) fn wait(&self, ticket: Ticket) -> Result<Duration, LogError> {
         self.sleep_until_durable(self.state.lock(), ticket.group + 1)
     }
 
-    /// Waits until everything appended so far is durable. Says how long it slept.
+    /// Waits until everything appended so far is durable. Returns how long it slept.
     pub(super) fn wait_for_all(&self) -> Result<Duration, LogError> {
         let state = self.state.lock();
         let groups = state.group + u64::from(state.units > 0);
         self.sleep_until_durable(state, groups)
     }
 
-    /// The place of the unit that was appended last; `None` if all that was appended is durable.
+    /// The place of the last unit appended; `None` if everything appended is durable.
     pub(super) fn last_ticket(&self) -> Option<Ticket> {
         let state = self.state.lock();
         let groups = state.group + u64::from(state.units > 0);
         (groups > self.durable.below()).then(|| Ticket { group: groups - 1, waited: Duration::ZERO })
     }
 
-    /// Waits until all groups below that number are durable. Says how long it slept.
+    /// Waits until all groups below this number are durable. Returns how long it slept.
     fn sleep_until_durable(&self, mut state: MutexGuard<'_, State>, groups: u64) -> Result<Duration, LogError> {
         if self.durable.below() >= groups {
             return Ok(Duration::ZERO);
@@ -224,7 +226,8 @@ impl Queue {
         Ok(self.clock.now().saturating_sub(began))
     }
 
-    /// Waits until the buffer takes so many bytes; says whether it slept. A unit larger than the buffer gets it alone.
+    /// Waits until the buffer has room for `length` bytes; returns whether it slept. A unit larger than the buffer gets
+    /// it alone.
     fn wait_for_room(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -236,7 +239,8 @@ impl Queue {
             if let Some(failure) = self.durable.failure() {
                 return Err(failure.clone());
             }
-            // Nobody waits for a checkpoint here: it may be waiting for the rows that this transaction has locked.
+            // A full log is an error rather than a wait for a checkpoint, which may itself wait for the rows that this
+            // transaction has locked.
             let has_bound = is_bounded && self.checkpoint_bytes.is_some();
             if has_bound && state.next_lsn - state.first_lsn + length as u64 > self.bytes_max {
                 return Err(LogError::Full { bytes_max: self.bytes_max });
@@ -248,14 +252,14 @@ impl Queue {
                 state.statistics.buffer_waits += 1;
                 slept = true;
             }
-            // The writer need not wait for more while there is no room for it.
+            // The writer need not wait for more units while there is no room.
             state.is_urgent = true;
             self.work.notify_one();
             self.room.wait(state);
         }
     }
 
-    /// Waits until everything appended so far is durable, and the log is emptied if that was wished.
+    /// Waits until everything appended so far is durable, and the log is emptied if that was requested.
     pub(super) fn flush(&self) -> Result<(), LogError> {
         let mut state = self.state.lock();
         let has_work = state.has_work();
@@ -268,13 +272,14 @@ impl Queue {
         last.map_or(Ok(()), |last| self.durable.wait_for(last))
     }
 
-    /// Forgets the units of a table that no transaction will use any more: if no other table has any, the log begins anew.
+    /// Forgets the units of a table that no transaction will use any more. If no other table has units, the log begins
+    /// anew.
     pub(crate) fn forget_table(&self, table: u32) {
         let mut state = self.state.lock();
         let Some(has_units) = state.has_units.get_mut(table as usize) else { return };
         if std::mem::take(has_units) && !state.has_units.contains(&true) {
-            // What has not been written yet is about forgotten tables, too, and nobody waits for it: transactions that use
-            // a table have ended before it is dropped.
+            // Unwritten units are about forgotten tables, too, and no committer waits for them: a table is dropped only
+            // after the transactions that use it have ended.
             state.frames.clear();
             state.units = 0;
             state.first_lsn = state.next_lsn;
@@ -292,7 +297,7 @@ impl Queue {
         self.state.lock().next_lsn
     }
 
-    /// Sleeps until the log has grown so much that a checkpoint is due; false if there are to be none any more.
+    /// Sleeps until the log has grown enough for the next checkpoint; false if no more are to be made.
     pub(crate) fn wait_until_checkpoint_is_due(&self) -> bool {
         let mut state = self.state.lock();
         while !state.is_ending_checkpoints {
@@ -304,13 +309,13 @@ impl Queue {
         false
     }
 
-    /// Lets whoever waits for the next checkpoint to be due go.
+    /// Ends all waits for the next checkpoint.
     pub(crate) fn end_checkpoints(&self) {
         self.state.lock().is_ending_checkpoints = true;
         self.checkpoints.notify_all();
     }
 
-    /// Notes what became of a checkpoint: one that is durable makes the units before its beginning superfluous.
+    /// Records the outcome of a checkpoint. A durable one makes the units before its beginning superfluous.
     pub(crate) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>) {
         let mut state = self.state.lock();
         let interval = self.checkpoint_bytes.unwrap_or(u64::MAX);
@@ -321,7 +326,7 @@ impl Queue {
                 state.statistics.checkpoints += 1;
                 state.statistics.checkpoint_bytes += bytes;
             }
-            // Not at once again: the next try costs as much as this one.
+            // Not at once: the next attempt costs as much as this one.
             Err(()) => {
                 state.checkpoint_lsn = state.next_lsn.saturating_add((interval / 4).max(1));
                 state.statistics.checkpoint_failures += 1;
@@ -329,14 +334,14 @@ impl Queue {
         }
     }
 
-    /// Lets the writer write what is left and end.
+    /// Makes the writer write the remaining units and end.
     pub(super) fn close(&self) {
         self.state.lock().is_closing = true;
         self.work.notify_one();
     }
 }
 
-/// The length of a unit as frames have it.
+/// The length of a unit as stored in frames.
 fn unit_length(bytes: u64) -> Result<u32, LogError> {
     u32::try_from(bytes).map_err(|_| LogError::TooLarge { bytes })
 }

@@ -1,12 +1,12 @@
-//! Reading a log: every committed transaction in order, up to the first place where no whole unit stands.
+//! Reads a log: every committed transaction in order, up to the first place without a whole unit.
 //!
-//! A segment's units end where the next segment begins, by the log sequence number in its header; what stands behind them is
-//! left of an earlier use of the file, or was torn off by a crash before the next segment was begun, and counts for nothing.
-//! Hence damage shows: if the units of a segment end before the next one begins, something durable is gone, and that is an
-//! error. Files whose header is not theirs are not segments yet, or no longer, and are passed by for the same reason.
+//! A segment's units end where the next segment begins, by the log sequence number in its header. Bytes behind them are
+//! left from an earlier use of the file, or were torn by a crash before the next segment was begun, and do not count.
+//! So damage shows: if the units of a segment end before the next one begins, something durable is lost, and that is an
+//! error. Files without their own header are not segments yet, or no longer; the same check allows them to be skipped.
 //!
-//! The end of a log that was killed may be torn: units of its last group are missing, cut off or full of stale blocks. Nobody
-//! was told that they are there, so the reader ends before them ([`LogEnd::torn`] says what it found).
+//! The end of a log whose process was killed may be torn: units of its last group are missing, cut off or full of stale
+//! blocks. They were not acknowledged, so the reader ends before them ([`LogEnd::torn`] says what it found).
 
 use std::io::{self, Read};
 
@@ -15,43 +15,43 @@ use super::record::{LoggedTransaction, decode};
 use super::segments::Former;
 use super::storage::{FileName, LogStorage};
 
-/// Why a log cannot be read on.
+/// Why a log cannot be read further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The storage refused.
+    /// The storage reports an error.
     #[error("{what}: {source}")]
     Storage {
         /// The file, or all of them.
         what: String,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
-    /// Something durable is damaged.
+    /// Durable data is damaged.
     #[error("log segment {segment} is damaged at byte {at}: {reason}; transactions behind it are lost")]
     Damaged {
         /// The segment.
         segment: u64,
-        /// Where in it.
+        /// The byte at which it is damaged.
         at: usize,
-        /// What was found.
+        /// What is wrong there.
         reason: String,
     },
-    /// A file is not of this database or version.
+    /// A file belongs to another database or version.
     #[error("{file} is not this database's: {reason}; move it out of the folder, or open the folder that it came from")]
     Foreign {
         /// The file.
         file: FileName,
-        /// What was found.
+        /// How the file differs.
         reason: String,
     },
     /// The log does not begin where it should.
     #[error("the log has nothing at {wanted}, where the last checkpoint needs it{}; a segment is missing or damaged",
         .begins.map_or_else(String::new, |begins| format!(", but begins at {begins}")))]
     Missing {
-        /// The log sequence number from which on it is needed.
+        /// The log sequence number from which the log is needed.
         wanted: u64,
-        /// The one with which it begins, if there is any.
+        /// The log sequence number with which it begins; `None` if it is empty.
         begins: Option<u64>,
     },
 }
@@ -61,7 +61,7 @@ pub enum ReadError {
 pub struct LogEnd {
     /// The log sequence number that the next transaction would have had.
     pub lsn: u64,
-    /// What stood there instead of nothing.
+    /// The reason why a unit at the end is not whole; `None` if nothing was written there.
     pub torn: Option<String>,
 }
 
@@ -70,31 +70,31 @@ pub struct LogEnd {
 pub struct LogReader<'a> {
     storage: &'a dyn LogStorage,
     segments: Vec<Header>,
-    /// Which of them is being read; none before the first.
+    /// The segment that is being read; none before the first.
     at_segment: Option<usize>,
     bytes: Vec<u8>,
     at: usize,
-    /// Where the next unit must say that it stands.
+    /// The log sequence number that the next unit must have.
     lsn: u64,
-    /// Units before are passed by.
+    /// Units before it are skipped.
     from_lsn: u64,
-    /// Why the newest file is no segment, if it is none.
+    /// Why the newest file is not a segment, if so.
     torn_file: Option<String>,
     end: Option<LogEnd>,
 }
 
 /// The segments among the files of a storage.
 struct Found {
-    /// Those that are, in order.
+    /// The segments, in order.
     segments: Vec<Header>,
-    /// The others' numbers, and why.
+    /// The numbers of the other files, and why they are not segments.
     others: Vec<(u64, &'static str)>,
     numbers: Vec<u64>,
 }
 
 impl<'a> LogReader<'a> {
-    /// Reads all of the log in a storage that nobody is writing to. Where numbers are missing, a log that came before was
-    /// being removed when its process died; the log begins after the last gap.
+    /// Reads all of the log in a storage, which must not be written at the same time. Numbers are missing if a process
+    /// died while it removed an earlier log; the log begins after the last gap.
     pub fn new(storage: &'a dyn LogStorage) -> Result<Self, ReadError> {
         let mut found = find(storage, None)?;
         let numbers = &found.numbers;
@@ -113,7 +113,7 @@ impl<'a> LogReader<'a> {
         let mut found = find(storage, Some(database))?;
         match found.segments.iter().rposition(|segment| segment.lsn <= lsn) {
             Some(first) => drop(found.segments.drain(..first)),
-            // A database that has never written anything has nothing to begin with.
+            // A database that has never written anything has no segments.
             None if found.segments.is_empty() && lsn == 0 => {}
             None => {
                 let begins = found.segments.first().map(|segment| segment.lsn);
@@ -136,7 +136,7 @@ impl<'a> LogReader<'a> {
         self.end.as_ref()
     }
 
-    /// The segment in which the log ended, and how many of its bytes count; `None` if there is none.
+    /// The segment in which the log ended, and the number of its bytes that count; `None` if there is none.
     pub(crate) fn tail(&self) -> Option<(FileName, usize)> {
         self.at_segment.map(|at| (FileName::Segment(self.segments[at].stamp.number), self.at))
     }
@@ -196,7 +196,7 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    /// No unit stands where one could: the end of the log, or damage.
+    /// A place without a unit: the end of the log, or damage.
     fn end_segment(&mut self, why: NoFrame) -> Result<(), ReadError> {
         let torn = if let NoFrame::Broken(reason) = why { Some(reason.to_owned()) } else { None };
         if self.at_segment.is_some_and(|at| at + 1 < self.segments.len()) {
@@ -221,7 +221,8 @@ impl Iterator for LogReader<'_> {
     }
 }
 
-/// Which files are there, for a writer that goes on after a log which ends there: their last number, and what each holds.
+/// The existing files, for a writer that continues after a log which ends at `end_lsn`: their last number, and the end
+/// of each.
 pub(crate) fn former_segments(
     storage: &dyn LogStorage,
     database: u64,
@@ -237,7 +238,8 @@ pub(crate) fn former_segments(
     Ok((found.numbers.last().copied().unwrap_or(0), former))
 }
 
-/// Looks at the headers of all segments. Those of another database or version are an error: nobody should write beside them.
+/// Looks at the headers of all segments. Those of another database or version are an error, because nothing should be
+/// written beside them.
 fn find(storage: &dyn LogStorage, database: Option<u64>) -> Result<Found, ReadError> {
     let failed = |what: String| move |source| ReadError::Storage { what, source };
     let numbers = storage.segments().map_err(failed("the log's files".to_owned()))?;

@@ -1,9 +1,9 @@
-//! What a unit says: the changes of one transaction, logically, and that it committed.
+//! The contents of a unit: the logical changes of one transaction, and its commit.
 //!
-//! A record names its table by the engine's number and its row by the primary key; a row of a table without one by its number,
-//! which means the row that was inserted with that number before. Values are as at the commit. Records stand in the order in
-//! which the changes were made, so that a key that was deleted and inserted again comes out right. Where a database outlives
-//! its process, making and dropping a table is a unit of its own, and checkpoints consist of the same records.
+//! A record names its table by the engine's number and its row by the primary key; a row of a table without one by its
+//! number, which means the row that was inserted with that number before. Values are as at the commit. Records are in
+//! the order of the changes, so that a key that was deleted and inserted again is correct in the end. Where a database
+//! outlives its process, creating and dropping a table is a separate unit, and checkpoints consist of the same records.
 
 mod decode;
 
@@ -41,7 +41,7 @@ pub enum LoggedValue {
 }
 
 impl LoggedValue {
-    /// As the engine takes it.
+    /// As a value of the engine.
     pub fn value(&self) -> Value<'_> {
         match self {
             LoggedValue::Null => Value::Null,
@@ -51,19 +51,19 @@ impl LoggedValue {
     }
 }
 
-/// Which row of its table is meant.
+/// The row of its table that a record is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowName {
-    /// The row with that primary key.
+    /// The row with this primary key.
     Key(Vec<LoggedValue>),
-    /// The row that was inserted with that number last.
+    /// The row that was inserted last with this number.
     Number(RowId),
 }
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// A row came.
+    /// A row was inserted.
     Insert {
         /// Its table.
         table: u32,
@@ -78,10 +78,10 @@ pub enum Record {
         table: u32,
         /// Which row.
         row: RowName,
-        /// The columns by position, and what they hold now.
+        /// The columns by position, and their new values.
         columns: Vec<(u16, LoggedValue)>,
     },
-    /// A row went.
+    /// A row was deleted.
     Delete {
         /// Its table.
         table: u32,
@@ -100,9 +100,9 @@ pub enum Record {
         /// Its number.
         table: u32,
     },
-    /// These tables belong together and were filled. Only in checkpoints.
+    /// These tables are a set and were filled. Only in checkpoints.
     KeepSet {
-        /// The name of all of them.
+        /// The name of the set.
         name: String,
         /// Their numbers.
         tables: Vec<u32>,
@@ -114,18 +114,18 @@ pub enum Record {
 pub struct LoggedTransaction {
     /// Its place in the log.
     pub lsn: u64,
-    /// The place behind it.
+    /// The place after it.
     pub end_lsn: u64,
     /// Its changes.
     pub records: Vec<Record>,
 }
 
-/// A unit that is being made. Kept by a connection for its memory.
+/// A unit under construction. A connection keeps it for its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
     bytes: Vec<u8>,
     records: u32,
-    /// Tables with a record, a bit of them more than once.
+    /// Tables with a record; some of them occur more than once.
     tables: Vec<u32>,
     text: String,
     checksum: u32,
@@ -138,7 +138,7 @@ impl Unit {
         self.records = 0;
     }
 
-    /// The row came.
+    /// A row was inserted.
     pub(crate) fn insert(&mut self, table: &RowTable, row: RowId) {
         self.begin(INSERT, table);
         self.bytes.extend_from_slice(&row.to_le_bytes());
@@ -146,7 +146,7 @@ impl Unit {
         (0..table.spec.columns.len()).for_each(|column| self.put_column(table, row, column));
     }
 
-    /// Columns of the row changed.
+    /// Columns of a row changed.
     pub(crate) fn update(&mut self, table: &RowTable, row: RowId, columns: impl ExactSizeIterator<Item = usize>) {
         self.begin(UPDATE, table);
         self.put_name(table, row);
@@ -157,7 +157,7 @@ impl Unit {
         }
     }
 
-    /// The row went. To be called while it is still readable.
+    /// A row was deleted. To be called while it is still readable.
     pub(crate) fn delete(&mut self, table: &RowTable, row: RowId) {
         self.begin(DELETE, table);
         self.put_name(table, row);
@@ -187,7 +187,7 @@ impl Unit {
         self.begin_numbered(DROP_TABLE, table);
     }
 
-    /// These tables belong together and were filled.
+    /// These tables are a set and were filled.
     pub(crate) fn keep_set(&mut self, name: &str, tables: &[u32]) {
         self.bytes.push(KEEP_SET);
         self.records += 1;

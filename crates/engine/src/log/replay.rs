@@ -1,31 +1,30 @@
-//! Doing again what a log says.
+//! Redo: applies the changes in a log.
 //!
 //! # Over an image that was taken while transactions ran
-//! A checkpoint reads each row at another moment, so what it holds is no state that the tables have ever had. Redo from the
-//! log sequence number at its beginning, B, makes it one. Take one row *name*: a primary key, or in a table without one a
-//! row's number. Let every unit from B on be applied in order, where
+//! A checkpoint reads each row at another moment, so its contents are not a state that the tables have ever had. Redo
+//! from the log sequence number at its beginning, B, makes them one. Take one row *name*: a primary key, or in a table
+//! without one a row's number. Let every unit from B on be applied in order, where
 //!
-//! - an insertion of a name that is there overwrites the whole row,
-//! - a change or a deletion of a name that is not there is passed by.
+//! - an insertion of a name that exists overwrites the whole row,
+//! - a change or a deletion of a name that does not exist is skipped.
 //!
 //! 1. Units before B are in the image: they were appended with the row's lock held and the row already changed, and the
-//!    image read it later, under a lock of its own.
-//! 2. If a unit from B on inserts or deletes the name, then after the last such unit it is there, or not, as that unit says,
-//!    with that unit's values, whatever was there before; the changes that follow bring each column to its last value.
-//! 3. If none does, the name existed throughout or never, and the image has it accordingly. A column that no unit from B on
-//!    changes is in the image as it has been since before B; any other gets the value of the last unit that changes it.
-//!    That the image may have seen some of these changes already makes no difference: a change says what a column holds
-//!    afterwards, not what to add.
+//!    image read it later, under its own lock.
+//! 2. If a unit from B on inserts or deletes the name, then the last such unit decides whether it exists and with which
+//!    values, regardless of the earlier state. The changes that follow bring each column to its last value.
+//! 3. If none does, the name existed throughout or never, and the image has it accordingly. A column that no unit from
+//!    B on changes is in the image as it has been since before B; any other gets the value of the last unit that
+//!    changes it. The image may contain some of these changes already. That makes no difference: a change states a
+//!    column's new value, not a difference.
 //!
-//! The image may even have a key twice, if the key went from one slot to another between the reading of both: then units from
-//! B on have deleted it, and case 2 holds whichever of the two rows is taken. Between the units of the log the tables may
-//! be nonsense, for instance a later row's column overwritten with an earlier row's value; by the end nothing is left of
-//! it. Applying the log a second time from B is covered by the same argument, which is what makes a crash during recovery
-//! harmless.
+//! The image may even have a key twice, if the key moved from one slot to another between the reading of both. Then
+//! units from B on have deleted it, and case 2 holds for either of the two rows. During redo the tables may be
+//! inconsistent, for instance with a later row's column overwritten by an earlier row's value; at the end they are
+//! consistent. The same argument covers applying the log a second time from B, so a crash during recovery is harmless.
 //!
-//! The image has seen nothing of units behind the place where the log stood at its end, E, so from E on every change must
-//! find its row: what does not is damage, and is reported as such. The log must reach E at least, or there are changes in
-//! the image whose companions are lost.
+//! The image contains nothing of units after E, the log's end when the image was complete. So from E on every change
+//! must find its row; otherwise the log is damaged, which is reported. The log must reach E at least; otherwise the
+//! image has changes whose transactions are partly lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,10 +47,10 @@ pub enum ReplayError {
     Table {
         /// Its place.
         lsn: u64,
-        /// What the table said.
+        /// The error of the table.
         source: TableError,
     },
-    /// A row to be changed is not there.
+    /// A row to be changed does not exist.
     #[error("the transaction at {lsn} of the log changes a row of table {table} that is not there: {row:?}")]
     NoSuchRow {
         /// Its place.
@@ -61,7 +60,7 @@ pub enum ReplayError {
         /// The row.
         row: RowName,
     },
-    /// A row to be inserted is there.
+    /// A row to be inserted exists already.
     #[error("the transaction at {lsn} of the log inserts a row into table {table} that is there already")]
     RowExists {
         /// Its place.
@@ -77,7 +76,7 @@ pub enum ReplayError {
         /// The table.
         table: String,
     },
-    /// A table is not there.
+    /// A table does not exist.
     #[error("the transaction at {lsn} of the log is about table number {table}, which is not there")]
     NoSuchTable {
         /// Its place.
@@ -87,18 +86,19 @@ pub enum ReplayError {
     },
 }
 
-/// Where a record stands, and how strictly it must fit.
+/// The place of a record, and how strictly it must fit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordPlace {
     /// The place of its unit.
     pub(crate) lsn: u64,
-    /// Whether the tables may have seen it, or what came after it, already.
+    /// Whether the tables may already contain this change, or later ones.
     pub(crate) is_fuzzy: bool,
 }
 
-/// Applies every transaction to the tables that `table` names by their numbers in the log; those of others are passed by, for
-/// they were dropped. Says how many there were. The tables hold what they held when the log began, row numbers of tables
-/// without a primary key included, and nobody else uses them meanwhile.
+/// Applies every transaction to the tables that `table` finds by their numbers in the log; changes of other tables are
+/// skipped, because these were dropped. Returns the number of transactions. The tables must be in the state at the
+/// beginning of the log, including row numbers of tables without a primary key, and must not be used by others at the
+/// same time.
 pub fn replay(
     transactions: impl Iterator<Item = Result<LoggedTransaction, ReadError>>,
     table: impl Fn(u32) -> Option<Arc<RowTable>>,
@@ -121,7 +121,7 @@ pub fn replay(
     Ok(count)
 }
 
-/// The table whose row a record is about, if it is about one.
+/// The table whose row a record is about; `None` if it is not about a row.
 pub(crate) fn row_table(record: &Record) -> Option<u32> {
     match record {
         Record::Insert { table, .. } | Record::Update { table, .. } | Record::Delete { table, .. } => Some(*table),
@@ -129,7 +129,7 @@ pub(crate) fn row_table(record: &Record) -> Option<u32> {
     }
 }
 
-/// Applies a record about a row to its table. When all are applied, the heap's free slots are to be
+/// Applies a record about a row to its table. After the last record, the heap's free slots must be
 /// [collected](crate::table::heap::Heap::collect_free).
 pub(crate) fn apply(table: &RowTable, record: Record, place: RecordPlace) -> Result<(), ReplayError> {
     let RecordPlace { lsn, is_fuzzy } = place;
@@ -173,7 +173,7 @@ fn no_such_row(table: &RowTable, row: RowName, lsn: u64) -> ReplayError {
     ReplayError::NoSuchRow { lsn, table: table.spec.name.clone(), row }
 }
 
-/// Writes a row under its name; false, and nothing written, if it is there and must not be.
+/// Writes a row under its name. False, without writing, if it exists and must not.
 fn put(table: &RowTable, number: RowId, values: &[Value<'_>], may_be_there: bool) -> bool {
     let has_key = !table.spec.primary_key.is_empty();
     let found = if has_key {
@@ -202,7 +202,8 @@ fn put(table: &RowTable, number: RowId, values: &[Value<'_>], may_be_there: bool
     true
 }
 
-/// Takes a row away. Its slot is given to others only when all free slots are collected: a row may be placed there by number.
+/// Removes a row. Its slot is not reused before all free slots are collected, because a row may be placed there by
+/// number.
 fn remove(table: &RowTable, row: RowId) {
     remove_keys(table, row);
     table.heap.set_state(row, RowState::Free);

@@ -1,9 +1,10 @@
-//! The segments of a log that is being written: the one at its end, those before it, and those that nobody needs any more.
+//! The segments of a log that is being written: the current one, earlier ones, and those that are not needed any more.
 //!
-//! A segment whose units are all forgotten is used again: renamed to the next number and written over from its beginning, so
-//! that a log in its stride takes no room from the file system and gives none back. Its name is durable before a byte of it
-//! is written. Until its new header is, it is a file whose header has another number than its name, which no reader takes for
-//! a segment; behind the new frames stand old ones, which have the [stamp](super::format::Stamp) of the old number.
+//! A segment whose units are all forgotten is reused: renamed to the next number and overwritten from its beginning, so
+//! a log in steady state neither takes space from the file system nor returns any. Its name is durable before a byte of
+//! it is written. Until its new header is durable, the number in its header differs from its name, and a reader does
+//! not accept it as a segment. Old frames may follow the new ones; they have the [stamp](super::format::Stamp) of the
+//! old number.
 
 use std::io;
 use std::sync::Arc;
@@ -12,25 +13,25 @@ use super::format::{HEADER_BYTES, Header, Magic, Stamp, measure_frame, stamp_fra
 use super::queue::{Group, Written};
 use super::storage::{FileName, LogStorage, StorageFile, write_all_at};
 
-/// Segments to be used again beyond which further ones are removed: what a log leaves that was long for a while.
+/// The most segments to keep for reuse. More can remain after a log was long for a while; they are removed.
 const SPARE_MAX: usize = 8;
 
 pub(super) struct Segments {
     storage: Arc<dyn LogStorage>,
     database: u64,
     segment_bytes: u64,
-    /// The number given last. Numbers are never given twice.
+    /// The last number given. Numbers are never reused.
     last: u64,
-    /// Those that there are besides the current one, in the order of their numbers.
+    /// All segments except the current one, in the order of their numbers.
     former: Vec<Former>,
     current: Option<Current>,
 }
 
-/// A segment that is written no more.
+/// A segment that is not written any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Former {
     pub(crate) number: u64,
-    /// The log sequence number behind its last unit; 0 if it has none.
+    /// The log sequence number after its last unit; 0 if it has none.
     pub(crate) end_lsn: u64,
 }
 
@@ -44,7 +45,7 @@ struct Current {
 }
 
 impl Segments {
-    /// Those of a database, after what there is of it already.
+    /// The segments of a database, after its existing ones.
     pub(super) fn new(
         storage: Arc<dyn LogStorage>,
         database: u64,
@@ -55,7 +56,7 @@ impl Segments {
         Segments { storage, database, segment_bytes, last, former, current: None }
     }
 
-    /// Where it is writing, for messages.
+    /// The segment being written, for messages.
     pub(super) fn place(&self) -> String {
         match &self.current {
             Some(current) => format!("segment {} at byte {}", current.number, current.used),
@@ -92,7 +93,7 @@ impl Segments {
         Ok(written)
     }
 
-    /// Begins the next segment; says whether it is an old one used again. The segment before is durable: each write is
+    /// Begins the next segment; returns whether it is a reused one. The segment before is durable: each write is
     /// followed by a sync.
     fn begin_segment(&mut self, first_lsn: u64, first_length: usize, keep_from: u64) -> io::Result<bool> {
         if let Some(current) = self.current.take() {
@@ -113,8 +114,9 @@ impl Segments {
         Ok(old.is_some())
     }
 
-    /// Takes the oldest segment that holds nothing from there on. Too many of them are removed. The newest is never taken: until the header
-    /// of the segment that is begun now is durable, only there a reader finds that the log ends where the last checkpoint wants it.
+    /// Takes the oldest segment that holds nothing from `keep_from` on, and removes superfluous ones. The newest is
+    /// never taken: until the header of the new segment is durable, only the newest one shows a reader that the log
+    /// reaches the place that the last checkpoint needs.
     fn take_forgotten(&mut self, keep_from: u64) -> io::Result<Option<u64>> {
         let newest = self.former.iter().map(|former| former.end_lsn).max().unwrap_or(0);
         let is_forgotten = |former: &Former| former.end_lsn <= keep_from && former.end_lsn < newest;
@@ -126,7 +128,7 @@ impl Segments {
         Ok(self.former.iter().position(is_forgotten).map(|oldest| self.former.remove(oldest).number))
     }
 
-    /// The newest first: whatever a crash leaves is a log that ended earlier.
+    /// The newest first: then a crash leaves a log that ended earlier.
     fn remove_all(&mut self) -> io::Result<()> {
         let current = self.current.take().map(|current| current.number);
         let mut numbers: Vec<u64> = self.former.drain(..).map(|former| former.number).chain(current).collect();
@@ -138,7 +140,7 @@ impl Segments {
 }
 
 impl Current {
-    /// Writes all of it behind what there is.
+    /// Writes all bytes at the end of the current segment.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         write_all_at(&mut *self.file, bytes, self.used)?;
         self.used += bytes.len() as u64;
@@ -146,7 +148,7 @@ impl Current {
     }
 }
 
-/// Stamps the whole frames among these that fit in so many bytes, and returns their length.
+/// Stamps the whole frames that fit in `room` bytes, and returns their length.
 fn stamp_those_that_fit(frames: &mut [u8], room: u64, stamp: Stamp) -> usize {
     let mut end = 0;
     while end < frames.len() {

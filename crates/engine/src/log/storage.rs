@@ -1,4 +1,5 @@
-//! Where the files of a log and its checkpoints are kept, as a value: a folder, or in tests something that fails when told to.
+//! The storage of the files of a log and its checkpoints, as a trait: a folder, or in tests a storage that fails on
+//! request.
 
 use std::fmt::{self, Debug, Display};
 use std::io::{self, Read};
@@ -18,7 +19,7 @@ pub enum FileName {
     Draft(u64),
 }
 
-/// What a name begins and ends with, and how it is made of its number.
+/// The prefix and the suffix of a name, around its number.
 type Form = (&'static str, &'static str, fn(u64) -> FileName);
 
 impl FileName {
@@ -48,22 +49,22 @@ impl Display for FileName {
     }
 }
 
-/// Keeps files. Whatever gives a file a name is durable when it returns, except for a draft's name, and happens wholly or not at all;
-/// which of the two, nobody knows after an error.
+/// Keeps files. Calls that give a file a name are atomic, and durable when they return, except for a draft's name.
+/// After an error the call may or may not have had its effect.
 pub trait LogStorage: Debug + Send + Sync {
-    /// Makes a file with room for so many bytes.
+    /// Makes a file with room for `bytes` bytes.
     fn create(&self, name: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Gives a file another name, with room for so many bytes, to be written anew over what it holds.
+    /// Gives a file another name and room for `bytes` bytes; its contents are to be overwritten.
     fn reuse(&self, old: FileName, new: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Opens a file to write over what it holds.
+    /// Opens a file to overwrite its contents.
     fn open_to_write(&self, name: FileName) -> io::Result<Box<dyn StorageFile>>;
 
     /// Gives a file another name.
     fn rename(&self, old: FileName, new: FileName) -> io::Result<()>;
 
-    /// Removes a file. That it is gone need not be durable.
+    /// Removes a file. The removal need not be durable.
     fn remove(&self, name: FileName) -> io::Result<()>;
 
     /// All names, ascending.
@@ -72,7 +73,7 @@ pub trait LogStorage: Debug + Send + Sync {
     /// Reads a file from its beginning.
     fn open(&self, name: FileName) -> io::Result<Box<dyn Read>>;
 
-    /// All that a file holds.
+    /// The contents of a file.
     fn read(&self, name: FileName) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(name)?.read_to_end(&mut bytes)?;
@@ -88,7 +89,7 @@ pub trait LogStorage: Debug + Send + Sync {
 
 /// A file that is being written.
 pub trait StorageFile: Send {
-    /// Writes at a place, and says how many of the bytes.
+    /// Writes at a place, and returns how many of the bytes it has written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
     /// Returns when everything written is durable.
@@ -118,12 +119,12 @@ pub struct FolderStorage {
 }
 
 impl FolderStorage {
-    /// The files of that folder, which exists. Also for reading a log that somebody has left.
+    /// The files of a folder, which exists. Also for reading a log left by another process.
     pub fn new(folder: &Path) -> Self {
         FolderStorage::over(Arc::new(SystemFiles), folder)
     }
 
-    /// The files of that folder of a file system.
+    /// The files of a folder of a file system.
     pub(crate) fn over(files: Arc<dyn Files>, folder: &Path) -> Self {
         FolderStorage { files, folder: folder.to_owned() }
     }
@@ -141,7 +142,7 @@ impl LogStorage for FolderStorage {
     fn create(&self, name: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>> {
         let mut file = self.files.create(&self.path(name))?;
         file.reserve(bytes)?;
-        // A draft counts only under its next name, which makes both durable.
+        // A draft counts only after its renaming, which makes both names durable.
         if !matches!(name, FileName::Draft(_)) {
             self.sync_names()?;
         }

@@ -1,4 +1,5 @@
-//! The log under an engine: histories come out of it again, damage never passes for data, faults lose nothing acknowledged.
+//! The log of an engine: histories can be read back, damage is never accepted as data, and faults lose nothing
+//! acknowledged.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +29,7 @@ use storage::MemoryStorage;
 
 /// The table with a primary key.
 const KEYED: u32 = 0;
-/// The table without any.
+/// The table without a primary key.
 const LIST: u32 = 1;
 
 fn options(durability: Durability) -> LogOptions {
@@ -108,7 +109,7 @@ fn contents(engine: &Engine) -> [Vec<Vec<LoggedValue>>; 2] {
     })
 }
 
-/// What a log says, on empty tables.
+/// Replays a log on empty tables.
 fn replayed(storage: &MemoryStorage) -> [Vec<Vec<LoggedValue>>; 2] {
     let engine = Engine::new(EngineOptions::default());
     add_tables(&engine);
@@ -116,7 +117,7 @@ fn replayed(storage: &MemoryStorage) -> [Vec<Vec<LoggedValue>>; 2] {
     contents(&engine)
 }
 
-/// The keys that are there after replaying a log, ascending.
+/// The keys that exist after replaying a log, ascending.
 fn replayed_keys(storage: &MemoryStorage) -> Vec<i64> {
     let [keyed, _] = replayed(storage);
     let mut keys: Vec<_> = keyed

@@ -1,19 +1,20 @@
 //! Aggregation of a scan's rows in arrays: the group of a row is a place in them, computed from its key, not looked up by hashing.
 //!
-//! Keys are texts that are kept as codes, and integers that lie close together; all combinations of their values have a place, with
-//! a count and sums. Sums are of 64 bits wherever minima and maxima of the columns prove that they fit ([`narrow`]), and move to 128
-//! bits before they could overflow ([`totals`]). Rows come straight from the columns as they are kept: nothing is decoded, copied
-//! or exchanged between partitions. Each thread has arrays of its own, and the results are read off all of them at once, so that
-//! there is no second phase. Many groups are read off by several partitions, each of which has a range of them. A thread's arrays are
-//! looked at only where it has added rows: if rows lie in the order of their key, that is one thread for most groups.
+//! Keys are texts that are kept as codes, and integers that lie close together; all combinations of their values have a
+//! place, with a count and sums. Sums are of 64 bits wherever minima and maxima of the columns prove that they fit
+//! ([`narrow`]), and move to 128 bits before they could overflow ([`totals`]). Rows come straight from the columns as
+//! they are kept: nothing is decoded, copied or exchanged between partitions. Each thread has its own arrays, and the
+//! results are read from all of them at once, so there is no second phase. If there are many groups, several partitions
+//! read them, each a range. A thread's arrays are read only where it has added rows: if rows lie in the order of their
+//! key, that is one thread for most groups.
 //!
 //! The direct aggregation of Boncz, Zukowski and Nes, "MonetDB/X100: hyper-pipelining query execution" (2005), with the narrow types
 //! of Gubner and Boncz, "Exploring query execution strategies for JIT, vectorization and SIMD" (2017).
 //!
-//! [`ArrayAggregation`] puts it in the place of DataFusion's two phases over a [`ColumnScan`] wherever they compute nothing but
-//! counts, sums and averages of columns without nulls. Where changes are laid over the table, arrays have a margin beyond its minima and
-//! maxima. Left to DataFusion is, when it starts, an aggregation of a table with a change beyond that, and one whose arrays do not fit the
-//! query's memory grant: DataFusion's can spill.
+//! [`ArrayAggregation`] replaces DataFusion's two phases over a [`ColumnScan`] with it wherever they compute only
+//! counts, sums and averages of columns without nulls. Where changes are laid over the table, arrays have a margin
+//! beyond its minima and maxima. An aggregation is left to DataFusion at its start if a change is beyond the margin, or
+//! if its arrays do not fit the query's memory grant: DataFusion's can spill.
 
 mod keys;
 mod layout;
@@ -91,7 +92,7 @@ pub struct ArrayAggregateExec {
     layout: Arc<Layout>,
     /// DataFusion's last phase, over its first one, over the scan this was made for.
     phases: Arc<dyn ExecutionPlan>,
-    /// How many partitions read groups off.
+    /// The number of partitions that read groups.
     partitions: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -99,7 +100,7 @@ pub struct ArrayAggregateExec {
     running: Arc<Mutex<Running>>,
 }
 
-/// What the partitions have in common, from the first that is executed to the last.
+/// The state that the partitions share, from the first that is executed to the last.
 #[derive(Debug, Default)]
 struct Running {
     work: Option<Work>,
@@ -114,7 +115,8 @@ enum Work {
 }
 
 impl ArrayAggregateExec {
-    /// What does the work of DataFusion's two phases; `None` if this is not the last of them, or the work cannot be done in arrays.
+    /// An operator that replaces DataFusion's two phases; `None` if this is not the last of them, or the work cannot be
+    /// done in arrays.
     pub fn in_place_of(node: &Arc<dyn ExecutionPlan>) -> Option<ArrayAggregateExec> {
         let last = node.downcast_ref::<AggregateExec>()?;
         let is_last = matches!(last.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
@@ -164,7 +166,7 @@ impl ArrayAggregateExec {
         Self::new(scan, Arc::clone(&self.layout), Arc::clone(&self.phases), partitions, meter)
     }
 
-    /// How many partitions are worth reading groups off.
+    /// The number of partitions among which reading groups is worthwhile.
     pub fn partitions_max(&self) -> usize {
         self.layout.partitions_max()
     }
@@ -213,7 +215,7 @@ impl ArrayAggregateExec {
         scan.projection().iter().position(|column| *column == key.column)
     }
 
-    /// What the next partition to be executed has in common with the others.
+    /// The state that the next partition to be executed shares with the others.
     fn work(&self, context: &Arc<TaskContext>) -> Result<Work> {
         let mut running = self.running.lock();
         let work = match running.work.take() {
@@ -223,7 +225,7 @@ impl ArrayAggregateExec {
         running.executed += 1;
         match running.executed < self.partitions {
             true => running.work = Some(work.clone()),
-            // The totals go with the last stream, and if the plan is executed again it begins anew.
+            // The totals go with the last stream, so that another execution of the plan starts afresh.
             false => running.executed = 0,
         }
         Ok(work)

@@ -1,4 +1,4 @@
-//! Which columns determine which others, without what DataFusion claims too much.
+//! Functional dependencies between columns, without those that DataFusion claims wrongly.
 //!
 //! DataFusion keeps functional dependencies with the schema of a logical plan: `key determines these columns`. A join keeps those of
 //! its inputs, each for the columns of its side. But an aggregation over it (also a DISTINCT) says of each key among its groups that it
@@ -16,11 +16,11 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::sql::sqlparser::ast::TableFactor;
 
-/// The rules that look at dependencies.
+/// The rules that use dependencies.
 const READERS: [&str; 4] =
     ["replace_distinct_aggregate", "eliminate_join", "eliminate_duplicated_expr", "optimize_projections"];
 
-/// A rule, and a planner of relations, after which a plan claims only what is known.
+/// A rule, and a planner of relations, after which a plan claims only known dependencies.
 #[derive(Debug, Default)]
 pub struct Dependencies {
     /// Whether the relation that comes next has been here and is to be planned by DataFusion.

@@ -48,16 +48,17 @@ const SHARED_BUILD_ROWS: usize = 16 << 20;
 /// table: the array takes four bytes per number, at most 100 per key.
 const KEY_DENSITY_MIN: f64 = 0.04;
 
-/// How a [`QueryEngine`] runs queries.
+/// The options of a [`QueryEngine`].
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
-    /// The degree of parallelism of a query that does not ask for another one. With `parallelism`, the most partitions of a pipeline.
+    /// The degree of parallelism of a query that does not request another one. With `parallelism`, the most partitions
+    /// of a pipeline.
     pub dop: usize,
-    /// How many worker threads all queries share, or each has for itself.
+    /// The number of worker threads: of all queries together, or of each query.
     pub workers: usize,
-    /// Whose threads a query runs on.
+    /// Which threads a query runs on.
     pub query_threads: QueryThreads,
-    /// Who decides the degree of each pipeline; `None` if the planner makes all of a query's plan for `dop` partitions.
+    /// Chooses the degree of each pipeline; `None` if the planner makes all of a query's plan for `dop` partitions.
     pub parallelism: Option<Arc<dyn ParallelismPolicy>>,
     /// How busy the machine is, for `parallelism`.
     pub load: LoadProbe,
@@ -67,9 +68,9 @@ pub struct QueryOptions {
     pub thread_name: String,
     /// Rows per batch.
     pub batch_rows: usize,
-    /// How many MiB each query may keep in memory; `None` for as many as it wants.
+    /// The memory that each query may keep, in MiB; `None` for no limit.
     pub memory_grant_mib: Option<usize>,
-    /// Where the rest goes.
+    /// The folder for data beyond that.
     pub spill_folder: PathBuf,
 }
 
@@ -91,14 +92,14 @@ impl Default for QueryOptions {
     }
 }
 
-/// The rows of a query and what they were read from.
+/// The rows of a query and their origin.
 #[derive(Debug, Clone)]
 pub struct QueryOutput {
     /// The rows.
     pub batches: Vec<RecordBatch>,
     /// The label of the snapshot.
     pub snapshot: String,
-    /// What the query took from the disk.
+    /// The query's disk accesses.
     pub usage: QueryUsage,
 }
 
@@ -122,11 +123,11 @@ struct Session {
     degrees: Degrees,
     state: SessionState,
     tables: Arc<SnapshotSchema>,
-    /// What the rule that makes plans parallel is asked for; empty between queries.
+    /// The request for the rule that makes plans parallel; empty between queries.
     request: RequestSlot,
 }
 
-/// Which degrees of parallelism a plan has.
+/// The degrees of parallelism of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Degrees {
     /// One for all of it.
@@ -150,7 +151,7 @@ impl Planner {
         &self.session.as_ref().expect("the session is only taken when the planner is dropped").state
     }
 
-    /// Plans one query. The plan holds what it reads of the snapshot; the planner is idle again.
+    /// Plans one query. The plan holds the data that it reads; the planner is idle again.
     async fn plan(self, sql: &str) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
         self.physical_plan(sql).await
     }
@@ -160,7 +161,7 @@ impl Planner {
         self.state().create_physical_plan(&plan).await.map_err(plan_error)
     }
 
-    /// Plans one query with the degrees that are chosen for its pipelines, and tells what became of that.
+    /// Plans one query with the degrees chosen for its pipelines, and reports the outcome.
     async fn plan_by_pipelines(
         self,
         sql: &str,
@@ -213,7 +214,7 @@ impl QueryEngine {
         })
     }
 
-    /// What became of jobs; `None` if queries are not divided into jobs.
+    /// Figures of jobs; `None` if queries are not divided into jobs.
     pub fn jobs(&self) -> Option<JobFigures> {
         self.jobs.as_ref().map(|jobs| jobs.figures())
     }
@@ -223,8 +224,8 @@ impl QueryEngine {
         self.learner.as_ref().map(|learner| learner.known().figures())
     }
 
-    /// What all queries that have ended took, whether they had an answer or not. Chunks that were still being read when a query
-    /// had enough are missing.
+    /// Usage of all queries that have ended, including failed ones. Chunks that were still being read when a query
+    /// ended are missing.
     pub fn usage(&self) -> QueryUsage {
         *self.usage.lock()
     }
@@ -272,7 +273,7 @@ impl QueryEngine {
         answer.map_err(|error| self.execute_error(error))
     }
 
-    /// What operators find in the run of one query.
+    /// The context for the operators in the run of one query.
     fn task_context(
         &self,
         state: &SessionState,
@@ -362,14 +363,14 @@ impl QueryEngine {
         Ok(Session { degrees, state, tables, request })
     }
 
-    /// The settings of a session that plans for `dop` partitions, of which up to `partitions` run at the same time.
+    /// The settings of a session that plans for `dop` partitions, with at most `partitions` running at the same time.
     fn configuration(&self, dop: usize, partitions: usize) -> SessionConfig {
         let mut config = SessionConfig::new()
             .with_create_default_catalog_and_schema(false)
             .with_target_partitions(dop)
             .with_batch_size(self.options.batch_rows);
         let options = config.options_mut();
-        // Which side a hash table is built from has been decided with the order of joins.
+        // The build side of a hash table has been decided with the order of joins.
         options.optimizer.join_reordering = false;
         // A build side that is shared by all partitions spares both sides the exchange; it is built by one thread, so the
         // more threads there are, the smaller it should be.
@@ -409,8 +410,8 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules, but ours for conditions on their way down, and our operators: aggregation in arrays before exchanges are planned
-/// for what is left, and bitmaps of join keys at the end.
+/// DataFusion's rules, except that conditions are pushed down by our rule, and our operators: aggregation in arrays
+/// before exchanges are planned for the rest, and bitmaps of join keys at the end.
 fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     PushFilters::replace(&mut rules);
@@ -420,8 +421,8 @@ fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules
 }
 
-/// The same, and pipelines are made parallel before plans get what depends on their final shape: yields to other tasks, and the filters
-/// that operators make up while they run.
+/// The same, and pipelines are made parallel before plans get the parts that depend on their final shape: yields to
+/// other tasks, and the filters that operators make at run time.
 fn rules_of_pipelines(parallelize: Parallelize) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = rules_of_one_degree();
     let place = rules.iter().position(|rule| rule.name() == "EnsureCooperative").expect("DataFusion has that rule");

@@ -1,4 +1,4 @@
-//! How many rows a logical plan returns, and how many distinct values its columns have.
+//! Estimates of a logical plan's rows, and of the distinct values in its columns.
 //!
 //! Base tables answer from their statistics and samples. Above them the textbook assumptions hold: conditions are independent,
 //! values spread evenly, and the smaller set of join keys is contained in the larger (Selinger et al., "Access path selection
@@ -16,27 +16,28 @@ use datafusion::physical_expr::execution_props::ExecutionProps;
 use crate::query::provider::ColumnTableProvider;
 use crate::query::selectivity::sample_selectivity;
 
-/// The rows of a table of which nothing is known.
+/// The assumed rows of a table without statistics.
 const UNKNOWN_ROWS: f64 = 1000.0;
 
-/// The share of rows that satisfy a condition of which nothing is known.
+/// The assumed share of rows that satisfy a condition that cannot be estimated.
 pub const UNKNOWN_SHARE: f64 = 0.2;
 
-/// What is expected of a plan's result.
+/// An estimate of a plan's result.
 #[derive(Debug, Clone)]
 pub struct Estimate {
     pub rows: f64,
     /// One entry per output column.
     pub columns: Vec<ColumnEstimate>,
-    /// Sets of output columns that no two rows agree on, each with the number of rows before any condition was applied.
+    /// Sets of output columns in which no two rows are equal, each with the number of rows before any condition was
+    /// applied.
     pub unique: Vec<(HashSet<usize>, f64)>,
 }
 
-/// What is expected of one column of a result.
+/// An estimate of one column of a result.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnEstimate {
     pub distinct: f64,
-    /// How many distinct values the column of the base table has, from which the conditions so far have let some pass.
+    /// The number of distinct values in the base table's column; the conditions so far have let some of them pass.
     pub domain: f64,
 }
 
@@ -93,7 +94,7 @@ pub fn estimate(plan: &LogicalPlan) -> Estimate {
             Estimate::unknown(columns, rows)
         }
         LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => Estimate::unknown(columns, 1.0),
-        // Sorts, aliases and the like return what they are given.
+        // Sorts, aliases and similar nodes return all rows of their input.
         other => match other.inputs()[..] {
             [input] => {
                 let input = estimate(input);

@@ -1,11 +1,11 @@
-//! The memory that one query may use for what it keeps: sorts, hash tables of aggregations and joins.
+//! The memory grant of a query: a bound on the memory of its sorts, and of the hash tables of its aggregations and
+//! joins.
 //!
-//! Each query has a pool of its own. Operators that can spill (sorts, aggregations, nested-loop joins) share what is left by
-//! those that cannot (the build side of a hash join above all) in equal parts, so that one of them alone does not take all and
-//! starve the next one up the plan. What they return when their part is used up goes to files.
-//! Batches on their way between operators and partitions, and chunks that scans read ahead, are not counted. Batches get
-//! smaller with the grant, so that operators can keep several; the smallest grants slow a query by that, too, and not only by
-//! spilling.
+//! Each query has its own pool. Operators that cannot spill (above all the build side of a hash join) take memory
+//! first. Those that can (sorts, aggregations, nested-loop joins) share the rest in equal parts, so one of them cannot
+//! starve the next one up the plan. An operator that has used up its part spills to files. Batches on their way between
+//! operators and partitions, and chunks that scans read ahead, are not counted. Batches get smaller with the grant, so
+//! that operators can keep several; the smallest grants slow a query by that, too, and not only by spilling.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::query::pool::GrantPool;
 use crate::query::spill::Spills;
 use crate::query::usage::UsageMeter;
 
-/// What a row in a batch is taken to need when batches are made to fit the grant.
+/// The assumed bytes of a row when batches are made to fit the grant.
 const ROW_BYTES: usize = 256;
 
-/// Batches that an operator should be able to keep on its share of the grant: merging what was spilled needs two of each of
+/// Batches that an operator should be able to keep on its share of the grant: merging spilled data needs two of each of
 /// several files.
 const BATCHES_PER_SHARE: usize = 16;
 
 /// Rows in the smallest batches; below, the work per batch is all that remains.
 const BATCH_ROWS_MIN: usize = 128;
 
-/// How much memory each query gets, and where the rest goes.
+/// The memory of each query, and the place of spilled data.
 #[derive(Debug, Clone)]
 pub struct MemoryGrant {
     bytes: usize,
@@ -45,7 +45,7 @@ impl MemoryGrant {
         self.bytes >> 20
     }
 
-    /// Fits the settings of a session with so many partitions to the grant.
+    /// Fits the settings of a session with `partitions` partitions to the grant.
     pub fn configure(&self, mut config: SessionConfig, partitions: usize) -> SessionConfig {
         let share = self.bytes / partitions;
         let execution = &mut config.options_mut().execution;
@@ -64,7 +64,7 @@ impl MemoryGrant {
     }
 }
 
-/// What the pool said, if it is the reason for an error.
+/// The message of the pool, if it is the reason for an error.
 pub fn exhausted(error: &DataFusionError) -> Option<&str> {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(what) => Some(what),

@@ -1,18 +1,20 @@
-//! Jobs: the parts of a plan that run on threads of their own cache class, so that scans do not evict what others use again.
+//! Jobs: the parts of a plan that run on threads of a separate cache class, so that scans do not evict data that others
+//! reuse.
 //!
-//! A job is what runs between two places where rows change tasks anyhow: an exchange, or the build side of a join. Its class is that
-//! of its most sensitive operator ([`plimsoll_policy::cache_class`]); a scan with its partial aggregation is one job. Where the class
-//! changes, a [`JobExec`](exec::JobExec) stands in the plan and runs what is below it on the pool of that class. Tasks that this work
-//! starts are on the same pool. Queries begin on the pool of the sensitive class, which has the whole cache; transactions run on the
-//! threads of their clients, which are in no pool.
+//! A job is the part of a plan between two places where rows change tasks anyhow: an exchange, or the build side of a
+//! join. Its class is that of its most sensitive operator ([`plimsoll_policy::cache_class`]); a scan with its partial
+//! aggregation is one job. Where the class changes, a [`JobExec`](exec::JobExec) is inserted in the plan and runs the
+//! part below it on the pool of that class. Tasks that this work starts are on the same pool. Queries begin on the pool
+//! of the sensitive class, which has the whole cache; transactions run on the threads of their clients, which are in no
+//! pool.
 //!
-//! Threads are bound to a class by a [`CacheBinder`]: the engine does not ask the kernel. With [`CacheSwitch::PerTask`] a thread is
-//! bound anew when it polls a job of another class than the last one. With [`CacheSwitch::PerPool`], the study's way, there is a pool
-//! of threads for each class, which are bound once, when they start; all pools together have more threads than there are cores, and which
-//! of them waits for a core is up to the kernel.
+//! Threads are bound to a class by a [`CacheBinder`]: the engine does not ask the kernel. With [`CacheSwitch::PerTask`]
+//! a thread is bound again when it polls a job of another class than the last one. With [`CacheSwitch::PerPool`], the
+//! study's way, there is a pool of threads for each class, which are bound once, when they start; all pools together
+//! have more threads than there are cores, and which of them waits for a core is up to the kernel.
 //!
-//! How large the structure of a join will be is [estimated](sizes) when the query is planned, and corrected by what the last run of the
-//! same template took. What is not known is sensitive.
+//! The size of a join's structure is [estimated](sizes) when the query is planned, and corrected by its size in the
+//! last run of the same template. A join of unknown size counts as sensitive.
 //!
 //! The jobs of Noll et al., *Accelerating Concurrent Workloads with CPU Cache Partitioning*, V.
 
@@ -40,11 +42,11 @@ use crate::query::jobs::switch::{Switch, Switched};
 
 /// Binds threads to the part of the cache that a class may fill.
 pub trait CacheBinder: fmt::Debug + Send + Sync {
-    /// Binds a thread of this process, by the kernel's id, from now on. If that fails the thread goes on as it was; who asked for
-    /// classes is told by the binder, not by the engine.
+    /// Binds a thread of this process, by the kernel's id, from now on. If that fails the thread is not bound. The
+    /// binder reports that, not the engine.
     fn bind(&self, thread: i32, class: CacheClass);
 
-    /// Bytes of the last-level cache that may be used, to compare sizes of structures with; `None` if nobody knows.
+    /// Bytes of the last-level cache that may be used, for comparison with sizes of structures; `None` if unknown.
     fn cache_bytes(&self) -> Option<u64>;
 }
 
@@ -75,20 +77,20 @@ impl CacheSwitch {
 /// How queries are divided into jobs.
 #[derive(Debug, Clone)]
 pub struct CacheJobs {
-    /// What binds threads.
+    /// Binds the threads.
     pub binder: Arc<dyn CacheBinder>,
     /// When.
     pub switch: CacheSwitch,
 }
 
-/// What became of jobs, since the engine was made.
+/// Counts of jobs since the engine was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobFigures {
     /// Tasks that were handed to another class than that of the work above them, by class in the order of [`CacheClass::ALL`].
     pub started: [u64; 3],
-    /// How often a thread was bound anew, with [`CacheSwitch::PerTask`].
+    /// How often a thread was bound to another class, with [`CacheSwitch::PerTask`].
     pub switches: u64,
-    /// How long that took, in all.
+    /// The total time of binding.
     pub switch_time: Duration,
 }
 
@@ -146,8 +148,8 @@ impl JobRunner {
         &self.pools[class as usize]
     }
 
-    /// The work as one of this class: with `PerTask`, threads that poll it are bound to the class, and so are those that poll what it
-    /// starts.
+    /// The work as part of this class: with `PerTask`, a thread that polls it or tasks that it starts is bound to the
+    /// class.
     pub(crate) fn stay<T: Send + 'static>(
         &self,
         class: CacheClass,

@@ -6,11 +6,11 @@
 //! subsets of inputs ([`search`]); and puts it together again. How many pairs of rows satisfy a condition on several inputs is
 //! tried out ([`pairs`]).
 //!
-//! Every join it returns has its build side, from which the hash table is made, on the left: the smaller one by our estimates.
-//! DataFusion is told to leave it there.
+//! Every join it returns has its build side, from which the hash table is made, on the left: the smaller one by our
+//! estimates. DataFusion is configured to leave it there.
 //!
-//! It runs once per query, right after conditions have been pushed down to the tables and before columns are dropped: that is
-//! when a tree's inputs can be told apart best.
+//! It runs once per query, right after conditions have been pushed down to the tables and before columns are dropped:
+//! at that time a tree's inputs can be told apart best.
 
 mod graph;
 mod pairs;

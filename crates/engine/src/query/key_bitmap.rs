@@ -35,7 +35,7 @@ use futures::{Stream, StreamExt};
 use crate::query::pass_through::{PassThrough, PassThroughExec};
 use crate::query::scan::ColumnScan;
 
-/// How many numbers there may be for each row of the table: a bit is cheaper than a row by far, but not free.
+/// The numbers that there may be for each row of the table: a bit costs far less than a row, but it is not free.
 const NUMBERS_PER_ROW_MAX: usize = 16;
 
 /// Bits for the numbers from the smallest to the largest of a column.
@@ -126,7 +126,7 @@ fn scan_with_bits(scan: &ColumnScan, expression_id: u64, kept: &DataType) -> Opt
 /// Passes rows on, and sets the bits of their keys.
 pub type KeyBitmapExec = PassThroughExec<KeySetting>;
 
-/// Which column holds the keys, and their bits.
+/// The column of the keys, and their bits.
 #[derive(Debug, Clone)]
 pub struct KeySetting {
     key: usize,

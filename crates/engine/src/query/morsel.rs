@@ -40,7 +40,7 @@ impl Picked {
     /// The rows whose bits are set, with this number of columns.
     pub fn new(rows: BooleanBuffer, columns: usize) -> Self {
         let filter = FilterBuilder::new(&BooleanArray::new(rows.clone(), None));
-        // To find the rows beforehand pays if it is done once for several columns.
+        // Finding the rows beforehand saves time if it is done once for several columns.
         let filter = if columns > 1 { filter.optimize() } else { filter };
         Picked { rows, filter: filter.build() }
     }
@@ -61,7 +61,7 @@ impl Morsel<'_> {
         let pick = |column: ChunkColumn| Ok(column.with_physical(picked.filter.filter(column.physical())?));
         match self.patched(column) {
             None => pick(self.kept(column)),
-            // Somebody needed them all.
+            // All of them were needed before.
             Some(patched) if patched.values.get().is_some() => pick(self.column(column)),
             Some(patched) => {
                 let own = pick(self.kept(column))?.values()?;
@@ -109,8 +109,8 @@ impl PatchedColumn {
         self.time.get()
     }
 
-    /// Which rows pass a condition, of which it is known which pass it without the new values. `passes` says which of the new values do;
-    /// `None` if it cannot.
+    /// Corrects the result of a condition on the chunk's own values for the new values. `passes` returns which of the
+    /// new values pass; `None` if it cannot.
     pub fn corrected(
         &self,
         passing: &BooleanBuffer,

@@ -1,4 +1,4 @@
-//! Operators that pass on what their input yields, as it is and in its order.
+//! Operators that return their input's batches unchanged and in order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-/// What an operator does while rows pass through it.
+/// The work of an operator while rows pass through it.
 pub trait PassThrough: fmt::Debug + Clone + Send + Sync + 'static {
     /// The operator's name.
     const NAME: &'static str;
 
-    /// What a plan says about it behind its name.
+    /// The text after its name in a plan.
     fn describe(&self, input: &Arc<dyn ExecutionPlan>, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// The input's batches of a partition.
@@ -38,7 +38,7 @@ pub trait PassThrough: fmt::Debug + Clone + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub struct PassThroughExec<P> {
     input: Arc<dyn ExecutionPlan>,
-    /// What it does meanwhile.
+    /// Its work while rows pass through it.
     pub passing: P,
     metrics: ExecutionPlanMetricsSet,
 }

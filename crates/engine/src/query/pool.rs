@@ -1,4 +1,4 @@
-//! Who of a query's operators is bound by its memory grant, and by how much.
+//! The memory pool of a query: which operators its grant binds, and by how much.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLi
 /// How the consumers of an exchange between partitions are named.
 const EXCHANGE: &str = "RepartitionExec[";
 
-/// Equal parts for the operators that can spill, except that what an exchange holds is not counted.
+/// Equal parts for the operators that can spill, except that batches held by an exchange are not counted.
 ///
-/// An exchange holds batches that are on their way; its senders wait when every receiver has some, so there are few of them.
-/// It can spill as well, but up to DataFusion 55.2 its receiver then waits for ever if two senders spill at the same time: it
-/// reads their files in the order of their beginning while its batch is in the second one
+/// An exchange holds batches that are on their way; its senders wait when every receiver has some, so there are few of
+/// them. It can spill as well, but up to DataFusion 55.2 its receiver then waits forever if two senders spill at the
+/// same time: it reads their files in the order of their beginning while its batch is in the second one
 /// (<https://github.com/apache/datafusion/issues/24883>).
 ///
-/// The part that an exchange would have had is left, for as long as the query runs, to those that cannot spill: a sort that
-/// merges what it has spilled needs memory that no other sort may have taken.
+/// The part that an exchange would have had is left, as long as the query runs, to those that cannot spill. A sort that
+/// merges spilled data needs memory that no other sort may take.
 #[derive(Debug)]
 pub struct GrantPool(FairSpillPool);
 

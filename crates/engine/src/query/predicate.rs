@@ -1,10 +1,10 @@
 //! A condition on one table, made ready for evaluation on its chunks.
 //!
-//! A condition on a single dictionary column is evaluated once on each dictionary; rows then only look their code up. A comparison of
-//! a number with a constant is made on the distances that are kept. So is evaluated once,
-//! if asked for, a dear condition on an integer column whose values lie close together: once on each possible value. Other
-//! conditions are evaluated on the columns they name, all rows at once while most rows are still selected, and on the
-//! selected rows alone once they are few, or if the condition fails on some row: that row may be one that is gone.
+//! A condition on a single dictionary column is evaluated once on each dictionary; rows then only look their code up. A
+//! comparison of a number with a constant is made on the distances that are kept. An expensive condition on an integer
+//! column whose values lie close together is, on request, evaluated once on each possible value. Other conditions are
+//! evaluated on the columns they name, all rows at once while most rows are still selected, and on the selected rows
+//! alone once they are few, or if the condition fails on some row, which may be deleted.
 
 mod range;
 
@@ -71,8 +71,9 @@ impl Predicate {
         Ok(predicate)
     }
 
-    /// Prepares a condition that is dear to evaluate, such as whether a key is in a hash table: where the values of its only
-    /// column span far fewer numbers than the table has rows, it is evaluated on these numbers and then only looked up.
+    /// Prepares a condition that is expensive to evaluate, such as whether a key is in a hash table. If the values of
+    /// its only column span far fewer numbers than the table has rows, it is evaluated on these numbers and then only
+    /// looked up.
     pub fn tabulated(table: &ColumnTable, expression: &Arc<dyn PhysicalExpr>) -> Result<Self> {
         let mut predicate = Predicate::new(table, expression)?;
         let [column] = predicate.columns[..] else { return Ok(predicate) };
@@ -92,7 +93,8 @@ impl Predicate {
         Ok(predicate)
     }
 
-    /// A condition on one integer column of which it is known already which numbers pass: those from `first` on whose bit is set.
+    /// A condition on one integer column for which the passing numbers are known: those from `first` on whose bit is
+    /// set.
     pub fn of_numbers(
         table: &ColumnTable,
         expression: &Arc<dyn PhysicalExpr>,
@@ -102,7 +104,7 @@ impl Predicate {
         Ok(Predicate { domain: Some((first, numbers)), ..Predicate::new(table, expression)? })
     }
 
-    /// A rank by cost per row: cheap conditions go first, so that dear ones see fewer rows.
+    /// A rank by cost per row: cheap conditions go first, so that expensive ones see fewer rows.
     pub fn cost(&self) -> u32 {
         let text = |field: &Arc<Field>| *field.data_type() == DataType::Utf8View;
         match &self.domain {
@@ -114,7 +116,7 @@ impl Predicate {
         }
     }
 
-    /// Which of the selected rows pass; `None` stands for all rows.
+    /// The selected rows that pass; `None` stands for all rows.
     pub fn select(&mut self, morsel: &Morsel<'_>, selected: Option<&BooleanBuffer>) -> Result<BooleanBuffer> {
         if let Some(passing) = self.look_up(morsel) {
             return Ok(selected.map_or(passing.clone(), |selected| selected & &passing));
@@ -188,7 +190,7 @@ impl Predicate {
         Ok(passing.as_boolean().clone())
     }
 
-    /// Whether a null satisfies the condition (`IS NULL` and the like), which codes could not tell.
+    /// Whether a null satisfies the condition (`IS NULL` and similar ones), which codes cannot show.
     fn passes_null(&self) -> Result<bool> {
         let schema = Schema::new(vec![self.schema.field(0).clone().with_nullable(true)]);
         let null = new_null_array(self.schema.field(0).data_type(), 1);

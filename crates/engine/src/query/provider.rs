@@ -69,7 +69,7 @@ impl ColumnTableProvider {
     pub fn new(version: SnapshotTable) -> Self {
         let table = version.columns();
         let nullable = |column: &usize| table.schema().field(*column).is_nullable();
-        // Of a key that may be null DataFusion would believe that there is one row without it.
+        // If a key may be null, DataFusion would assume that only one row lacks it.
         let keys = table.unique_keys().iter().filter(|key| !key.iter().any(nullable));
         let constraints = Constraints::new_unverified(keys.cloned().map(Constraint::PrimaryKey).collect());
         ColumnTableProvider { version, constraints, hides_order: false }
@@ -79,7 +79,7 @@ impl ColumnTableProvider {
         self.version.columns()
     }
 
-    /// How many rows it has: exact as long as nothing is laid over the columns, an estimate otherwise.
+    /// The number of rows: exact without changes to the columns, otherwise an estimate.
     pub fn rows(&self) -> Precision<usize> {
         match self.version.overlay() {
             None => Precision::Exact(self.version.rows()),
@@ -130,8 +130,8 @@ impl TableProvider for ColumnTableProvider {
     }
 }
 
-/// The scan evaluates every condition itself, except those on subqueries, which have no value of their own, and those that
-/// give another answer each time, which must be asked exactly where the query says.
+/// The scan evaluates every condition itself, except those on subqueries, which have no value here, and volatile ones,
+/// which must be evaluated exactly where the query says.
 fn pushdown(filter: &Expr) -> TableProviderFilterPushDown {
     let unfit = filter.is_volatile() || contains_subquery(filter);
     if unfit { TableProviderFilterPushDown::Unsupported } else { TableProviderFilterPushDown::Exact }

@@ -1,9 +1,10 @@
-//! Conditions on their way down a plan, which pass an operator only where their columns are known to be the same ones below it.
+//! Filter pushdown: a condition passes an operator only where its columns are known to be the same ones below it.
 //!
-//! DataFusion looks a condition's columns up in an operator's input by their names. That reads another column where an input has two
-//! columns of one name, as a join of tables that both have an `id` gives, where the branches of a union use names otherwise, and where
-//! the key of a semi join has the name of another column on the other side. [`PushFilters`] asks the same operators, and then compares
-//! what they say with the positions of the columns. A condition that would have read another column stays where it is.
+//! DataFusion looks a condition's columns up in an operator's input by their names. That reads another column where an
+//! input has two columns of one name, as a join of tables that both have an `id` gives, where the branches of a union
+//! use names otherwise, and where the key of a semi join has the name of another column on the other side.
+//! [`PushFilters`] asks the same operators, and then compares their answers with the positions of the columns. A
+//! condition that would have read another column stays where it is.
 
 use std::sync::Arc;
 
@@ -100,7 +101,8 @@ fn push(
     }
 
     let renewed = replace_children_if_necessary(Arc::clone(node), children)?;
-    // An operator may evaluate what its inputs do not; what it would look up by a wrong name is kept from it.
+    // An operator may evaluate conditions that its inputs do not, but it does not see conditions that it would look up
+    // by a wrong name.
     let known = conditions.into_iter().zip(answers).zip(&is_same).filter(|(_, is_same)| **is_same);
     let known = known.map(|((filter, child_results), _)| ChildFilterPushdownResult { filter, child_results });
     let told = ChildPushdownResult { parent_filters: known.collect(), self_filters: own_answers };

@@ -10,10 +10,11 @@
 //!
 //! If the chunks are in a file, only the columns that are returned or tested are read, and only of chunks that are not skipped.
 //!
-//! What a snapshot lays over a chunk is merged by the partition that scans the chunk. Rows that were deleted are hidden. So are rows of which a
-//! text was changed that is read; their new images, and those of new rows, pass through the same conditions. Other values that were changed are
-//! put in their places. A chunk's minima and maxima say nothing about images, which are never skipped, and new values, for which the chunk is
-//! read if a condition tests their column. Nor do the table's, so a scan with an overlay promises no exact statistics and no order.
+//! The partition that scans a chunk merges the changes that the snapshot has for it. Deleted rows are hidden. So are
+//! rows with changes to a text column that is read; their new images, and those of new rows, pass through the same
+//! conditions. Other changed values are put in their places. A chunk's minima and maxima say nothing about images,
+//! which are never skipped, and new values, for which the chunk is read if a condition tests their column. Nor do the
+//! table's, so a scan with an overlay promises no exact statistics and no order.
 
 pub mod stream;
 
@@ -59,7 +60,7 @@ pub struct ColumnScan {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// The share of rows expected to satisfy the conditions.
     selectivity: f64,
-    /// What other operators supply as bits, besides their conditions.
+    /// Bits that other operators supply, besides their conditions.
     key_bits: Vec<Arc<KeyBits>>,
     partitions: usize,
     /// Whether it says so where its rows come in order.
@@ -101,20 +102,20 @@ impl ColumnScan {
         plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ColumnScan>()
     }
 
-    /// The same scan, which does not tell in which order its rows come: a plan for it is right for any number of partitions.
+    /// The same scan, which does not report the order of its rows: a plan for it is right for any number of partitions.
     #[must_use]
     pub fn without_order(self) -> Self {
         ColumnScan { tells_order: false, ..self }
     }
 
-    /// The same scan by at most this many partitions; with one, it tells in which order its rows come.
+    /// The same scan by at most this many partitions; with one, it reports the order of its rows.
     #[must_use]
     pub fn with_partitions(&self, partitions: usize) -> Self {
         let partitions = partitions.clamp(1, self.chunk_count().max(1));
         ColumnScan { partitions, tells_order: true, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
     }
 
-    /// How many chunks there are, the most partitions that have something to do.
+    /// The number of chunks, which is the largest useful number of partitions.
     pub fn chunk_count(&self) -> usize {
         self.version.chunk_count()
     }

@@ -14,7 +14,7 @@ use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 
 use crate::columns::ColumnTable;
 
-/// What a condition is taken to keep when it cannot be tried.
+/// The share of rows that a condition is assumed to keep when it cannot be tried.
 const UNKNOWN: f64 = 0.2;
 
 /// The share of rows expected to satisfy all conditions, whose columns are numbered as in the table. Conditions that other

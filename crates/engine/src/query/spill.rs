@@ -1,4 +1,4 @@
-//! Files for what does not fit a query's memory grant.
+//! Files for data that does not fit a query's memory grant.
 //!
 //! They have no names, so that the system removes them when the query ends, however it ends. They are written and read
 //! through the page cache: while memory is free, spilling costs the copying and not the disk.
@@ -60,7 +60,7 @@ impl Contents {
 
 impl SpillFile for Spilled {
     fn size(&self) -> Option<u64> {
-        // Relaxed: whoever reads a file was told of its end by its writer.
+        // Relaxed: the thread that reads a file was notified by its writer that it is complete.
         Some(self.0.bytes.load(Ordering::Relaxed))
     }
 

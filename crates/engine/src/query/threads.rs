@@ -1,4 +1,4 @@
-//! Which threads a query runs on: those that all queries share, or its own; with cache classes, those of each class.
+//! The threads of a query: shared by all queries, or private; with cache classes, those of each class.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub struct ThreadPools {
 /// Threads that a query runs on.
 #[derive(Debug)]
 pub struct Pool {
-    /// Those that queries begin on, and if each class has its own, those of the other classes.
+    /// The pool on which queries begin and, if each class has its own pool, those of the other classes.
     workers: Vec<Workers>,
     /// With cache classes.
     jobs: Option<Arc<JobRunner>>,
@@ -86,7 +86,7 @@ impl Pool {
         self.workers.iter().map(Workers::tasks).sum()
     }
 
-    /// What runs the jobs of a query; `None` without cache classes.
+    /// The runner of a query's jobs; `None` without cache classes.
     pub fn jobs(&self) -> Option<&Arc<JobRunner>> {
         self.jobs.as_ref()
     }
@@ -130,7 +130,8 @@ impl Drop for Lease<'_> {
 }
 
 impl ThreadPools {
-    /// Starts the first pool of `count` threads of this name; with cache classes that are bound to pools, so many for each class.
+    /// Starts the first pool, with `count` threads of this name. With cache classes that are bound to pools, starts
+    /// that many for each class.
     pub(crate) fn start(
         whose: QueryThreads,
         count: usize,

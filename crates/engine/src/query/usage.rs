@@ -1,22 +1,23 @@
-//! What queries take from the disk, and what fresh data cost them.
+//! The disk accesses of queries, and the cost of fresh data.
 
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// What one query, or all of them, took from the disk and spent on changes that are in no chunk yet.
+/// The disk accesses of one query, or of all of them, and their work on changes that are not in a chunk yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueryUsage {
     /// Bytes of columns that scans read from files, in whole pages.
     pub column_bytes_read: u64,
     /// Bytes that sorts, aggregations and exchanges wrote because they did not fit the memory grant.
     pub spilled_bytes: u64,
-    /// How many files they wrote them to.
+    /// The number of these files.
     pub spill_files: u64,
-    /// How many changes scans merged into what they read. A change counts for each scan that meets it.
+    /// Changes that scans merged. A change counts for each scan that reads it.
     pub merged_tuples: u64,
-    /// How long they took for that, on all threads together: finding the changes, hiding old rows, and testing the new ones.
+    /// The time that they spent on this, on all threads together: finding the changes, hiding old rows, and testing the
+    /// new ones.
     pub merge_time: Duration,
 }
 

@@ -21,7 +21,7 @@ impl Workers {
         Workers::start_bound(count, name, |_| ())
     }
 
-    /// The same. Each thread calls `bind` with its id before it does anything else.
+    /// The same. Each thread calls `bind` with its id first.
     pub fn start_bound(
         count: usize,
         name: &str,
@@ -47,7 +47,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Whoever asks for the thread ids right after the start must see all of them.
+    /// Waits for all threads, because callers may ask for the thread ids right after the start.
     fn wait_until_started(&self, count: usize) {
         while cfg!(target_os = "linux") && self.threads.lock().len() < count {
             std::thread::yield_now();
@@ -75,7 +75,7 @@ impl Workers {
         let (answer, wait) = std::sync::mpsc::sync_channel(1);
         let running = runtime.spawn(task);
         runtime.spawn(async move {
-            // The caller waits for the answer, so the channel is there.
+            // The caller waits for the answer, so the channel is open.
             let _ = answer.send(running.await);
         });
         match wait.recv() {

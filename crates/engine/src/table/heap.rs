@@ -1,9 +1,9 @@
-//! Where rows live: fixed-size slots of 64-bit words in chunks that never move.
+//! The place of rows: fixed-size slots of 64-bit words in chunks that never move.
 //!
-//! Words are atomics with relaxed ordering, which costs what plain loads and stores cost. What keeps readers from seeing
-//! half-written rows is the lock on the row, not the ordering of the words: a transaction reads or writes a row only under a
-//! lock, and the lock table's mutexes order its accesses after those of the holders before it. The atomics make a program
-//! without locks (a benchmark's baseline, a bug) read a mixture of versions instead of being undefined.
+//! Words are atomics with relaxed ordering, which costs no more than plain loads and stores. The lock on the row, not
+//! the ordering of the words, keeps readers from seeing half-written rows: a transaction reads or writes a row only
+//! under a lock, and the lock table's mutexes order its accesses after those of the holders before it. The atomics make
+//! a program without locks (a benchmark's baseline, a bug) read a mixture of versions instead of being undefined.
 
 use std::collections::VecDeque;
 use std::iter::repeat_with;
@@ -18,11 +18,11 @@ use crate::value::{ColumnType, Value};
 /// The number of a row within its table.
 pub type RowId = u64;
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RowState {
-    /// Nothing: free for the next insertion.
+    /// Empty: free for the next insertion.
     Free = 0,
     /// A row.
     Live = 1,
@@ -30,19 +30,20 @@ pub enum RowState {
     Deleted = 2,
 }
 
-/// Rows of a chunk: allocating one takes microseconds, so that no transaction pays for a table's growth with a stall.
+/// Rows of a chunk: allocating one takes microseconds, so no transaction stalls because a table grows.
 const CHUNK_ROWS: u64 = 1024;
 
-/// Chunks of the first directory; each further directory is twice as long as the one before, so that a table of any size
-/// has few, and none ever moves.
+/// Chunks of the first directory; each further directory is twice as long as the one before, so a table of any size has
+/// few, and they never move.
 const FIRST_DIRECTORY_CHUNKS: u64 = 64;
 const DIRECTORIES: usize = 36;
 
-/// The words of so many rows.
+/// The words of [`CHUNK_ROWS`] rows.
 type Chunk = OnceLock<Box<[AtomicU64]>>;
 
-/// Freed slots are used again only when so many others are free, unless an engine says otherwise: whoever found a row just
-/// before it was deleted can then tell from the index that it is gone, without meeting a stranger's lock in its place.
+/// The default of the free slots that a table keeps before it reuses the first of them. A transaction that found a row
+/// just before it was deleted can then see in the index that the row is gone, without meeting another row's lock in its
+/// slot.
 pub(crate) const FREE_SLOTS_MIN: usize = 1024;
 
 /// The rows of one table.
@@ -52,13 +53,13 @@ pub struct Heap {
     directories: [OnceLock<Box<[Chunk]>>; DIRECTORIES],
     next: AtomicU64,
     free: Mutex<VecDeque<RowId>>,
-    /// Length of `free`, to pass by its mutex while there is nothing to take.
+    /// Length of `free`, to skip its mutex if it has nothing to take.
     free_count: AtomicUsize,
     free_min: AtomicUsize,
 }
 
 impl Heap {
-    /// No rows.
+    /// A heap without rows.
     pub fn new(layout: RowLayout) -> Self {
         Heap {
             layout,
@@ -75,7 +76,7 @@ impl Heap {
         &self.layout
     }
 
-    /// Keeps so many slots of deleted rows free before the first of them is used again.
+    /// Keeps `count` slots of deleted rows free before the first of them is reused.
     pub(crate) fn set_free_slots_min(&self, count: usize) {
         self.free_min.store(count, Ordering::Relaxed);
     }
@@ -96,7 +97,7 @@ impl Heap {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The first of a run of slots that follow each other, all new. For loading: rows of a batch stand in its order.
+    /// The first of a run of consecutive new slots. For loading: the rows of a batch are stored in its order.
     pub(crate) fn allocate_run(&self, rows: u64) -> RowId {
         self.next.fetch_add(rows, Ordering::Relaxed)
     }
@@ -118,7 +119,7 @@ impl Heap {
         }
     }
 
-    /// What a slot holds.
+    /// The contents of a slot.
     #[inline]
     pub fn state(&self, row: RowId) -> RowState {
         match self.words(row)[0].load(Ordering::Relaxed) & 0xFF {
@@ -179,7 +180,7 @@ impl Heap {
                 next += 1;
             }
         }
-        // Text is whole under the row's lock. Without a lock two versions can be mixed; then what is not UTF-8 is replaced.
+        // Text is whole under the row's lock. Without a lock two versions can be mixed; invalid UTF-8 is then replaced.
         match std::str::from_utf8(&target[..length]) {
             Ok(text) => into.push_str(text),
             Err(_) => into.push_str(&String::from_utf8_lossy(&target[..length])),
@@ -191,7 +192,7 @@ impl Heap {
         store(self.words(row), column, self.layout.place(column), value);
     }
 
-    /// The words of a column and the header before them, as undo keeps them.
+    /// The words of a column and the header before them, for undo.
     pub fn save(&self, row: RowId, place: ColumnPlace, into: &mut Vec<u64>) {
         let words = self.words(row);
         into.push(words[0].load(Ordering::Relaxed));
@@ -199,7 +200,8 @@ impl Heap {
         into.extend(column.iter().map(|word| word.load(Ordering::Relaxed)));
     }
 
-    /// Appends what stands in these columns of a row, as the [runs](RowLayout::runs) of its words; `ImageColumn` reads one of them.
+    /// Appends the values of these columns of a row, as the [runs](RowLayout::runs) of its words; `ImageColumn` reads
+    /// one of them.
     pub(crate) fn image(&self, row: RowId, columns: ColumnSet, into: &mut Vec<u64>) {
         let words = self.words(row);
         for run in self.layout.runs(columns) {
@@ -207,7 +209,7 @@ impl Heap {
         }
     }
 
-    /// Puts back what [`save`](Self::save) has kept. Changes of one row are put back in reverse order.
+    /// Restores the words that [`save`](Self::save) has kept. Changes of one row are restored in reverse order.
     pub fn restore(&self, row: RowId, place: ColumnPlace, saved: &[u64]) {
         let words = self.words(row);
         words[0].store(saved[0], Ordering::Relaxed);
@@ -216,22 +218,22 @@ impl Heap {
         }
     }
 
-    /// Every live row, in order of number. Under a table lock, or while nobody writes.
+    /// Every live row, in order of number. Under a table lock, or while no thread writes.
     pub fn live_rows(&self) -> impl Iterator<Item = RowId> + '_ {
         (0..self.slot_count()).filter(|&row| self.state(row) == RowState::Live)
     }
 
-    /// Every row there is has a smaller number.
+    /// Every existing row has a smaller number.
     pub(crate) fn slot_count(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Makes room for a row of that number, while nobody else uses the heap.
+    /// Makes room for a row with this number. No other thread may use the heap at the same time.
     pub(crate) fn reserve(&self, row: RowId) {
         self.next.fetch_max(row + 1, Ordering::AcqRel);
     }
 
-    /// Finds out which slots are free, while nobody else uses the heap: after rows were placed by number.
+    /// Collects the free slots, after rows were placed by number. No other thread may use the heap at the same time.
     pub(crate) fn collect_free(&self) {
         let mut free = self.free.lock();
         *free = (0..self.slot_count()).filter(|&row| self.state(row) == RowState::Free).collect();
@@ -258,7 +260,7 @@ impl Heap {
         &words[at..at + width]
     }
 
-    /// Apart from [`words`](Self::words), which is on the way to every column of every row.
+    /// Separate from [`words`](Self::words), which every access to a column calls.
     #[cold]
     fn make_chunk(&self, directory: usize, chunk: usize) -> &[AtomicU64] {
         let chunks = self.directories[directory]
@@ -309,7 +311,7 @@ pub(super) mod tests {
     use super::*;
     use crate::value::ColumnSpec;
 
-    /// Rows of columns of these types, each of which may be null.
+    /// A heap with columns of these types, each of which may be null.
     pub(in crate::table) fn heap(kinds: &[ColumnType]) -> Heap {
         let columns: Vec<_> =
             kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();

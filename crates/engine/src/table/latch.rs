@@ -1,8 +1,8 @@
-//! The latch of an index, and the rule that whoever holds one neither sleeps nor does anything that may take long.
+//! The latch of an index, and the rule that a thread which holds one neither sleeps nor does long work.
 //!
-//! All threads that insert into an index or validate a scan of it meet at its latch, whatever their priorities. So what may sleep,
-//! call the system or search for cycles asserts that its thread holds none ([`assert_none_is_held`]); the count is kept only
-//! where assertions are.
+//! All threads that insert into an index or validate a scan of it meet at its latch, whatever their priorities. So code
+//! that may sleep, call the system or search for cycles asserts that its thread holds no latch
+//! ([`assert_none_is_held`]). The count is kept only in builds with debug assertions.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
@@ -22,9 +22,9 @@ pub struct Latched<Guard> {
     _count: Count,
 }
 
-/// A latch held alone.
+/// A latch held exclusively.
 pub type Exclusive<'a> = Latched<RwLockWriteGuard<'a, ()>>;
-/// A latch held with others.
+/// A latch held in shared mode.
 pub type Shared<'a> = Latched<RwLockReadGuard<'a, ()>>;
 
 impl Latch {
@@ -56,7 +56,7 @@ impl Drop for Count {
     }
 }
 
-/// The calling thread holds no latch: asserted where there are debug assertions.
+/// Asserts, in builds with debug assertions, that the calling thread holds no latch.
 pub fn assert_none_is_held() {
     #[cfg(debug_assertions)]
     assert!(HELD.get() == 0 || std::thread::panicking(), "invariant 9: no latch is held while sleeping or searching");

@@ -1,4 +1,4 @@
-//! Where in a row each column stands.
+//! The place of each column in a row.
 //!
 //! A row is a number of 64-bit words. Word 0 is the header: the row's [`RowState`](super::heap::RowState) in the low byte and a null bit for each
 //! column above it. Columns follow at fixed offsets: 64-bit integers take a word, 32-bit integers half a word, text of at most
@@ -17,7 +17,7 @@ pub(crate) struct ColumnSet(u64);
 const _: () = assert!(COLUMNS_MAX <= u64::BITS as usize, "each column has a bit");
 
 impl ColumnSet {
-    /// Every column, however many there are.
+    /// All columns.
     pub(crate) const ALL: ColumnSet = ColumnSet(u64::MAX);
 
     pub(crate) fn one(column: usize) -> Self {
@@ -28,7 +28,7 @@ impl ColumnSet {
         ColumnSet(self.0 | other.0)
     }
 
-    /// Whether a column of the others is among them.
+    /// Whether the two sets have a column in common.
     pub(crate) fn meets(self, others: ColumnSet) -> bool {
         self.0 & others.0 != 0
     }
@@ -67,7 +67,7 @@ pub struct TableSpec {
     pub secondary: Vec<Vec<usize>>,
 }
 
-/// Where a column stands.
+/// The place of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnPlace {
     /// The word it begins in.
@@ -76,11 +76,11 @@ pub struct ColumnPlace {
     pub words: u32,
     /// For a 32-bit integer: its first bit within the word, 0 or 32.
     pub shift: u32,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnType,
 }
 
-/// Where every column of a table stands.
+/// The places of all columns of a table.
 #[derive(Debug, Clone)]
 pub struct RowLayout {
     places: Vec<ColumnPlace>,
@@ -121,7 +121,7 @@ impl RowLayout {
         RowLayout { places, words: next_word as usize }
     }
 
-    /// Where a column stands.
+    /// The place of a column.
     #[inline]
     pub fn place(&self, column: usize) -> ColumnPlace {
         self.places[column]
@@ -133,8 +133,8 @@ impl RowLayout {
         self.words
     }
 
-    /// The words that say what stands in these columns, as runs: the header with its null bits first. A word that two columns
-    /// share is in it twice if both are among them, unless all are.
+    /// The words with the values of these columns, as runs: the header with its null bits first. A word that two of the
+    /// columns share is included twice, unless all columns are requested.
     pub(crate) fn runs(&self, columns: ColumnSet) -> impl Iterator<Item = Range<usize>> + '_ {
         let is_whole = columns == ColumnSet::ALL;
         let (first, rest) = if is_whole { (0..self.words, ColumnSet::default()) } else { (0..1, columns) };
@@ -145,7 +145,7 @@ impl RowLayout {
         std::iter::once(first).chain(rest.iter().map(run))
     }
 
-    /// Where the words of one column begin among those of [`runs`](Self::runs).
+    /// The position of a column's first word among those of [`runs`](Self::runs).
     pub(crate) fn offset_in(&self, columns: ColumnSet, column: usize) -> usize {
         if columns == ColumnSet::ALL {
             return self.place(column).word as usize;

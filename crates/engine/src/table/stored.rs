@@ -1,4 +1,4 @@
-//! Reading the columns of a row, wherever its words are.
+//! Reads the columns of a row, whether from the heap or from a copy.
 
 use super::heap::{Heap, RowId};
 use super::layout::ColumnPlace;
@@ -16,7 +16,7 @@ pub trait StoredRow {
     fn text(&self, column: usize, into: &mut String);
 }
 
-/// A row where it lives. Read under its lock, or while nobody writes.
+/// A row in the heap. Read under its lock, or while no thread writes.
 #[derive(Debug, Clone, Copy)]
 pub struct HeapRow<'a> {
     pub heap: &'a Heap,
@@ -37,8 +37,8 @@ impl StoredRow for HeapRow<'_> {
     }
 }
 
-/// Puts the words that [`Heap::image`] has made of these columns where they stand in a row. The header comes with them: it has
-/// the null bits of all columns, and is the newer one.
+/// Copies the words that [`Heap::image`] has made of these columns to their places in a row. The header is copied too:
+/// it has the null bits of all columns, and is the newer one.
 #[cfg(test)]
 pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64], row: &mut [u64]) {
     let mut rest = image;
@@ -49,13 +49,13 @@ pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64],
     }
 }
 
-/// Some words of a row, copied as the heap does under the row's lock: its header and some columns, one of which is read here.
+/// One column of a row, in a copy that the heap made under the row's lock: the header and the words of some columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImageColumn<'a> {
     pub(crate) place: ColumnPlace,
     /// The words, the header first.
     pub(crate) words: &'a [u64],
-    /// Where among them those of the column begin.
+    /// The position of this column's first word.
     pub(crate) offset: usize,
 }
 
@@ -76,7 +76,7 @@ impl StoredRow for ImageColumn<'_> {
     fn text(&self, _column: usize, into: &mut String) {
         let words = &self.words[self.offset..self.offset + self.place.words as usize];
         let length = usize::from(words[0] as u16);
-        // The first word begins with the length; the image was taken under the row's lock, so that the text is whole.
+        // The first word begins with the length. The image was taken under the row's lock, so the text is whole.
         let mut bytes = std::mem::take(into).into_bytes();
         let end = bytes.len() + length;
         bytes.extend_from_slice(&words[0].to_le_bytes()[2..]);

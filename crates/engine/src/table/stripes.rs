@@ -1,15 +1,15 @@
-//! The latches of an index: one for each of several parts of its keys, so that threads that work on different parts do not meet.
+//! The latches of an index, one for each part of its keys, so that threads in different parts do not contend.
 //!
 //! Keys are divided by their leading eight bytes, which are the leading columns. Invariants, a gap being named by the
 //! entry above it, or by the end of the index:
 //!
-//! 1. Whatever changes a gap (a key is put into it, or the entry above it goes or comes to mean another row) holds the
-//!    stripe of that entry alone and counts there.
-//! 2. Whoever holds stripes has taken them in ascending order, all at once.
+//! 1. Each change of a gap (a key is inserted into it, or the entry above it is removed or given to another row) holds
+//!    the stripe of that entry exclusively and counts there.
+//! 2. A thread takes all its stripes at once, in ascending order.
 //!
-//! So whoever holds the stripes of all entries of a range and of the first entry above it, with others, knows that no key
-//! can come into the range or go from it meanwhile; and if a stripe has not counted on since the range was read, the range
-//! is what it was, as far as it lies in that stripe.
+//! So a thread that holds the stripes of all entries of a range and of the first entry above it, in shared mode, knows
+//! that no key can be inserted into the range or removed from it. If a stripe's count has not changed since the range
+//! was read, the part of the range in that stripe has not changed.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -23,10 +23,10 @@ const STRIPES: usize = 16;
 
 pub(super) type Stripe = usize;
 
-/// Beginnings of keys that have a guess of their own, a byte each. A power of two.
+/// The number of guesses, one byte each; key prefixes share them by hash. A power of two.
 const GUESSES: usize = 1024;
 
-/// There is no guess.
+/// No guess.
 const NO_GUESS: u8 = u8::MAX;
 
 const _: () = assert!(STRIPES < NO_GUESS as usize, "a guess is a byte");
@@ -34,40 +34,41 @@ const _: () = assert!(STRIPES < NO_GUESS as usize, "a guess is a byte");
 #[derive(Debug)]
 pub(super) struct Stripes {
     parts: Box<[Part]>,
-    /// For keys by what they begin with: the stripe of the entry above the one that was changed last, if that was another stripe.
-    /// Keys that are appended to their group, as an order to its district, have the next group's first entry above them
-    /// again and again.
+    /// For keys by their leading bytes: the stripe of the entry above the key changed last, if that was another stripe.
+    /// Keys that are appended to their group, as an order to its district, repeatedly have the next group's first entry
+    /// above them.
     guesses: Box<[AtomicU8]>,
 }
 
-// What changes together is on a line of its own: lookups read `removals`, which insertions leave alone.
+// Data that changes together has a separate cache line: lookups read `removals`, which insertions do not change.
 #[derive(Debug, Default)]
 struct Part {
     latch: CachePadded<(Latch, AtomicU64)>,
-    /// Grows with each key that disappears or comes to mean another row.
+    /// Increases with each key that is removed or given to another row.
     removals: CachePadded<AtomicU64>,
 }
 
-/// Stripes held alone.
+/// Stripes held exclusively.
 pub(super) type Held<'a> = SmallVec<[Exclusive<'a>; 2]>;
 
-/// Stripes held with others.
+/// Stripes held in shared mode.
 #[derive(Debug)]
 pub struct Frozen<'a> {
     _held: SmallVec<[Shared<'a>; 2]>,
-    /// Where it is one only: how often anything has changed there.
+    /// For a single stripe: how often anything has changed there.
     version: Option<u64>,
 }
 
 impl Frozen<'_> {
-    /// Whether nothing can have changed since the version of the range was this one.
+    /// Whether the range has certainly not changed since it had this version.
     pub fn is_unchanged_since(&self, version: Option<u64>) -> bool {
         version.is_some() && self.version == version
     }
 }
 
 impl Stripes {
-    /// Those of an index with keys of so many bytes. Keys of one word would have their neighbours in other stripes.
+    /// The stripes of an index with keys of `key_bytes` bytes. With keys of one word, neighbours would be in different
+    /// stripes.
     pub(super) fn new(key_bytes: usize) -> Self {
         let count = if key_bytes > 8 { STRIPES } else { 1 };
         let parts = (0..count).map(|_| Part::default()).collect();
@@ -80,16 +81,17 @@ impl Stripes {
         (scattered(leading) >> 32) as usize % self.parts.len()
     }
 
-    /// The stripe that the entry above a key with this beginning is probably in: the key's own, unless it was noted otherwise.
+    /// The stripe that probably has the entry above a key with these leading bytes: the key's own, unless another was
+    /// noted.
     pub(super) fn guess(&self, leading: u64) -> Stripe {
-        // Relaxed, as below: a wrong guess costs another look.
+        // Relaxed, as below: a wrong guess costs only another lookup.
         match self.guess_of(leading).load(Ordering::Relaxed) {
             NO_GUESS => self.of(leading),
             stripe => usize::from(stripe),
         }
     }
 
-    /// Notes that a guess was wrong.
+    /// Records a better guess.
     pub(super) fn note(&self, leading: u64, stripe: Stripe) {
         self.guess_of(leading).store(stripe as u8, Ordering::Relaxed);
     }
@@ -103,7 +105,7 @@ impl Stripes {
         self.parts[stripe].latch.1.load(Ordering::Acquire)
     }
 
-    /// How often a key has disappeared from a stripe or come to mean another row.
+    /// How often a key has been removed from a stripe or given to another row.
     pub(super) fn removals(&self, stripe: Stripe) -> u64 {
         self.parts[stripe].removals.load(Ordering::Acquire)
     }
@@ -113,18 +115,18 @@ impl Stripes {
         self.parts[stripe].latch.1.fetch_add(1, Ordering::Release);
     }
 
-    /// Counts a key that disappears, under the latch of the stripe.
+    /// Counts a removed key, under the latch of the stripe.
     pub(super) fn count_removal(&self, stripe: Stripe) {
         self.count_change(stripe);
         self.parts[stripe].removals.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes two stripes alone, or one if they are the same.
+    /// Takes two stripes exclusively, or one if they are the same.
     pub(super) fn take(&self, a: Stripe, b: Stripe) -> Held<'_> {
         ascending(a, b).map(|stripe| self.parts[stripe].latch.0.take()).collect()
     }
 
-    /// Takes two stripes with others, or one if they are the same.
+    /// Takes two stripes in shared mode, or one if they are the same.
     pub(super) fn share(&self, a: Stripe, b: Stripe) -> Frozen<'_> {
         let held = ascending(a, b).map(|stripe| self.parts[stripe].latch.0.share()).collect();
         Frozen { _held: held, version: (a == b).then(|| self.version(a)) }

@@ -1,4 +1,4 @@
-//! Rows from Arrow batches, and batches from rows.
+//! Converts Arrow batches to rows, and rows to batches.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::table::stored::{HeapRow, StoredRow};
 use crate::table::{RowTable, TableError};
 use crate::value::Value;
 
-/// Rows of a batch that is made from rows.
+/// Rows of a batch made from rows.
 const BATCH_ROWS: usize = 65_536;
 
-/// Whether both have the same columns of the same types. Whether nulls are declared is the rows' own concern.
+/// Whether both have the same columns of the same types. Nullability is checked for each row.
 pub(super) fn same_columns(found: &Schema, declared: &Schema) -> bool {
     let columns = |schema: &Schema| {
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect::<Vec<_>>()
@@ -29,7 +29,7 @@ pub(super) fn same_columns(found: &Schema, declared: &Schema) -> bool {
     columns(found) == columns(declared)
 }
 
-/// The columns of a schema, for people.
+/// The columns of a schema, for messages.
 pub(super) fn describe(schema: &Schema) -> String {
     let columns = schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
     columns.collect::<Vec<_>>().join(", ")
@@ -127,7 +127,7 @@ pub(super) fn read_slots(
     let Some(some_row) = table.heap.live_rows().next() else { return Ok((Vec::new(), BooleanBuffer::new_unset(0))) };
     let slots: Vec<RowId> = (0..table.heap.slot_count()).collect();
     let is_live = |row: RowId| table.heap.state(row) == RowState::Live;
-    // Where there is no row, another one's values stand, which fit the columns as any do and widen no statistics.
+    // Slots without a row get the values of another row, which fit the columns and do not widen statistics.
     let shown: Vec<RowId> = slots.iter().map(|&row| if is_live(row) { row } else { some_row }).collect();
     let batches = shown.chunks(BATCH_ROWS).map(|rows| batch_of(table, rows, schema));
     let live = BooleanBuffer::collect_bool(slots.len(), |slot| is_live(slot as RowId));

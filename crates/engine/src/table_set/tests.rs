@@ -1,4 +1,4 @@
-//! Both copies hold the same, as loaded and after changes.
+//! Both copies have the same contents, as loaded and after changes.
 
 use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, StringViewArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -105,7 +105,7 @@ fn what_does_not_fit_is_refused_by_name() {
 
 #[test]
 fn a_set_is_found_again_when_the_database_is_opened_anew() {
-    // Beside the build, which is on a disk where the system's temporary folder need not be.
+    // Beside the build, which is on a disk; the system's temporary folder need not be.
     let parent = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
     let log = LogOptions {
         durability: Durability::Sync,

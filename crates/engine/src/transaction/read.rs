@@ -1,4 +1,4 @@
-//! Finding rows: by whole key, at the end of a range, or all of a range; each protected against phantoms.
+//! Finds rows: by whole key, at the end of a range, or all rows of a range; each protected against phantoms.
 
 use super::{Connection, Purpose, TransactionError, Work};
 use crate::lock::{LockName, Mode};
@@ -8,7 +8,7 @@ use crate::table::index::Index;
 use crate::table::key::Key;
 use crate::value::{ColumnType, Value, ValueError};
 
-/// From which end of a range a row is wanted.
+/// The end of a range from which rows are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The smallest key.
@@ -24,7 +24,7 @@ struct Range {
 }
 
 impl Connection {
-    /// The row with that whole primary key. Where there is none, none can appear until this transaction ends.
+    /// The row with this primary key. If there is none, none can appear until this transaction ends.
     pub fn find(&mut self, table: u32, key: &[Value<'_>], purpose: Purpose) -> Result<Option<RowId>, TransactionError> {
         self.run(table, purpose.table_mode(), |work, table| {
             let index = &table.indexes[0];
@@ -51,8 +51,8 @@ impl Connection {
         })
     }
 
-    /// Every row whose key begins between the two prefixes, inclusive, in order of key, replacing what `rows` held. No further
-    /// one can appear.
+    /// Every row whose key begins between the two prefixes, inclusive, in order of key, replacing the contents of
+    /// `rows`. No further row can appear.
     pub fn find_all(
         &mut self,
         (table, index): (u32, usize),
@@ -68,8 +68,9 @@ impl Connection {
         })
     }
 
-    /// The first or last rows whose keys begin between the two prefixes, inclusive, up to a limit, from that end on, replacing
-    /// what `rows` held. No further one can appear before the last of them, nor anywhere in the range if there are fewer.
+    /// The first or last rows whose keys begin between the two prefixes, inclusive, up to a limit, from that end on,
+    /// replacing the contents of `rows`. No further row can appear before the last of them, nor anywhere in the range
+    /// if there are fewer.
     pub fn find_some(
         &mut self,
         (table, index): (u32, usize),
@@ -108,7 +109,7 @@ impl Connection {
 }
 
 impl Work {
-    /// Keeps further rows out of a gap that is read.
+    /// Keeps other transactions from inserting into a gap that was read.
     fn lock_gap(&mut self, index: &Index, above: Option<RowId>) -> Result<(), TransactionError> {
         if self.engine.options.key_range_locks {
             self.lock(LockName::gap(index.number, above), Mode::S)
@@ -128,9 +129,10 @@ impl Work {
             let removals = index.removals(key);
             if let Some(row) = index.get(key) {
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
-                // Whoever took the key away did so before giving up its lock on the row, so it shows by now.
+                // A transaction that removed the key did so before it released its lock on the row, so the removal is
+                // visible by now.
                 if index.removals(key) == removals || index.get(key) == Some(row) {
-                    // A row that is still there but not live was deleted by this very transaction.
+                    // A row in the index that is not live was deleted by this transaction itself.
                     return Ok((table.heap.state(row) == RowState::Live).then_some(row));
                 }
             } else {
@@ -158,7 +160,7 @@ impl Work {
         };
         loop {
             let version = index.version(&range.low, &range.high);
-            // The row, and the entry whose gap says that there is none beyond it.
+            // The row, and the entry whose gap ensures that there is none beyond it.
             let (found, guard) = look();
             self.lock_gap(index, guard.row)?;
             if let Some(row) = found {
@@ -172,7 +174,7 @@ impl Work {
             if table.heap.state(row) == RowState::Live {
                 return Ok(Some(row));
             }
-            // Deleted by this transaction itself: look at the whole range, which is rare enough.
+            // Deleted by this transaction itself: look at the whole range, which is rare.
             drop(frozen);
             let mut rows = std::mem::take(&mut self.range);
             let outcome = self.find_range(table, index, range, purpose, &mut rows);
@@ -206,7 +208,7 @@ impl Work {
                 index.collect(&range.low, &range.high, &mut again) == above && again == *rows
             };
             if is_same {
-                // Rows that are still there but not live were deleted by this very transaction.
+                // Rows in the index that are not live were deleted by this transaction itself.
                 rows.retain(|&row| table.heap.state(row) == RowState::Live);
                 return Ok(());
             }
@@ -223,7 +225,7 @@ impl Work {
         rows: &mut Vec<RowId>,
     ) -> Result<(), TransactionError> {
         let is_from_last = end == End::Last;
-        // Grows by the rows that this very transaction has deleted.
+        // Increases by the rows that this transaction itself has deleted.
         let mut wanted = limit;
         let mut again = Vec::new();
         loop {
@@ -232,7 +234,7 @@ impl Work {
             let guard = index.collect_some(&range.low, &range.high, is_from_last, wanted, rows);
             self.lock_gap(index, guard.row)?;
             for (at, &row) in rows.iter().enumerate() {
-                // Below the last of as many rows as were wanted, nothing was looked at.
+                // Nothing was read below the last row if the limit was reached.
                 if !is_from_last || at + 1 < wanted {
                     self.lock_gap(index, Some(row))?;
                 }

@@ -12,7 +12,7 @@ use crate::engine::EngineOptions;
 use crate::table::layout::TableSpec;
 use crate::value::{ColumnSpec, ColumnType, Value};
 
-/// A clock that is the end of whoever asks it on a thread of this name.
+/// A clock that panics when a thread with this name reads it.
 #[derive(Debug, Default)]
 struct DeadlyClock(MonotonicClock);
 
@@ -162,10 +162,10 @@ fn a_client_that_dies_waiting_leaves_its_queue() {
     add(&mut holder, 0, 1).expect("nobody else");
     die(&engine, |connection| {
         add(connection, 1, 5).expect("nobody else");
-        // Whoever begins to wait looks at the clock.
+        // A request that begins to wait reads the clock.
         let _ = add(connection, 0, 5);
     });
-    // What the dead one held is free, and the holder's lock has no waiter any more.
+    // The dead client's locks are free, and the holder's lock has no waiter any more.
     assert_eq!(value(&engine, 1), 0);
     holder.commit().expect("it is nobody's victim");
     assert_eq!((value(&engine, 0), engine.locks().name_count()), (1, 0));
@@ -230,7 +230,7 @@ fn a_dear_rollback_keeps_its_locks_until_it_is_done() {
 
 #[test]
 fn to_roll_back_what_has_changed_nothing_is_not_dear() {
-    // Were it slept, the test would not end.
+    // If the delay applied, the test would not end.
     let engine = filled(EngineOptions { undo_delay: Duration::from_secs(1 << 20), ..EngineOptions::default() });
     let mut connection = engine.connect();
     connection.begin(Priority::LOW, 0);
@@ -239,8 +239,9 @@ fn to_roll_back_what_has_changed_nothing_is_not_dear() {
     assert_eq!(engine.locks().name_count(), 0);
 }
 
-/// A key that disappears while others have read the gap below it, with somebody waiting for the gap above: the heir gets in the
-/// waiter's way, and schedulers are asked about it. Where a latch is held meanwhile, an assertion fails (invariant 9).
+/// A key is removed while another transaction has read the gap below it, and a third one waits for the gap above. The
+/// heir then blocks the waiter, and schedulers are asked about it. If a latch were held at that time, an assertion
+/// would fail (invariant 9).
 #[test]
 fn heirs_of_a_gap_are_raised_when_the_latch_has_been_given_up() {
     let engine = engine("nprio-inherit");
@@ -273,7 +274,7 @@ fn heirs_of_a_gap_are_raised_when_the_latch_has_been_given_up() {
     assert_eq!(inserter, Ok(()));
 }
 
-/// What lies behind the last row that was wanted stays free for others.
+/// The space behind the last row that was wanted stays free for other transactions.
 #[test]
 fn the_first_rows_of_a_range_are_locked_and_no_others() {
     let engine = engine("standard");

@@ -1,4 +1,4 @@
-//! What a transaction has changed, so that it can be taken back, and what is left to do when it commits.
+//! A transaction's changes, for rolling it back, and the work that is left when it commits.
 
 use super::{Tables, Work};
 use crate::delta::{self, ChangedRow};
@@ -12,7 +12,7 @@ use crate::table::layout::ColumnSet;
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     changes: Vec<Change>,
-    /// Words of columns as they were, one change's after the other's.
+    /// Old words of columns, one change's after the other's.
     saved: Vec<u64>,
     deletions: usize,
 }
@@ -26,7 +26,7 @@ pub(super) struct Change {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ChangeKind {
-    /// A column was written; its words stand in `saved` from here on.
+    /// A column was written; its old words begin here in `saved`.
     Column {
         column: u32,
         saved: usize,
@@ -83,8 +83,8 @@ impl Undo {
 }
 
 impl Work {
-    /// Publishes the rows that the transaction has changed, as they are now: permanent, and under its locks. A deleted row's
-    /// slot becomes free only afterwards, so that whoever uses it again comes later in the order of commits.
+    /// Publishes the rows that the transaction has changed, as they are now: permanent, and under its locks. A deleted
+    /// row's slot becomes free only afterwards, so a transaction that reuses it comes later in the order of commits.
     pub(super) fn publish(&mut self, tables: &Tables) {
         let changes = &self.undo.changes;
         if changes.iter().all(|change| used(tables, change.table).outlet().is_none()) {
@@ -111,7 +111,7 @@ impl Work {
         delta::publish(&self.changed, |table| used(tables, table), &mut self.spare_batch);
     }
 
-    /// Finishes deletions: their keys disappear and their slots become free.
+    /// Finishes deletions: removes their keys and frees their slots.
     pub(super) fn finish_deletions(&mut self, tables: &Tables) {
         if self.undo.deletions > 0 {
             for change in &self.undo.changes {
@@ -124,7 +124,7 @@ impl Work {
         self.undo.clear();
     }
 
-    /// Takes every change back, the last first, and if there was any takes the time that the engine is to take for it.
+    /// Rolls back every change, the last first. If there were any, then waits for the engine's undo delay.
     pub(super) fn take_back(&mut self, tables: &Tables) {
         if self.undo.changes.is_empty() {
             return;
@@ -165,11 +165,11 @@ impl Work {
         table.heap.free(row);
     }
 
-    /// Takes a row's key out of an index, if it is there, and lets the gap above it inherit.
+    /// Removes a row's key from an index, if it is there; locks on its gap are inherited by the gap above.
     fn remove_key(&self, table: &RowTable, index: &Index, row: RowId) {
         let key = table.key_of(index, row);
         let place = index.place(&key);
-        // The key may mean another row by now, or may never have got in.
+        // The key may belong to another row by now, or may never have been inserted.
         if place.present == Some(row) {
             let [from, to] = [Some(row), place.above.row].map(|row| LockName::gap(index.number, row));
             let todo = self.engine.locks().inherit(from, to);

@@ -1,4 +1,4 @@
-//! Changing rows: set, insert, delete.
+//! Changes rows: set, insert, delete.
 
 use super::{Connection, TransactionError, Work};
 use crate::lock::head::Answer;
@@ -29,7 +29,7 @@ impl Connection {
     pub fn delete(&mut self, table: u32, row: RowId) -> Result<(), TransactionError> {
         self.run(table, Mode::IX, |work, table| {
             work.lock(LockName::row(table.number, row), Mode::X)?;
-            // The keys stay until the commit, so that whoever looks for the row meets its lock and waits.
+            // The keys stay until the commit, so a transaction that looks for the row finds its lock and waits.
             work.undo.deletion(table, row);
             table.heap.set_state(row, RowState::Deleted);
             Ok(())
@@ -41,9 +41,9 @@ impl Connection {
         self.run(table, Mode::IX, |work, table| {
             table.check(values)?;
             let row = table.heap.allocate();
-            // Recorded first: whatever fails below is taken back with the rest.
+            // Recorded first, so that any failure below is rolled back with the rest.
             work.undo.insertion(table, row);
-            // Locked before it is there: a checkpoint passes over all slots and reads whatever it finds unlocked.
+            // Locked before it becomes visible: a checkpoint scans all slots and reads every row that is not locked.
             work.lock(LockName::row(table.number, row), Mode::X)?;
             table.heap.write(row, values);
             for (position, index) in table.indexes.iter().enumerate() {
@@ -64,13 +64,14 @@ impl Work {
         key: &Key,
         row: RowId,
     ) -> Result<(), TransactionError> {
-        // Of gaps that had to be waited for, the right to insert is held until the key is in, lest others pass us again.
+        // After a wait for a gap, the insertion lock is held until the key is inserted, so that others cannot get ahead
+        // again.
         let outcome = loop {
             match self.try_insert_key(table, position, index, key, row) {
                 Attempt::Done => break Ok(()),
                 Attempt::GapIsRead(gap) => {
-                    // A reader may have inherited a gap whose right is held here already. The right is given up and asked
-                    // for again, behind the reader; to insist on it would be to try for ever.
+                    // A reader may have inherited a gap on which the insertion lock is already held. The lock is
+                    // released and requested again, behind the reader; otherwise this loop would never end.
                     if let Some(at) = self.gaps.iter().position(|(held, _)| *held == gap) {
                         let gap = self.gaps.swap_remove(at);
                         self.give_up_gap(gap);
@@ -93,8 +94,8 @@ impl Work {
         outcome
     }
 
-    /// Gives up the right to insert into a gap. What is left of it, the right of having read it, may have come to this
-    /// transaction by inheritance while it held the other: then it is not in its list yet.
+    /// Releases the lock for inserting into a gap. The transaction may have inherited a read lock on the gap while it
+    /// held the other; then the read lock is not in its list yet.
     fn give_up_gap(&mut self, (gap, answer): (LockName, Answer)) {
         let is_held = answer != Answer::Held && self.engine.locks().give_up_intention(&self.member, gap);
         if is_held && answer == Answer::Granted {
@@ -110,7 +111,7 @@ impl Work {
             if !is_own_deletion {
                 return Attempt::KeyExists(other);
             }
-            // The key goes over from the row that this transaction has deleted, with all that is known of its gap.
+            // The key moves from the row that this transaction has deleted, and the locks on its gap move too.
             let [from, to] = [other, row].map(|row| LockName::gap(index.number, Some(row)));
             let todo = locks.inherit(from, to);
             index.replace_latched(&place, key, row);
@@ -125,7 +126,7 @@ impl Work {
             return Attempt::GapIsRead(gap);
         }
         if state.read_by_me {
-            // The gap that this transaction has read falls into two; it goes on holding both.
+            // The gap that this transaction has read is split into two; it keeps both locked.
             let lower = LockName::gap(index.number, Some(row));
             if locks.grant_new_gap(&self.member, lower) == Answer::Granted {
                 self.held.push(lower);
@@ -136,7 +137,7 @@ impl Work {
         Attempt::Done
     }
 
-    /// Waits until whoever wrote the row with this key has ended; an error if the key is then still there.
+    /// Waits until the transaction that wrote the row with this key has ended; an error if the key then still exists.
     fn wait_for_key(
         &mut self,
         table: &RowTable,
@@ -152,11 +153,11 @@ impl Work {
     }
 }
 
-/// What came of an attempt to insert a key.
+/// The outcome of an attempt to insert a key.
 enum Attempt {
     Done,
-    /// Another transaction relies on this gap staying empty.
+    /// Another transaction relies on this gap to stay empty.
     GapIsRead(LockName),
-    /// The key is there, perhaps from or for a transaction that has not ended.
+    /// The key exists, perhaps only because of a transaction that has not ended.
     KeyExists(RowId),
 }

@@ -1,4 +1,4 @@
-//! A lock table with its participants and a clock that stands still until it is told to go on.
+//! A lock table with its participants and a clock that moves only when it is set.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use plimsoll_policy::{CpuScheduler, LockScheduler, Priority, StarvationBound};
 
 pub type Who = usize;
 
-/// What is locked: the number of a row, or from [`FIRST_GAP`] on of a gap.
+/// A thing to lock: the number of a row, or from [`FIRST_GAP`] on the number of a gap.
 pub type Thing = usize;
 
 /// Things from this number on are gaps of an index.
@@ -28,7 +28,7 @@ fn name(thing: Thing) -> LockName {
 
 pub type Outcome = Result<Answer, RequestError>;
 
-/// What hosts verdicts, seen by the clients of a schedule. Where nothing is said, see the methods of [`LockTable`].
+/// A host of verdicts, as seen by the clients of a schedule. For methods without a comment, see [`LockTable`].
 pub trait Host {
     fn begin(&self, who: Who, own: Priority, rollbacks: u32);
     fn ask(&self, who: Who, thing: Thing, mode: Mode) -> Outcome;
@@ -38,22 +38,22 @@ pub trait Host {
     fn commit_point(&self, who: Who) -> Result<(), RequestError>;
     fn roll_back(&self, who: Who);
     fn release(&self, who: Who, thing: Thing);
-    /// Gives up the right to insert into a gap; says whether the right of having read it is left.
+    /// Releases the right to insert into a gap; returns whether a read lock on it is left.
     fn give_up_intention(&self, who: Who, gap: Thing) -> bool;
-    /// A gap disappears into another.
+    /// A gap is merged into another.
     fn merge(&self, gap: Thing, into: Thing);
-    /// Gives up what it has by merges, and its transaction.
+    /// Releases the locks that it has from merges, and ends its transaction.
     fn end(&self, who: Who);
     fn state(&self, who: Who) -> State;
     fn priority(&self, who: Who) -> Priority;
     /// The nice value of its thread.
     fn nice(&self, who: Who) -> i32;
     fn set_time(&self, now: Duration);
-    /// How many things are locked or waited for.
+    /// The number of things that are locked or waited for.
     fn thing_count(&self) -> usize;
 }
 
-/// A clock that shows what it was set to.
+/// A clock that shows the time to which it was set.
 #[derive(Debug, Default)]
 struct VirtualClock(Mutex<Duration>);
 
@@ -63,7 +63,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// A thread for each participant, one of which calls at a time. Nice values are free for all.
+/// A thread for each participant; one of them calls at a time. All nice values are allowed.
 #[derive(Debug)]
 struct VirtualThreads {
     calling: Mutex<Who>,

@@ -44,10 +44,10 @@ use table::{LockOptions, LockTable};
 
 const TRANSACTIONS: usize = 3;
 const ROWS: u64 = 2;
-/// The lock table of this test has a table, too: its intentions are kept otherwise.
+/// This test's lock table also has a table, whose intentions are kept in a different way.
 const TABLE: u32 = 0;
 
-/// A clock that goes on whenever it is looked at.
+/// A clock that advances each time it is read.
 #[derive(Debug, Default)]
 struct CountingClock(AtomicU64);
 
@@ -59,12 +59,12 @@ impl Clock for CountingClock {
 
 struct Shared {
     locks: LockTable,
-    /// Who holds what, as they were told.
+    /// The locks of each transaction, as it was answered.
     held: Mutex<Vec<(usize, LockName, Mode)>>,
 }
 
 impl Shared {
-    /// A transaction has been told that it holds a name in a mode.
+    /// A transaction was answered that it holds a name in a mode.
     fn note_grant(&self, who: usize, name: LockName, mode: Mode) {
         let mut held = self.held.lock().expect("nobody panics under it");
         let mut conflicts = held.iter().filter(|(other, at, _)| *other != who && *at == name);
@@ -86,7 +86,7 @@ impl Shared {
         }
     }
 
-    /// Asks for two or three locks, commits, and gives them up.
+    /// Asks for two or three locks, commits, and releases them.
     fn attempt(
         &self,
         who: usize,

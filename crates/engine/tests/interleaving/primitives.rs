@@ -1,4 +1,5 @@
-//! What threads of a world synchronize with: each operation is a step. Outside of a world they are what they are named after.
+//! The synchronization primitives of threads in a world: each operation is a step. Outside of a world they behave like
+//! their originals.
 
 use system::ops::{Deref, DerefMut};
 use system::sync::{PoisonError, TryLockError};
@@ -14,11 +15,11 @@ pub struct Mutex<T>(system::sync::Mutex<T>);
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// `None` while it is given up.
+    /// `None` while it is released.
     held: Option<system::sync::MutexGuard<'a, T>>,
 }
 
-/// What threads sleep at that wait for something.
+/// The places at which waiting threads sleep.
 fn place<T>(what: &T) -> usize {
     system::ptr::from_ref(what).addr()
 }
@@ -50,7 +51,7 @@ fn taken<G>(place: usize, attempt: impl Fn() -> system::sync::TryLockResult<G>, 
 }
 
 impl<T> MutexGuard<'_, T> {
-    /// Gives the mutex up for the time of a call.
+    /// Releases the mutex for the time of a call.
     pub fn unlocked<U>(guard: &mut Self, call: impl FnOnce() -> U) -> U {
         guard.give_up();
         let result = call();
@@ -84,7 +85,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// As `parking_lot::Condvar`. Only threads of a world wait at it.
+/// As `parking_lot::Condvar`. Only threads in a world may wait at it.
 #[derive(Debug, Default)]
 pub struct Condvar(u8);
 
@@ -97,7 +98,7 @@ impl Condvar {
         self.sleep(guard, false);
     }
 
-    /// The time is over when nobody else can go on.
+    /// The time is over when no other thread can continue.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: Duration) {
         self.sleep(guard, true);
     }
@@ -139,7 +140,7 @@ pub struct RwLockReadGuard<'a, T>(Released<system::sync::RwLockReadGuard<'a, T>>
 #[derive(Debug)]
 pub struct RwLockWriteGuard<'a, T>(Released<system::sync::RwLockWriteGuard<'a, T>>);
 
-/// A guard, and whom to wake when it is gone.
+/// A guard, and the threads to wake when it is dropped.
 #[derive(Debug)]
 struct Released<G> {
     held: Option<G>,
@@ -268,7 +269,7 @@ pub mod futex {
 
     pub fn wait(word: &AtomicU32, _: Flags, seen: u32, _: Option<&()>) -> io::Result<()> {
         if !scheduler::is_in_world() {
-            // Outside of a world callers look again and again.
+            // Outside of a world, callers poll.
             system::thread::yield_now();
             return Ok(());
         }

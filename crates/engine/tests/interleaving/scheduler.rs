@@ -1,4 +1,4 @@
-//! Threads of which one runs at a time, in an order that is drawn from a seed.
+//! Runs threads one at a time, in an order that is drawn from a seed.
 
 use system::any::Any;
 use system::cell::RefCell;
@@ -8,29 +8,29 @@ use system::sync::{Arc, Condvar, Mutex, MutexGuard};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// Steps after which a world is taken to go on for ever.
+/// Steps after which a world is assumed to run forever.
 const STEPS_MAX: usize = 100_000;
 
-/// A primitive that does not do what it should.
+/// A defect of a primitive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// One of this many notifications of condition variables wakes nobody.
+    /// One of this many notifications of condition variables is lost.
     LosesNotification(u32),
-    /// A futex puts its thread to sleep though its word has changed.
+    /// A futex puts its thread to sleep although its word has changed.
     FutexSleepsAnyway,
-    /// A condition variable gives up the mutex before its thread is among those who wait.
+    /// A condition variable releases the mutex before its thread is registered as waiting.
     WaitsAfterUnlock,
 }
 
-/// What a thread of a world does.
+/// The work of a thread in a world.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-/// Runs threads until all have ended. An error if one panics, if all that are left sleep, or if there is no end.
+/// Runs threads until all have ended. An error if one panics, if all remaining ones sleep, or if they do not end.
 ///
-/// After an error the threads that are left never run again.
+/// After an error the remaining threads never run again.
 pub fn run(seed: u64, fault: Option<Fault>, works: Vec<Work>) -> Result<(), String> {
     let mut random = Pcg64::seed_from_u64(seed);
-    // Sometimes each step is another thread's, sometimes one goes far while others stand still.
+    // Sometimes each step is another thread's; sometimes one thread runs far while others stand still.
     let stays = [0.0, 0.5, 0.9][random.random_range(0..3)];
     let tasks = works.iter().map(|_| Task::Ready).collect();
     let state = State { random, stays, fault, tasks, turn: 0, steps: 0, outcome: None };
@@ -58,14 +58,14 @@ pub fn run(seed: u64, fault: Option<Fault>, works: Vec<Work>) -> Result<(), Stri
 
 struct World {
     state: Mutex<State>,
-    /// Where each thread waits for its turn.
+    /// Where each thread waits until the scheduler chooses it.
     turns: Vec<Condvar>,
     end: Condvar,
 }
 
 struct State {
     random: Pcg64,
-    /// How likely a thread that can go on does.
+    /// The probability that a thread that can continue does so.
     stays: f64,
     fault: Option<Fault>,
     tasks: Vec<Task>,
@@ -78,9 +78,9 @@ struct State {
 enum Task {
     Ready,
     Asleep {
-        /// The address of what it sleeps at.
+        /// The address at which it sleeps.
         place: usize,
-        /// Whether it goes on by itself when nobody else can.
+        /// Whether it continues by itself when no other thread can.
         has_deadline: bool,
     },
     Done,
@@ -88,7 +88,7 @@ enum Task {
 
 thread_local!(static TASK: RefCell<Option<(Arc<World>, usize)>> = const { RefCell::new(None) });
 
-/// A moment at which another thread may go on. Nothing outside of a world.
+/// A point at which another thread may continue. Does nothing outside of a world.
 pub fn step() {
     with_world(|world, me| {
         let mut state = world.lock();
@@ -105,7 +105,7 @@ pub fn step() {
     });
 }
 
-/// Sleeps until [`wake`] is called for that place, or, with a deadline, until nobody else can go on.
+/// Sleeps until [`wake`] is called for this place, or, with a deadline, until no other thread can continue.
 pub fn sleep_at(place: usize, has_deadline: bool) {
     with_world(|world, me| {
         let mut state = world.lock();
@@ -115,7 +115,7 @@ pub fn sleep_at(place: usize, has_deadline: bool) {
     });
 }
 
-/// Wakes one of those who sleep at a place, or all of them.
+/// Wakes one of the threads that sleep at a place, or all of them.
 pub fn wake(place: usize, all: bool) {
     with_world(|world, _| {
         let mut state = world.lock();
@@ -129,12 +129,12 @@ pub fn wake(place: usize, all: bool) {
     });
 }
 
-/// Whether the calling thread is one of a world.
+/// Whether the calling thread belongs to a world.
 pub fn is_in_world() -> bool {
     TASK.with_borrow(Option::is_some)
 }
 
-/// What is broken in the world of the calling thread.
+/// The fault in the world of the calling thread.
 pub fn fault() -> Option<Fault> {
     let mut fault = None;
     with_world(|world, _| fault = world.lock().fault);

@@ -15,7 +15,7 @@ use super::specification::{Rules, Specification};
 
 pub const CLIENTS: usize = 6;
 const THINGS: [Thing; 6] = [0, 1, 2, 3, GAPS[0], GAPS[1]];
-/// Two neighbours; each disappears into the other now and then.
+/// Two neighbours; now and then one of them is merged into the other.
 const GAPS: [Thing; 2] = [FIRST_GAP, FIRST_GAP + 1];
 const STEPS: usize = 400;
 /// More than every client needs to finish, one after the other, as often as it may be rolled back.
@@ -29,9 +29,9 @@ pub struct Tally {
     pub waits: u64,
     pub conversions: u64,
     pub deadlocks: u64,
-    /// Transactions that woke to be told of their rollback, or were told when they were about to wait.
+    /// Transactions that woke up as victims, or became victims when they were about to wait.
     pub preempted_waiting: u64,
-    /// Those told later.
+    /// Transactions that learned of it later.
     pub preempted_running: u64,
     pub raised: u64,
     /// Threads that got a better nice value within a transaction.
@@ -58,21 +58,21 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// What a client is at.
+/// The state of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Thinking,
     Working,
     Waiting,
-    /// It has been told that it must roll back, and has not begun to.
+    /// It knows that it is a victim, and has not begun to roll back.
     Told,
-    /// It gives back its locks, and then begins the same transaction again, or thinks.
+    /// It releases its locks, and then begins the same transaction again, or thinks.
     Ending {
         again: bool,
     },
 }
 
-/// One client and its transaction: what it will ask for, and how far it is.
+/// One client and its transaction: its planned requests and its progress.
 #[derive(Debug, Clone)]
 struct Client {
     doing: Doing,
@@ -82,7 +82,7 @@ struct Client {
     rollbacks: u32,
 }
 
-/// A host, the specification of it, and who uses it.
+/// A host, its specification, and its clients.
 pub struct Simulation<'a> {
     host: &'a dyn Host,
     specification: Specification,
@@ -93,7 +93,7 @@ pub struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// `host` must know [`CLIENTS`] participants and behave as `rules` say.
+    /// `host` must have [`CLIENTS`] participants and follow `rules`.
     pub fn new(host: &'a dyn Host, rules: Rules, seed: u64) -> Self {
         let idle = Client { doing: Doing::Thinking, program: Vec::new(), at: 0, own: Priority::LOW, rollbacks: 0 };
         Simulation {
@@ -106,13 +106,13 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Runs all of it; what went wrong first, if something did.
+    /// Runs the whole simulation; returns the first failure, if any.
     pub fn run(mut self) -> Result<Tally, String> {
         for step in 0..STEPS {
             let who = self.random.random_range(0..CLIENTS);
             self.step(who, true).map_err(|error| format!("step {step}: {error}"))?;
         }
-        // Nobody begins anything new: everybody must get through, for nobody waits for ever.
+        // No client begins anything new: every transaction must end, since none may wait forever.
         for step in STEPS..STEPS + LAST_STEPS_MAX {
             if self.clients.iter().all(|client| client.doing == Doing::Thinking) {
                 return match self.host.thing_count() {
@@ -142,7 +142,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Lets time pass, with a stop wherever a reprieve ends, by the host or by the specification.
+    /// Lets time pass, with a stop at the end of each reprieve, of the host or of the specification.
     fn pass_time(&mut self, until: Duration) -> Result<(), String> {
         loop {
             let deadlines = (0..CLIENTS).filter_map(|who| self.host.deadline(who));
@@ -209,7 +209,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// An insertion is done, or an entry disappears.
+    /// An insertion is done, or an entry is removed.
     fn change_gaps(&mut self, who: Who) -> Result<(), String> {
         let held = self.specification.held(who);
         let intends = |gap: &Thing| self.specification.locks[gap].grants[&who].covers(Mode::IX);
@@ -250,7 +250,7 @@ impl<'a> Simulation<'a> {
         self.settle(|| format!("{who} rolls back"), None)
     }
 
-    /// Gives one lock back; after the last one the transaction is over.
+    /// Releases one lock; after the last one the transaction is over.
     fn end(&mut self, who: Who, again: bool) -> Result<(), String> {
         let held = self.specification.held(who);
         if !held.is_empty() {
@@ -271,7 +271,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// A client hears of a decision.
+    /// A client learns of a decision.
     fn take(&mut self, who: Who, outcome: Outcome, waited: bool) {
         self.clients[who].doing = match outcome {
             Ok(answer) => {
@@ -290,8 +290,8 @@ impl<'a> Simulation<'a> {
         };
     }
 
-    /// Everything that can be seen now must follow from what was known and what has just been done. `asked` is who has
-    /// begun to wait and the answer it had.
+    /// Everything visible now must follow from the known state and the last action. `asked` is the client that has
+    /// begun to wait, and the answer it had.
     fn settle(&mut self, what: impl Fn() -> String, asked: Option<(Who, Outcome)>) -> Result<(), String> {
         let mut seen = Vec::with_capacity(CLIENTS);
         for who in 0..CLIENTS {
@@ -329,7 +329,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Whoever waits, waits for somebody, and somebody does not wait: said by the host, and held against what clients know.
+    /// Every waiter waits for a transaction, and some transaction does not wait: asks the host, and compares with the
+    /// clients' ledger.
     fn check_waiting(&self) -> Result<(), String> {
         let waiting: Vec<Who> = (0..CLIENTS).filter(|who| self.host.state(*who) == State::Waiting).collect();
         self.ledger.check_waiting(&waiting)?;

@@ -1,4 +1,4 @@
-//! What happens by itself, and the search for an order of it that explains what was seen.
+//! Events that happen by themselves, and the search for an order of them that explains the observations.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,24 +10,24 @@ use plimsoll_policy::Priority;
 use super::lock_host::{Outcome, Thing, Who};
 use super::specification::{CpuRule, Rule, Specification};
 
-/// Something that follows from the state of things.
+/// An event that follows from the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The best waiter of a thing gets it.
+    /// The best waiter of a thing is granted the lock.
     Grant(Thing, Who),
-    /// It has read the gap into which another that it has read disappeared.
+    /// It has read the gap into which another gap that it has read was merged.
     HandOn(Who, Thing),
     /// It gets a priority for the rest of its life.
     Inherit(Who, Priority),
     /// It gets a CPU priority for the rest of its life.
     Hurry(Who, Priority),
-    /// It is to be rolled back for somebody more urgent.
+    /// It is to be rolled back for a more urgent transaction.
     Preempt(Who),
-    /// It is to be rolled back so that a circle of waiters disappears.
+    /// It is to be rolled back to break a cycle of waiters.
     BreakCircle(Who),
 }
 
-/// What can be seen of a participant.
+/// The visible state of a participant.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     pub state: State,
@@ -37,7 +37,7 @@ pub struct Seen {
 }
 
 impl Specification {
-    /// What must happen, each by itself a possible next event. Nothing may be left to happen when a call returns.
+    /// The events that must happen, each a possible next one. None may be left when a call returns.
     pub fn events(&self) -> Vec<Event> {
         let mut events: Vec<_> = self.heirs.iter().map(|(who, gap)| Event::HandOn(*who, *gap)).collect();
         for (waiter, in_way) in self.pairs() {
@@ -50,7 +50,7 @@ impl Specification {
             }
         }
         if events.is_empty() {
-            // An heir may be part of a circle only until those for whom it waits have inherited too.
+            // An heir may be part of a cycle only until the transactions for which it waits have inherited too.
             events.extend(self.victims_of_circles().into_iter().map(Event::BreakCircle));
         }
         for &thing in self.locks.keys() {
@@ -59,13 +59,13 @@ impl Specification {
         events
     }
 
-    /// Every waiter with everybody in its way.
+    /// Every waiter with every transaction that blocks it.
     fn pairs(&self) -> impl Iterator<Item = (Who, Who)> {
         let waiters = 0..self.transactions.len();
         waiters.flat_map(|waiter| self.in_the_way_of(waiter).into_iter().map(move |in_way| (waiter, in_way)))
     }
 
-    /// What the rules say at that time about one who is in the way of a waiter.
+    /// The verdicts of the rules at that time about a transaction that blocks a waiter.
     fn verdicts(&self, waiter: Who, in_way: Who, now: Duration) -> Vec<Event> {
         let (requester, holder) = (&self.transactions[waiter], &self.transactions[in_way]);
         let low_blocks_high = holder.priority < requester.priority;
@@ -101,7 +101,7 @@ impl Specification {
         ends.min()
     }
 
-    /// What may happen but need not: whoever is on its way out hurries or inherits too.
+    /// Events that may happen but need not: a transaction that is ending may get CPU priority or inherit too.
     fn optional_events(&self) -> Vec<Event> {
         let pairs = self.pairs();
         let ends = |who: Who| !matches!(self.transactions[who].state, State::Running | State::Waiting);
@@ -111,8 +111,8 @@ impl Specification {
             .collect()
     }
 
-    /// For each circle of waiters the one that loses least: lowest priority when it began, then fewest rollbacks, then
-    /// fewest locks, then youngest.
+    /// For each cycle of waiters the victim that loses least: lowest priority when it began, then fewest rollbacks,
+    /// then fewest locks, then youngest.
     fn victims_of_circles(&self) -> BTreeSet<Who> {
         let waits_for: Vec<Vec<Who>> = (0..self.transactions.len()).map(|who| self.waited_for_by(who)).collect();
         let mut victims = BTreeSet::new();
@@ -122,7 +122,7 @@ impl Specification {
         victims
     }
 
-    /// Follows every path on from `path`, whose first is the smallest of it, so that each circle is found once.
+    /// Follows every continuation of `path`, whose first member is its smallest, so that each cycle is found once.
     fn walk(&self, waits_for: &[Vec<Who>], path: &mut Vec<Who>, victims: &mut BTreeSet<Who>) {
         let (first, last) = (path[0], *path.last().expect("it has a first"));
         for &next in &waits_for[last] {
@@ -155,7 +155,7 @@ impl Specification {
         self.note_who_is_in_the_way();
     }
 
-    /// The state after everything has happened, in an order that explains what was seen, if there is one.
+    /// The state after all events, in an order that explains the observations, if one exists.
     pub fn explain(&self, seen: &[Seen]) -> Option<Specification> {
         let mut events = self.events();
         if events.is_empty() && self.looks_like(seen) {
@@ -172,7 +172,7 @@ impl Specification {
 
     fn looks_like(&self, seen: &[Seen]) -> bool {
         self.transactions.iter().zip(seen).enumerate().all(|(who, (transaction, seen))| {
-            // Between transactions a thread has what the last one left.
+            // Between transactions a thread keeps the values of the last one.
             let has_nice_value = seen.state == State::Idle || self.nice(who) == seen.nice;
             has_nice_value
                 && transaction.state == seen.state
@@ -181,7 +181,7 @@ impl Specification {
         })
     }
 
-    /// Keeps the search short: what nobody has seen need not be tried.
+    /// Shortens the search: events that were not observed need not be tried.
     fn could_have_happened(&self, event: Event, seen: &[Seen]) -> bool {
         match event {
             Event::Grant(_, who) => matches!(seen[who].outcome, Some(Ok(_))),

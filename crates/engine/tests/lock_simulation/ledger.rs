@@ -1,5 +1,5 @@
-//! Who holds which row, kept from the answers alone that clients have had. It knows neither the lock table nor its specification, so that
-//! a mistake that both make is seen.
+//! The holders of rows, recorded only from the answers that clients have had. It knows neither the lock table nor its
+//! specification, so that it detects a mistake that both make.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use plimsoll_engine::lock::head::Answer;
 
 use super::lock_host::{FIRST_GAP, Outcome, Thing, Who};
 
-/// What clients believe that they hold, and what they wait for. Gaps are left out: readers of one that has disappeared are beside
-/// whoever was inserting into the next one.
+/// The locks that clients believe they hold, and those for which they wait. Gaps are left out: readers of a merged gap
+/// are beside transactions that were inserting into the next one.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// The modes that were granted, which the one that is held covers.
+    /// The modes that were granted; the held mode covers them.
     held: BTreeMap<(Thing, Who), Vec<Mode>>,
     asked: BTreeMap<Who, (Thing, Mode)>,
 }
@@ -24,7 +24,8 @@ impl Ledger {
         }
     }
 
-    /// It hears the answer, at once or after waiting. Nobody else may hold what does not go with what it was granted.
+    /// It receives the answer, at once or after waiting. No other client may hold a mode that conflicts with the
+    /// granted one.
     pub fn hear(&mut self, who: Who, outcome: Outcome) -> Result<(), String> {
         if outcome == Ok(Answer::Wait) {
             return Ok(());
@@ -45,17 +46,17 @@ impl Ledger {
         }
     }
 
-    /// It gives back what it holds of one thing.
+    /// It releases its lock on one thing.
     pub fn release(&mut self, who: Who, thing: Thing) {
         self.held.remove(&(thing, who));
     }
 
-    /// It gives up what it waits for.
+    /// It cancels its waiting request.
     pub fn give_up(&mut self, who: Who) {
         self.asked.remove(&who);
     }
 
-    /// Of those who wait for the same thing, the first one waits for a holder.
+    /// Of the waiters for the same thing, the first one waits for a holder.
     pub fn check_waiting(&self, waiting: &[Who]) -> Result<(), String> {
         let mut waited_for: BTreeMap<Thing, bool> = BTreeMap::new();
         for (who, thing, mode) in
@@ -70,14 +71,14 @@ impl Ledger {
         }
     }
 
-    /// Whoever else holds what does not go with this mode.
+    /// Another client that holds a mode which conflicts with this one.
     fn in_the_way(&self, who: Who, thing: Thing, mode: Mode) -> Option<(Who, Mode)> {
         let of_thing = self.held.iter().filter(|((other, holder), _)| *other == thing && *holder != who);
         let mut theirs = of_thing.flat_map(|((_, holder), modes)| modes.iter().map(|theirs| (*holder, *theirs)));
         theirs.find(|(_, theirs)| !theirs.is_compatible(mode))
     }
 
-    /// The weakest mode that covers all that it was granted; the weakest there is if that is nothing.
+    /// The weakest mode that covers all its granted modes; the weakest of all modes if it has none.
     fn all_of(&self, who: Who, thing: Thing) -> Mode {
         let modes = self.held.get(&(thing, who)).into_iter().flatten();
         modes.fold(Mode::IS, |all, mode| all.supremum(*mode))

@@ -206,7 +206,7 @@ impl Fault {
     ];
 }
 
-/// The lock table behind somebody who makes a mistake once in a while.
+/// The lock table behind a layer that makes a mistake once in a while.
 pub struct FaultyHost {
     pub table: Table,
     pub fault: Fault,

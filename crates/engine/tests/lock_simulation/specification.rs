@@ -1,8 +1,9 @@
-//! What a lock table has to do: its state, and what must happen in it, written from the definitions of the study.
+//! The specification of a lock table: its state, and the events that must happen in it, written from the definitions of
+//! the study.
 //!
-//! After a client has done something ([`Specification::ask`] and so on) things follow from it by themselves: somebody
-//! is granted, inherits, is rolled back. [`events`](super::events) says which can come next; some orders of them are as
-//! good as others. Nothing here calls a scheduler or the lock table.
+//! After a client has done something ([`Specification::ask`] and so on) events follow by themselves: a transaction is
+//! granted a lock, inherits, or is rolled back. [`events`](super::events) says which can come next; several orders may
+//! be right. The specification calls neither a scheduler nor the lock table.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The rule that a scheduler of this name has promised.
+    /// The rule that a scheduler of this name promises.
     pub fn of(name: &str) -> Self {
         match name {
             "standard" => Rule::Standard,
@@ -68,7 +69,7 @@ pub enum CpuRule {
 }
 
 impl CpuRule {
-    /// The rule that a CPU scheduler of this name has promised.
+    /// The rule that a CPU scheduler of this name promises.
     pub fn of(name: &str) -> Self {
         match name {
             "none" => CpuRule::None,
@@ -80,12 +81,12 @@ impl CpuRule {
     }
 }
 
-/// What a host has promised.
+/// The rules that a host promises.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     pub lock: Rule,
     pub cpu: CpuRule,
-    /// After how many rollbacks a transaction is promoted.
+    /// The number of rollbacks after which a transaction is promoted.
     pub bound: u32,
 }
 
@@ -95,7 +96,7 @@ pub struct Waiter {
     pub who: Who,
     pub mode: Mode,
     pub is_conversion: bool,
-    /// Grows from request to request.
+    /// Increases with each request.
     pub arrival: u64,
 }
 
@@ -116,12 +117,12 @@ pub struct Transaction {
     /// Its priority when it began.
     pub born: Priority,
     pub rollbacks: u32,
-    /// Grows from transaction to transaction.
+    /// Increases with each transaction.
     pub began: u64,
     pub waits_for: Option<Thing>,
-    /// What it came to hold without having asked, because gaps merged.
+    /// Locks that it inherited because gaps merged.
     pub inherited: BTreeSet<Thing>,
-    /// What was decided about its request since somebody did something.
+    /// The decision about its request since the last action of a client.
     pub outcome: Option<Outcome>,
 }
 
@@ -132,9 +133,9 @@ pub struct Specification {
     pub locks: BTreeMap<Thing, Lock>,
     pub transactions: Vec<Transaction>,
     counter: u64,
-    /// Since when somebody (the second) has been in the way of a waiter (the first).
+    /// Since when a transaction (the second) has blocked a waiter (the first).
     pub in_way_since: BTreeMap<(Who, Who), Duration>,
-    /// Who is to be a reader of a gap because it has read one that disappeared into it.
+    /// Transactions that become readers of a gap because they have read one that was merged into it.
     pub heirs: BTreeSet<(Who, Thing)>,
 }
 
@@ -172,7 +173,7 @@ impl Specification {
         transaction.began = self.counter;
     }
 
-    /// The answer, if there is one at once; without one the request waits from now on.
+    /// The answer, if there is an immediate one; otherwise the request waits from now on.
     pub fn ask(&mut self, who: Who, thing: Thing, mode: Mode) -> Option<Outcome> {
         if let State::Doomed(error) = self.transactions[who].state {
             return Some(Err(error));
@@ -205,7 +206,7 @@ impl Specification {
         Ok(())
     }
 
-    /// Its client gives up, whatever it does at the moment.
+    /// Its client gives up, in any state.
     pub fn roll_back(&mut self, who: Who) {
         self.leave_queue(who);
         self.transactions[who].state = State::Ending;
@@ -217,7 +218,7 @@ impl Specification {
         self.note_who_is_in_the_way();
     }
 
-    /// Its transaction is over, and with it what it holds by merges.
+    /// Its transaction is over, and its inherited locks are released.
     pub fn end(&mut self, who: Who) {
         for thing in std::mem::take(&mut self.transactions[who].inherited) {
             self.lock(thing).grants.remove(&who);
@@ -226,13 +227,13 @@ impl Specification {
         self.note_who_is_in_the_way();
     }
 
-    /// The nice value that its thread is to have.
+    /// The nice value that its thread should have.
     pub fn nice(&self, who: Who) -> i32 {
         let is_low = self.transactions[who].cpu < Priority::HIGH;
         if is_low && self.rules.cpu != CpuRule::None { 19 } else { 0 }
     }
 
-    /// Gives up the right to insert into a gap; says whether the right of having read it is left.
+    /// Releases the right to insert into a gap; returns whether a read lock on it is left.
     pub fn give_up_intention(&mut self, who: Who, gap: Thing) -> bool {
         let grants = &mut self.lock(gap).grants;
         let has_read = grants[&who].covers(Mode::S);
@@ -245,13 +246,13 @@ impl Specification {
         has_read
     }
 
-    /// A gap disappears into another: whoever has read it has read that one from now on.
+    /// A gap is merged into another: its readers count as readers of that one from now on.
     pub fn merge(&mut self, gap: Thing, into: Thing) {
         let readers = self.locks[&gap].grants.iter().filter(|(_, mode)| mode.covers(Mode::S));
         self.heirs = readers.map(|(who, _)| (*who, into)).collect();
     }
 
-    /// One heir has its inheritance, whatever others hold.
+    /// One heir gets its inherited lock, regardless of other holders.
     pub fn hand_on(&mut self, who: Who, gap: Thing) {
         self.heirs.remove(&(who, gap));
         let lock = self.lock(gap);
@@ -261,14 +262,14 @@ impl Specification {
             return;
         }
         if let Some(waiter) = lock.waiters.iter_mut().find(|waiter| waiter.who == who) {
-            // It asks for more of what it holds now.
+            // It now asks for a stronger mode than it holds.
             waiter.is_conversion = true;
             waiter.mode = waiter.mode.supremum(Mode::S);
         }
         self.transactions[who].inherited.insert(gap);
     }
 
-    /// The things that it has asked for and holds.
+    /// The things that it holds by its own requests.
     pub fn held(&self, who: Who) -> Vec<Thing> {
         let inherited = &self.transactions[who].inherited;
         let held =
@@ -291,18 +292,18 @@ impl Specification {
         queue
     }
 
-    /// The best waiter of a thing, if what others hold lets it in.
+    /// The best waiter of a thing, if its mode is compatible with the other holders.
     pub fn can_be_granted(&self, thing: Thing) -> Option<Waiter> {
         let first = *self.queue(thing).first()?;
         self.conflicting_holders(thing, &first).next().is_none().then_some(first)
     }
 
-    /// Whom a waiter cannot be served before: conflicting holders, and conversions ahead of it.
+    /// The transactions that must finish before a waiter is served: conflicting holders, and conversions ahead of it.
     pub fn in_the_way_of(&self, waiter: Who) -> Vec<Who> {
         self.held_up_by(waiter, |ahead| ahead.is_conversion)
     }
 
-    /// Whom a waiter waits for: conflicting holders, and everybody ahead of it.
+    /// The transactions for which a waiter waits: conflicting holders, and all waiters ahead of it.
     pub fn waited_for_by(&self, waiter: Who) -> Vec<Who> {
         self.held_up_by(waiter, |_| true)
     }
@@ -331,7 +332,7 @@ impl Specification {
         self.transactions[who].state = State::Running;
     }
 
-    /// A transaction loses: its request if it has one, and the right to go on.
+    /// A transaction becomes a victim: it loses its request, if it has one, and may only roll back.
     pub fn doom(&mut self, who: Who, error: RequestError) {
         if self.leave_queue(who).is_some() {
             self.transactions[who].outcome = Some(Err(error));
@@ -346,7 +347,7 @@ impl Specification {
         Some(waiters.remove(at))
     }
 
-    /// Keeps the times of those pairs that there are still, and adds the new ones.
+    /// Keeps the times of pairs that still exist, and adds the new ones.
     pub fn note_who_is_in_the_way(&mut self) {
         if !matches!(self.rules.lock, Rule::ConditionalRestart(_)) {
             return;

@@ -1,7 +1,7 @@
 //! Queries by chance, whose answers do not depend on the order in which rows come.
 //!
-//! Every relation has the columns `k`, `m`, `t` and `n`, so that each can stand wherever one is read. Limits stand only behind an order
-//! of all columns.
+//! Every relation has the columns `k`, `m`, `t` and `n`, so that each can be used wherever one is read. Limits are used
+//! only after an order of all columns.
 
 use rand::RngExt;
 use rand_pcg::Pcg64;

@@ -69,7 +69,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        // A disk takes its time, in which others gather or, where locks are given up early, go on.
+        // A disk takes time, in which other commits gather or, with early lock release, other transactions continue.
         std::thread::yield_now();
         Ok(())
     }

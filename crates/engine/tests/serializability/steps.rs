@@ -1,4 +1,4 @@
-//! What transactions do: their steps on the engine, and the same steps on a model that is run serially.
+//! The steps of transactions on the engine, and the same steps on a model that is run serially.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub enum ProgramStep {
     Delete(usize, i64),
     /// Delete and insert the same key.
     Replace(usize, Row),
-    /// To the other table, unless the key is there.
+    /// To the other table, unless the key exists there.
     Move(usize, i64),
 }
 
@@ -137,7 +137,7 @@ pub fn replay(model: &mut Model, step: ProgramStep) -> Vec<Row> {
     }
 }
 
-/// A connection, and the engine for what is read past its indexes.
+/// A connection, and the engine for reads past its indexes.
 pub struct Client {
     pub engine: Arc<Engine>,
     pub connection: Connection,
@@ -263,7 +263,8 @@ impl Client {
     }
 }
 
-/// A key as its table has it: a number, or text in the same order, of which four at a time begin with the same eight bytes.
+/// A key in the type of its table: a number, or text in the same order. Texts are in groups of four with the same first
+/// eight bytes.
 enum KeyText {
     Number(i64),
     Text(String),

@@ -1,5 +1,5 @@
-//! The machine may crash at any moment, over and over, with checkpoints and segments that are used again: what was
-//! acknowledged is there, whole.
+//! The machine may crash at any moment, repeatedly, with checkpoints and reused segments: all acknowledged transactions
+//! survive whole.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// Each thread has a row in the keyed table that counts its transactions, and as many rows in the list, of which the newest
-/// few are kept.
+/// Each thread has a row in the keyed table that counts its transactions, and as many rows in the list; the newest few
+/// of these are kept.
 const THREADS: i64 = 3;
 const KEPT: i64 = 4;
-/// A key that stands for an account of each thread; the sum over them is 0.
+/// The first of the keys of the threads' accounts; the sum over the accounts is 0.
 const ACCOUNTS: i64 = 100;
 
-/// What a commit waits for, and when it gives up its locks.
+/// What a commit waits for, and when it releases its locks.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     durability: Durability,
@@ -40,7 +40,7 @@ fn begin(engine: &Arc<Engine>) {
     engine.log().unwrap().flush().unwrap();
 }
 
-/// Ends the threads, also when a check fails.
+/// Ends the threads, even if a check fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -56,8 +56,8 @@ fn number(connection: &mut Connection, key: i64) -> Result<(u64, i64), Transacti
     Ok((row, text.parse().expect("a number")))
 }
 
-/// The next transaction of a thread: it counts on, moves an amount to a neighbour's account, adds a row to the list and
-/// removes an old one.
+/// The next transaction of a thread: it increments the count, moves an amount to a neighbour's account, adds a row to
+/// the list and removes an old one.
 fn step(connection: &mut Connection, thread: i64) -> Result<i64, TransactionError> {
     connection.transact(Priority::LOW, |connection| {
         let (row, count) = number(connection, thread)?;
@@ -76,7 +76,7 @@ fn step(connection: &mut Connection, thread: i64) -> Result<i64, TransactionErro
     })
 }
 
-/// How far each thread has come according to a recovered database, which must be whole.
+/// Each thread's count in a recovered database, which must be consistent.
 fn counts(engine: &Engine, what: &str) -> Vec<i64> {
     let [keyed, list] = contents(engine);
     let value = |key: i64| -> i64 {
@@ -96,7 +96,8 @@ fn counts(engine: &Engine, what: &str) -> Vec<i64> {
     counts
 }
 
-/// Runs threads on a database, crashes it so many times meanwhile, and returns one of the disks that a crash has left.
+/// Runs threads on a database, simulates `crashes` crashes at the same time, and returns a disk that one of them has
+/// left.
 fn crash_under_load(way: Way, storage: &MemoryStorage, crashes: u64, first_seed: u64) -> MemoryStorage {
     let engine = way.open(storage).unwrap();
     if engine.row_tables().is_empty() {
@@ -128,7 +129,8 @@ fn crash_under_load(way: Way, storage: &MemoryStorage, crashes: u64, first_seed:
                 Err(error) => panic!("{what}: {error}"),
             };
             for ((before, found), after) in before.iter().zip(counts(&again, &what)).zip(after) {
-                // At most the one that was about to be acknowledged is there besides. Under `async` the end may be lost.
+                // One more transaction may be there, the one about to be acknowledged. Under `async` the last ones may
+                // be lost.
                 let before = if way.durability == Durability::Sync { *before } else { 0 };
                 assert!((before..=after + 1).contains(&found), "{what}: {before} <= {found} <= {after} + 1");
             }

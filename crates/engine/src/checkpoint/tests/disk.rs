@@ -1,9 +1,10 @@
-//! A file system in memory that knows what is durable, and every state in which a crash may leave it.
+//! A file system in memory that knows which data is durable and every state in which a crash may leave it.
 //!
-//! It promises as little as POSIX does. A name is durable when its folder has been synced, a block of 512 bytes when its file
-//! has; until then each change of a name and each block is kept or lost by itself, in any combination. What is kept happens
-//! in order, and a rename happens wholly or not at all. After a file's sync that failed, what was to be synced is still seen by
-//! processes and will not become durable any more, whatever later syncs say; names, which file systems keep in a journal, may.
+//! It promises as little as POSIX does. A name is durable when its folder has been synced, a block of 512 bytes when
+//! its file has. Until then each change of a name and each block is kept or lost independently, in any combination. The
+//! changes that are kept happen in order, and a rename is atomic. After a failed sync of a file, processes still see
+//! its data, but the data never becomes durable, even if later syncs succeed. Names may become durable, because file
+//! systems keep them in a journal.
 
 mod files;
 
@@ -18,8 +19,8 @@ pub(super) use files::{DiskFiles, Dropped, Fault, UNAWAITED};
 
 /// The unit in which a crash keeps or loses data.
 const BLOCK: usize = 512;
-/// With so many changes that are not durable, all combinations are looked at; with more, each one alone kept or lost, and
-/// some by chance.
+/// Up to this number of changes that are not durable, all combinations are tried. Beyond it, each change is kept alone
+/// and lost alone, and some random combinations are added.
 const ALL_COMBINATIONS_MAX: usize = 6;
 
 /// Files and folders by number; the root is the first.
@@ -28,7 +29,7 @@ pub(super) struct Disk(Vec<Node>);
 
 #[derive(Debug, Clone, Default)]
 struct Node {
-    /// What it was called when it was made or renamed last.
+    /// The name that it got last, when it was made or renamed.
     name: String,
     is_folder: bool,
     names: Versions<Names, NameChange>,
@@ -37,10 +38,10 @@ struct Node {
 
 type Names = BTreeMap<String, usize>;
 
-/// What a process finds on a disk: every file by its path.
+/// The files that a process finds on a disk, by path.
 pub(super) type Image = BTreeMap<String, Vec<u8>>;
 
-/// Something as it is durable, as processes see it, and what has changed between.
+/// The durable version, the version that processes see, and the changes between them.
 #[derive(Debug, Clone)]
 struct Versions<T, C> {
     durable: T,
@@ -64,7 +65,7 @@ struct NameChange {
 enum DataChange {
     /// Bytes within a block.
     Written(usize, Vec<u8>),
-    /// It is at least so long.
+    /// The file is at least this long.
     Reserved(usize),
 }
 
@@ -100,7 +101,7 @@ impl<T: Clone, C: Change<T>> Versions<T, C> {
         self.pending.push(change);
     }
 
-    /// Makes durable what is pending, as far as `keep` says.
+    /// Makes the pending changes durable for which `keep` returns true.
     fn settle(&mut self, mut keep: impl FnMut() -> bool) {
         for change in self.pending.drain(..).filter(|_| keep()) {
             change.apply(&mut self.durable);
@@ -161,7 +162,7 @@ impl Disk {
         }
     }
 
-    /// What a sync is for. A file of a name that was `found` was there when the process began.
+    /// The purpose of a sync. The name of a `found` file existed when the process began.
     fn kind_of_sync(&self, node: usize, found: impl Fn(usize) -> bool) -> &'static str {
         let Node { name, is_folder, names, .. } = &self.0[node];
         if !is_folder {
@@ -179,12 +180,13 @@ impl Disk {
                 name,
                 ["the name of a segment used again", "a checkpoint's name", "an identity's name", "?"],
             ),
-            // An identity's draft is made to see whether the folder can be written, beside names that are perhaps not durable.
+            // An identity's draft tests whether the folder can be written, where other names are perhaps not durable
+            // yet.
             None => kind_of_name(name, ["a new segment's name", "a draft's name", "names that were found", "?"]),
         }
     }
 
-    /// What a process finds on it.
+    /// The files that a process finds on it.
     pub(super) fn image(&self) -> Image {
         let mut image = BTreeMap::new();
         let mut folders = vec![(String::new(), 0)];
@@ -216,7 +218,7 @@ impl Disk {
         disk
     }
 
-    /// The states in which a crash may leave it.
+    /// The states in which a crash may leave the disk.
     pub(super) fn crash_states(&self, seed: u64) -> Vec<Disk> {
         let count = self.pending_count();
         if count <= ALL_COMBINATIONS_MAX {
@@ -232,7 +234,7 @@ impl Disk {
     }
 }
 
-/// One of four: for segments, checkpoints and their drafts, identities and their drafts, anything else.
+/// One of four kinds: segments, checkpoints and their drafts, identities and their drafts, and others.
 fn kind_of_name(name: &str, kinds: [&'static str; 4]) -> &'static str {
     let prefixes = ["segment-", "checkpoint-", "plimsoll-database"];
     kinds[prefixes.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(3)]

@@ -1,4 +1,4 @@
-//! Whatever fails, at whichever call: nothing acknowledged is lost, and a checkpoint that fails leaves the one before.
+//! Failures at any call: no acknowledged change is lost, and a failed checkpoint leaves the one before.
 
 use super::*;
 use crate::log::tests::storage::Fault;
@@ -41,16 +41,16 @@ fn a_disk_that_is_full_at_any_call_loses_nothing_acknowledged() {
     for call in 0..calls {
         let storage = MemoryStorage::with_fault(Fault::Any(call));
         let (acknowledged, failures) = run(&storage, &bounds);
-        // How units are grouped is up to threads, so that one run has a few calls more than another.
+        // Threads decide how units are grouped, so one run has a few more calls than another.
         assert!(storage.has_failed() || call + 10 > calls, "call {call} of {calls}");
         checkpoint_failures += usize::from(!failures.is_empty());
         for disk in [storage.durable(), storage.clone(), storage.after_crash(call)] {
             let found = found_keys(&disk);
             assert!(acknowledged.iter().all(|key| found.contains(key)), "call {call}: {acknowledged:?} {found:?}");
-            // The one that failed may be found, too; after it the log is dead.
+            // The change that failed may be found, too; after it, the log has failed.
             assert!(found.len() <= acknowledged.len() + 1, "call {call}: {acknowledged:?} {found:?}");
         }
-        // With room again, the database opens and goes on.
+        // With room again, the database opens and continues.
         let again = open(&storage.durable(), &bounds).unwrap();
         if again.row_tables().len() == 2 {
             put(&mut again.connect(), 1_000, "later").unwrap();
@@ -75,7 +75,7 @@ fn a_checkpoint_that_fails_leaves_the_one_before_and_the_log_that_it_needs() {
     let statistics = engine.log_statistics().unwrap();
     assert_eq!((statistics.checkpoints, statistics.checkpoint_failures), (1, 1));
     assert_eq!(recovered(&storage.durable()).unwrap().0, contents(&engine));
-    // The log was none the worse for it.
+    // The failure did not harm the log.
     put(&mut engine.connect(), 3, "three").unwrap();
     assert_eq!(engine.checkpoint().unwrap().number, 3);
     assert_eq!(engine.checkpoint_failure(), None);
@@ -92,7 +92,7 @@ fn a_log_whose_checkpoints_fail_is_full_at_its_bound_and_goes_on_when_one_succee
     assert_eq!(error, TransactionError::Log(LogError::Full { bytes_max: 1_500 }));
     assert!(error.to_string().contains("make room on the disk"), "{error}");
     assert_eq!(recovered(&storage.durable()).unwrap().0, contents(&engine));
-    // Dropping is possible all the same.
+    // Dropping is still possible.
     engine.drop_table(LIST);
     engine.checkpoint().unwrap();
     put(&mut connection, 1_000_000, "goes on").unwrap();

@@ -1,4 +1,4 @@
-//! Redo over an image taken while transactions ran gives the tables as they are in the end: random histories, with
+//! Redo over an image taken while transactions ran gives the final state of the tables. Random histories run
 //! transactions between the reading of one row and the next.
 
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::checkpoint::draft::Draft;
 
-/// Few, so that keys go from one slot to another while the image is taken.
+/// Few, so that keys move between slots while the image is taken.
 const KEYS: i64 = 10;
 
 /// The number of the image, beyond those that the engine gives to its own checkpoints.
@@ -15,17 +15,17 @@ const NUMBER: u64 = 1_000;
 /// One step of a history.
 #[derive(Debug, Clone)]
 enum HistoryStep {
-    /// The image goes on by a row.
+    /// The image reads the next row.
     Read,
-    /// A transaction of these changes, taken back if so.
+    /// A transaction with these changes, rolled back if the flag is set.
     Transaction(Vec<Change>, bool),
 }
 
 #[derive(Debug, Clone)]
 enum Change {
-    /// Writes a key, inserting it if need be.
+    /// Writes a key, inserting it if it does not exist.
     Put(i64, i32),
-    /// Deletes a key, and inserts it again if so: then it has another slot.
+    /// Deletes a key; with the flag, inserts it again, in another slot.
     Delete(i64, bool),
     /// Adds a row to the list.
     Add(i64),
@@ -95,10 +95,11 @@ fn run(connection: &mut Connection, changes: &[Change], rolls_back: bool) {
     if rolls_back { connection.rollback() } else { connection.commit().unwrap() }
 }
 
-/// Runs `before`, then begins an image and goes on with it as the steps say, then runs `after`.
+/// Runs `before`, then begins an image and continues it as the steps say, then runs `after`.
 fn check(before: &[HistoryStep], during: &[HistoryStep], after: &[HistoryStep]) {
     let storage = MemoryStorage::default();
-    // Slots are used again at once only beyond a thousand free ones; the log does not care where rows are.
+    // Freed slots are reused at once only if there are more than a thousand; the log does not depend on the slots of
+    // rows.
     let engine = open(&storage, &LogOptions { segment_bytes: 600, ..options(Durability::Sync) }).unwrap();
     add_tables(&engine);
     let mut connection = engine.connect();
@@ -116,7 +117,7 @@ fn check(before: &[HistoryStep], during: &[HistoryStep], after: &[HistoryStep]) 
     };
     run_all(before, &mut None);
     let (log, locks) = (engine.log().unwrap(), engine.locks());
-    // A block of a byte: each step reads one row.
+    // Blocks of one byte: each step reads one row.
     let mut draft = Some(Draft::begin(log, locks, engine.catalog(), NUMBER, 1).unwrap());
     run_all(during, &mut draft);
     let mut draft = draft.unwrap();
@@ -127,7 +128,7 @@ fn check(before: &[HistoryStep], during: &[HistoryStep], after: &[HistoryStep]) 
     let (found, recovery) = recovered(&storage.durable()).unwrap();
     assert_eq!(found, expect);
     assert_eq!((recovery.checkpoint, recovery.begin_lsn), (Some(NUMBER), report.begin_lsn));
-    // Again, over what a checkpoint of the recovered tables says: recovery can itself be interrupted and repeated.
+    // Again, over a checkpoint of the recovered tables: recovery can itself be interrupted and repeated.
     let copy = storage.durable();
     let again = open(&copy, &options(Durability::Sync)).unwrap();
     again.checkpoint().unwrap();
@@ -154,7 +155,7 @@ fn a_key_that_moves_between_slots_while_the_image_is_taken_is_there_once() {
     let before: Vec<_> = (0..5).map(put).collect();
     // Read in slot 0, then moved behind the others and read there again.
     check(&before, &[HistoryStep::Read, moves(0), HistoryStep::Read, moves(1), HistoryStep::Read], &[]);
-    // Moved away, changed, deleted for good.
+    // Moved away, changed, deleted finally.
     let gone = HistoryStep::Transaction(vec![Change::Delete(0, false)], false);
     check(&before, &[HistoryStep::Read, moves(0), put(0), gone, HistoryStep::Read], &[put(0)]);
 }

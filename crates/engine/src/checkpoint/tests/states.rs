@@ -1,5 +1,5 @@
-//! A database in a folder, crashed between any two calls of the file system: every state that may be left has what was
-//! acknowledged, and opens. So it does after calls that failed, and after processes that were killed.
+//! A database in a folder, crashed between any two calls of the file system: each possible state opens and has all
+//! acknowledged changes. The same holds after failed calls and after processes were killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,9 +10,9 @@ use crate::log::data_folder::take_identity;
 use crate::log::files::Files;
 use crate::log::storage::FolderStorage;
 
-/// Neither it nor the folder that it is in is there at first.
+/// Neither the folder nor its parent exists at first.
 const FOLDER: &str = "/new/base";
-/// The key of a row that is loaded, which is not logged.
+/// The key of a loaded row; loading is not logged.
 const LOADED: i64 = 1_000;
 
 /// Small segments, so that a few commits fill several.
@@ -25,8 +25,8 @@ fn storage(files: &DiskFiles) -> Result<(Arc<dyn LogStorage>, u64), String> {
     Ok((Arc::new(FolderStorage::over(Arc::new(files.clone()), Path::new(FOLDER))), database))
 }
 
-/// A process: opens the database, makes its tables if they are not there, and puts these keys, with checkpoints now and then.
-/// Goes on after errors as far as it can, and closes the database.
+/// A process: opens the database, makes its tables if they do not exist, and puts these keys, with a checkpoint now and
+/// then. After errors it continues as far as it can, and closes the database.
 fn work(files: &DiskFiles, keys: std::ops::Range<i64>) -> Result<(), String> {
     files.make_folders(Path::new(FOLDER)).map_err(|error| error.to_string())?;
     let (storage, database) = storage(files)?;
@@ -44,7 +44,7 @@ fn work(files: &DiskFiles, keys: std::ops::Range<i64>) -> Result<(), String> {
             files.acknowledge(key);
         }
         if key % 5 == 4 {
-            // What it says is not what this is about.
+            // The result does not matter in these tests.
             let _ = engine.checkpoint();
         }
     }
@@ -64,7 +64,7 @@ fn found(disk: &Disk) -> Result<BTreeSet<i64>, String> {
     Ok(rows.iter().map(|row| row.split('|').next().unwrap().parse().unwrap()).collect())
 }
 
-/// Looks at states that crashes leave, each once.
+/// Checks the states that crashes leave, each once.
 #[derive(Default)]
 struct Checker {
     found: BTreeMap<Image, Result<BTreeSet<i64>, String>>,
@@ -72,7 +72,7 @@ struct Checker {
 }
 
 impl Checker {
-    /// Every state that a crash may leave of this disk has what was acknowledged, and at most so many keys besides.
+    /// Every state in which a crash may leave this disk has all acknowledged keys, and at most `others_max` other keys.
     fn check(&mut self, disk: &Disk, acknowledged: &[i64], others_max: usize) -> Result<(), String> {
         let seed = self.states as u64;
         for state in disk.crash_states(seed) {
@@ -87,7 +87,7 @@ impl Checker {
         Ok(())
     }
 
-    /// So does every state at any time of a history.
+    /// Checks every state at any time of a history.
     fn check_history(&mut self, files: &DiskFiles, others_max: usize) -> Result<(), String> {
         let all = files.history();
         let check = |(call, (disk, acknowledged)): (usize, &(Disk, Vec<i64>))| {
@@ -109,7 +109,7 @@ fn every_state_that_a_crash_may_leave_has_what_was_acknowledged() {
     assert!(states > 500 && images > 150, "{states} states, {images} different ones");
 }
 
-/// A model of crashes that misses nothing would prove nothing: each single sync is needed.
+/// A model of crashes proves something only if it detects a missing sync: each single sync is needed.
 #[test]
 fn without_any_one_sync_something_is_lost() {
     let whole = DiskFiles::default();
@@ -136,15 +136,15 @@ fn without_any_one_sync_something_is_lost() {
     assert_eq!(kinds.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(expect));
 }
 
-/// Kills a process after each call, lets another one go on with what the kernel still knows, and crashes the machine after each of
-/// its calls.
+/// Kills a process after each call, lets another one continue with the data that the kernel still has, and crashes the
+/// machine after each of its calls.
 fn kill_then_crash(dropped: Option<Dropped>) -> Result<BTreeSet<&'static str>, String> {
     let files = DiskFiles::default();
     work(&files, 0..12).unwrap();
     let (mut checker, mut syncs) = (Checker::default(), BTreeSet::new());
     for (call, (disk, acknowledged)) in files.history().into_iter().enumerate() {
         let again = DiskFiles::of(disk, acknowledged).without(dropped);
-        // What both were about to acknowledge may be there besides.
+        // The keys that both were about to acknowledge may be there, too.
         let outcome = work(&again, 20..22).and_then(|()| checker.check_history(&again, 2));
         outcome.map_err(|error| format!("killed after call {call}: {error}"))?;
         syncs.extend(again.syncs());
@@ -155,7 +155,7 @@ fn kill_then_crash(dropped: Option<Dropped>) -> Result<BTreeSet<&'static str>, S
 #[test]
 fn a_process_that_goes_on_after_a_kill_makes_durable_what_it_has_read() {
     let syncs = kill_then_crash(None).unwrap();
-    // Without these it builds upon what only the kernel knows.
+    // Without these syncs it builds upon data that only the kernel has.
     for found in ["names that were found", "the end of a log that was found"] {
         assert!(syncs.contains(found), "{syncs:?}");
         let error = kill_then_crash(Some(Dropped::Kind(found))).expect_err(found);
@@ -173,19 +173,19 @@ fn after_any_fault_nothing_acknowledged_is_lost_and_the_database_opens_again() {
     for call in 0..calls {
         for fault in [Fault::Refused(call), Fault::AfterEffect(call), Fault::Full(call)] {
             let files = DiskFiles::default().with_fault(Some(fault));
-            // An error that opening reports, or none.
+            // An error that opening reports, or no error.
             let _ = work(&files, 0..8);
             let context = |error| format!("{fault:?}: {error}");
-            // The row that was loaded may come with a later checkpoint, and the one that failed may be there.
+            // The loaded row may come with a later checkpoint, and the key that failed may be there.
             checker.check(&files.disk(), &files.acknowledged(), 2).map_err(context).unwrap();
-            // Another process, with the disk in order again or as full as before.
+            // Another process, with the disk in order again or still full.
             let is_full = matches!(fault, Fault::Full(_));
             let again = DiskFiles::of(files.disk(), files.acknowledged()).with_fault(is_full.then_some(Fault::Full(0)));
             let outcome = work(&again, 20..22);
             assert!(is_full || outcome.is_ok(), "{fault:?}: {outcome:?}");
             assert!(is_full || again.acknowledged().ends_with(&[20, 21]), "{fault:?}: {:?}", again.acknowledged());
             checker.check(&again.disk(), &again.acknowledged(), 3).map_err(context).unwrap();
-            // With room again it goes on.
+            // With room again it continues.
             let last = DiskFiles::of(again.disk(), again.acknowledged());
             work(&last, 30..31).map_err(context).unwrap();
             assert!(last.acknowledged().ends_with(&[30]), "{fault:?}");

@@ -1,4 +1,4 @@
-//! What is written comes back, whatever its type, and a full disk is an error.
+//! Values of all types are read as they were written, and a full disk is an error.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Column tables: what goes in comes out, and statistics tell the truth.
+//! Column tables: rows are returned as they were stored, and statistics are correct.
 
 use arrow::array::{Int64Array, StringArray, StringViewArray};
 use arrow::datatypes::DataType;

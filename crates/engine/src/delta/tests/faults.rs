@@ -1,4 +1,4 @@
-//! What fails: the log after locks were given up, propagation itself, a process.
+//! Failures: of the log after early lock release, of propagation, of a process.
 
 use plimsoll_testing::until;
 
@@ -33,7 +33,7 @@ fn no_answer_is_told_that_shows_what_the_log_has_lost() {
         let reading = set.read().unwrap();
         assert_eq!(reading.snapshot().seq(), 2);
         let opener = scope.spawn(|| storage.open_gate());
-        // The sync that sleeps at the gate succeeds, and with it what was read.
+        // The sync that is held at the gate succeeds, and the commit whose data was read becomes durable.
         assert_eq!(reading.settle(), Ok(()));
         writer.join().unwrap().unwrap();
         opener.join().unwrap();
@@ -52,7 +52,7 @@ fn propagation_that_has_failed_answers_nothing_and_holds_nobody_up() {
     let options = DeltaOptions { propagation: Propagation::BeforeQuery, bytes_max: 1, ..DeltaOptions::default() };
     let set = loaded(&engine, &options);
     let delta = set.delta().unwrap();
-    // An image of no table: to read it is a bug, and panics.
+    // An image without a table: reading it is a bug, and panics.
     let mut batch = batch::CommitBatch::default();
     batch.push_image(0, 3, &[1]);
     delta.shared.inbox.publish(batch);
@@ -75,7 +75,7 @@ fn a_recovered_database_begins_with_its_rows_and_an_empty_delta() {
     let data_folder = Some(parent.path().join("data"));
     let log = LogOptions { durability: Durability::Sync, data_folder, ..LogOptions::default() };
     let open = || Engine::open(EngineOptions::default(), &log).unwrap();
-    // What is not kept as rows is not kept beyond the process.
+    // A table that is not kept as rows does not outlive the process.
     let kept = || declarations().into_iter().take(PLACE).collect::<Vec<_>>();
     let engine = open();
     let set = TableSet::create(&engine, kept()).unwrap().named("bank").with_propagation(paused());

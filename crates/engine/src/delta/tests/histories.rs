@@ -1,4 +1,4 @@
-//! Random transactions on several threads beside readers: every snapshot is the replay of a prefix, and keeps being it.
+//! Random transactions on several threads beside readers: every snapshot is the replay of a prefix, and stays so.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use crate::columns::table::CHUNK_ROWS;
 use crate::log::tests::storage::MemoryStorage;
 use crate::log::{Durability, Log, LogOptions};
 
-/// Histories, each with its own seed; more where somebody wants to search longer.
+/// The number of histories, each with its own seed; can be raised for a longer search.
 fn seeds() -> u64 {
     std::env::var("PLIMSOLL_DELTA_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(24)
 }
@@ -54,7 +54,7 @@ impl Setting {
     }
 }
 
-/// One transaction, which changes something.
+/// One transaction that changes something.
 fn change(
     connection: &mut Connection,
     set: &TableSet,
@@ -74,7 +74,8 @@ fn change(
                 let note = if serial % 5 == 0 { Value::Null } else { Value::Text(&note) };
                 connection.set(account, row.expect("no account goes for good"), NOTE, note)?;
             }
-            // An account that goes and comes again within its transaction, in another slot, with what it had.
+            // An account that is deleted and inserted again in the same transaction, in another slot, with the same
+            // values.
             3 => {
                 let id = random.random_range(0..ACCOUNTS);
                 let row = connection.find(account, &[Value::Int(id)], Purpose::Write)?.expect("it is there");
@@ -122,7 +123,7 @@ fn write(engine: &Arc<Engine>, set: &TableSet, mut random: Pcg64, published: &At
     }
 }
 
-/// A snapshot and what was read of it at once.
+/// A snapshot and its contents, read at once.
 type Seen = (Arc<ColumnSnapshot>, Vec<Rows>);
 
 /// Takes snapshots until all writers have ended, and holds them.
@@ -148,7 +149,7 @@ fn run(seed: u64) {
     let set = loaded(&engine, &setting.options);
     let before = rows_by_number(&set);
     let entry = number(&set, ENTRY);
-    // So many that freed slots are used again.
+    // Enough of them that freed slots are reused.
     commit(&engine, |connection| {
         (60..ENTRIES).try_for_each(|id| {
             let row = connection.find(entry, &[Value::Int(id)], Purpose::Write)?.expect("loaded");
@@ -184,7 +185,7 @@ fn run(seed: u64) {
     assert_eq!(freshness.folded, freshness.published);
 }
 
-/// Compares what was seen with the replay, then and now, and the last of it with the rows.
+/// Compares the contents read with the replay, at once and again later, and the last of them with the rows.
 fn check(set: &TableSet, before: &[RowWords], mut seen: Vec<Seen>, seed: u64) {
     seen.sort_by_key(|(snapshot, _)| snapshot.seq());
     let mut replay = Replay::new(set, before);

@@ -1,4 +1,4 @@
-//! What each mode does when, and what it counts.
+//! The behaviour of each mode, and its counts.
 
 use plimsoll_testing::until;
 
@@ -111,7 +111,7 @@ fn commits_wait_for_room_or_the_delta_grows() {
     for when_full in WhenFull::ALL {
         let bound = DeltaOptions { bytes_max: 2000, when_full, ..options(Propagation::BeforeQuery) };
         let set = loaded(&engine, &bound);
-        // Nobody queries; only a full delta makes propagation fold.
+        // No queries run; only a full delta makes propagation fold.
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let (engine, set) = (&engine, &set);
@@ -121,7 +121,7 @@ fn commits_wait_for_room_or_the_delta_grows() {
         let freshness = set.freshness().unwrap();
         assert_eq!(freshness.commits, 300);
         match when_full {
-            // A commit is let in below the bound, and each of the others that saw room at that moment waits for its own turn.
+            // Each commit checks the bound, and can exceed it only by its own bytes.
             WhenFull::Stall => {
                 assert!(freshness.delta_bytes_peak < 2000 + 200 && freshness.overruns == 0, "{freshness:?}")
             }
@@ -140,7 +140,7 @@ fn commits_wait_for_room_or_the_delta_grows() {
 fn a_query_that_lasts_holds_up_no_commit_and_its_memory_is_bounded_and_told() {
     let engine = Engine::new(EngineOptions::default());
     for when_full in WhenFull::ALL {
-        // A commit that changes every account fills it.
+        // A commit that changes every account fills the delta.
         let bound = DeltaOptions { bytes_max: 1000, when_full, ..options(Propagation::Background) };
         let set = loaded(&engine, &bound);
         let account = number(&set, ACCOUNT);
@@ -151,7 +151,7 @@ fn a_query_that_lasts_holds_up_no_commit_and_its_memory_is_bounded_and_told() {
         let held = set.snapshot();
         let expect = all_contents(&held);
         let versions = held.versions().map(|table| table.columns().chunks().len()).sum::<usize>();
-        // At most what was not folded when the query began.
+        // At most the changes that were not folded when the query began.
         let retained_max = ACCOUNTS as u64 * (batch::CHANGE_BYTES + 8 * layouts()[ACCOUNT].0.words() as u64);
         for _ in 0..20 {
             std::thread::scope(|scope| {
@@ -190,7 +190,7 @@ fn a_blocking_propagation_lets_commits_wait_and_then_go() {
     let held_back = set.delta().unwrap().shared.inbox.hold_back();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| add(&engine, &set, 5000));
-        // Its changes are made, its locks are held, and nobody sees them.
+        // Its changes are made and its locks are held, but its changes are not visible.
         until("the row is there", || set.rows(ENTRY).unwrap().heap.slot_count() > ENTRIES as u64);
         assert_eq!(set.snapshot().seq(), 0);
         assert!(!writer.is_finished());

@@ -1,4 +1,4 @@
-//! What was merged for a snapshot serves the next ones: extended by the changes since, it is what would be made anew.
+//! Snapshots reuse the overlays of earlier ones: extended by the changes since, an overlay equals one made anew.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::table::heap::Heap;
 
 const BRANCH: usize = 1;
 
-/// Columns that queries read: more sets than are kept, so that some overlays lag behind.
+/// Sets of columns that queries read: more than are kept, so that some overlays lag behind.
 const READ: [&[usize]; 5] = [&[BALANCE], &[BRANCH, BALANCE], &[NOTE], &[0, BRANCH, BALANCE, NOTE], &[]];
 
 /// Changes of a chunk at random.
@@ -33,7 +33,7 @@ impl Writer {
         Writer { random, heap, there: (0..ACCOUNTS as u32).collect(), gauge: Arc::default() }
     }
 
-    /// A row with other values, of which these columns are written; `None` deletes it.
+    /// Pushes a row with other values, of which these columns are written; `None` deletes the row.
     fn push(&mut self, segment: &mut Segment, position: u32, columns: Option<ColumnSet>) {
         let mut words = Vec::new();
         if let Some(columns) = columns {
@@ -47,7 +47,7 @@ impl Writer {
         segment.push(position, Image::new(columns.unwrap_or_default(), &words));
     }
 
-    /// So many changes, most of them new numbers.
+    /// Pushes this number of changes, most of them new numbers.
     fn segment(&mut self, count: usize) -> Segment {
         let mut segment = Segment::new(Duration::ZERO, &self.gauge);
         for _ in 0..count {
@@ -80,8 +80,8 @@ fn entries(overlay: &LazyOverlay, columns: &[usize]) -> Option<usize> {
     overlay.chunk(0, columns).unwrap().map(|overlay| overlay.entries)
 }
 
-/// Takes snapshots of a growing delta, each with what the one before has made; returns how many rows were looked at, and how many if
-/// everything is made anew.
+/// Takes snapshots of a growing delta, each with the overlays of the one before. Returns the number of rows looked at,
+/// and the number if everything is made anew.
 fn take_snapshots(seed: u64) -> [u64; 2] {
     let mut writer = Writer::new(seed);
     let schema = layouts().remove(ACCOUNT).1;
@@ -101,7 +101,7 @@ fn take_snapshots(seed: u64) -> [u64; 2] {
             (batches.iter().map(RecordBatch::num_rows).sum::<usize>(), sorted_rows(&batches))
         };
         for _ in 0..3 {
-            // The first ones oftener, so that they are kept.
+            // The first sets more often, so that they are kept.
             let [one, other] = [(); 2].map(|()| writer.random.random_range(0..READ.len()));
             let columns = READ[one.min(other)];
             assert!(shown(&next, columns) == shown(&fresh, columns), "seed {seed}, step {step}, {columns:?}");
@@ -122,7 +122,7 @@ fn an_extended_overlay_is_the_one_that_would_be_made_anew() {
     assert!(kept < anew * 3 / 4, "{kept} rows of {anew}: too little is extended");
 }
 
-/// Reads these columns of a snapshot's accounts; returns how many rows were merged for that.
+/// Reads these columns of a snapshot's accounts; returns the number of rows merged for that.
 fn merge(set: &TableSet, snapshot: &ColumnSnapshot, columns: &[usize]) -> u64 {
     let before = set.freshness().unwrap().merged;
     drop(super::read(snapshot.version("account").unwrap(), columns));
@@ -145,7 +145,7 @@ fn a_snapshot_merges_what_the_one_before_has_not() {
     assert_eq!([BRANCH, NOTE].map(|column| merge(&set, &second, &[column])), [0, 0], "only balances have changed");
     assert_eq!(merge(&set, &second, &[]), 0, "no row came or went");
     drop((first, second));
-    // A fold leaves nothing to extend.
+    // After a fold no overlay can be extended.
     pay(1, 2);
     set.refresh().unwrap();
     pay(3, 4);

@@ -1,10 +1,11 @@
-//! Lock schedules as text: who asks, who waits, who is granted.
+//! Lock schedules as text: which transactions ask, wait and are granted.
 
 use super::*;
 
-/// Runs a schedule, below its story a line a step: `T1 S` asks (rank 1), `T1! S` asks with rank 0, `T1 -` releases, `T1 x` cancels,
-/// `T1 > S` downgrades. After `=` the expected answer: `granted`, `converted`, `held`, `wait`, or the transactions that a
-/// release lets in. `T1! ^` gives a waiter rank 0, `T1 ^` rank 1. A line `: T1 S, T2 X | T3 U` states grants and queue.
+/// Runs a schedule, below its story a line a step: `T1 S` asks (rank 1), `T1! S` asks with rank 0, `T1 -` releases, `T1
+/// x` cancels, `T1 > S` downgrades. After `=` the expected answer: `granted`, `converted`, `held`, `wait`, or the
+/// transactions that a release lets in. `T1! ^` gives a waiter rank 0, `T1 ^` rank 1. A line `: T1 S, T2 X | T3 U`
+/// states grants and queue.
 fn check(schedule: &str) {
     let mut head = Head::default();
     for line in schedule.lines().skip(1).map(str::trim).filter(|line| !line.is_empty()) {
@@ -164,7 +165,7 @@ fn every_schedule_goes_as_written() {
     SCHEDULES.split('#').skip(1).for_each(check);
 }
 
-/// The holders that stand in the way of each waiter, and the other way round.
+/// The holders that block each waiter, and the waiters that each holder blocks.
 #[test]
 fn in_the_way_are_conflicting_holders_and_conversions_ahead() {
     let mut head = Head::default();
@@ -211,7 +212,8 @@ fn an_inherited_grant_disturbs_nobody() {
     assert_eq!(head.request(3, Mode::IX, || ticket(Rank(0))), Answer::Wait);
 }
 
-/// A waiter that inherited a grant on the very name it waited for once waited for itself for ever: no cycle showed it.
+/// Regression test: a waiter that inherited a grant on the name it waited for once waited for itself forever, and no
+/// cycle showed it.
 #[test]
 fn a_waiter_that_inherits_here_does_not_wait_for_itself() {
     let mut head = Head::default();

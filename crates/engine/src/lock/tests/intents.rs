@@ -1,4 +1,4 @@
-//! Intentions on tables: kept by their holders until somebody wants more, and in order whatever the timing.
+//! Intention locks on tables: kept by their holders until a stronger mode is requested, and correct under any timing.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,7 +24,7 @@ fn an_intention_takes_no_head_until_somebody_wants_more() {
     assert_eq!(locks.ask(&a, table, Mode::IS), Ok(Answer::Held));
     assert_eq!(locks.ask(&b, table, Mode::IX), Ok(Answer::Granted));
     assert_eq!((locks.name_count(), locks.held(&a, table), a.locks()), (0, Some(Mode::IX), 1));
-    // S waits for both, and whoever comes now waits behind it; another table is none of its business.
+    // S waits for both, and later requests wait behind it; another table is not affected.
     assert_eq!(locks.ask(&c, table, Mode::S), Ok(Answer::Wait));
     assert_eq!(locks.ask(&d, table, Mode::IX), Ok(Answer::Wait));
     assert_eq!(locks.ask(&a, table, Mode::IX), Ok(Answer::Held));
@@ -37,7 +37,8 @@ fn an_intention_takes_no_head_until_somebody_wants_more() {
     assert_eq!(locks.outcome(&d), None);
     leave(&locks, &c, &[table]);
     assert_eq!(locks.wait(&d).outcome, Ok(Answer::Granted));
-    // Nobody wants more any longer: a newcomer needs no head, and one that is there stays as long as its holder.
+    // No transaction requests a stronger mode any longer: a new intention needs no head, and an intention in the head
+    // stays as long as its holder.
     let e = joined(&locks, Priority::LOW);
     assert_eq!(locks.ask(&e, table, Mode::IX), Ok(Answer::Granted));
     leave(&locks, &d, &[table]);
@@ -62,7 +63,7 @@ fn who_waits_for_intentions_is_in_a_cycle_like_anybody_else() {
     assert_eq!(locks.name_count(), 0);
 }
 
-/// Who holds S of a table meets nobody who intends to write it, whatever the timing.
+/// A holder of S of a table never meets a transaction that intends to write it, under any timing.
 #[test]
 fn intentions_and_whole_tables_exclude_each_other() {
     const TABLES: u32 = 2;

@@ -48,7 +48,7 @@ fn queue_time_and_wait_excess() {
         }
         stage.pass(Duration::from_millis(10));
     }
-    // L2 waited for the holder alone, L3 for L2 as well.
+    // L2 waited only for the holder, L3 for L2 as well.
     assert_eq!(waits, [(2, 2), (11, 1)]);
 }
 
@@ -70,8 +70,8 @@ fn a_wait_that_nobody_will_see_the_end_of_is_given_up() {
     assert_eq!(locks.name_count(), 0);
 }
 
-/// Whoever makes a victim takes it out of its queue a moment later. A search that meets the victim before does not wait for that
-/// thread, which may not be running.
+/// The thread that makes a victim takes it out of its queue a moment later. A search that meets the victim before does
+/// not wait for that thread, which may not be running.
 #[test]
 fn a_search_does_not_wait_for_whoever_has_made_a_victim() {
     let (send, receive) = mpsc::channel();
@@ -97,7 +97,7 @@ fn a_search_does_not_wait_for_whoever_has_made_a_victim() {
     receive.recv_timeout(Duration::from_secs(30)).expect("the search goes on for ever, or a check has failed");
 }
 
-/// A commit and a preemption that meet: exactly one of them wins, whatever the timing.
+/// A commit and a preemption that meet: exactly one of them wins, under any timing.
 #[test]
 fn a_commit_point_loses_against_a_preemption_exactly_once_or_wins() {
     let locks = LockTable::new(options("pabort"));

@@ -1,9 +1,9 @@
-//! What each scheduler does about holders in the way.
+//! What each scheduler does about holders that block waiters.
 
 use super::*;
 
-/// Schedules, each below the schedulers that do as it says and its story. After `counts` stand some of the statistics in the
-/// end; `nothing`: all are 0.
+/// Schedules, each below the schedulers that behave in this way and its story. `counts` is followed by some of the
+/// final statistics; `nothing`: all are 0.
 const SCHEDULES: &str = "
     # standard, nprio: schedulers without verdicts let holders finish
     L1 a X = granted
@@ -80,14 +80,14 @@ const SCHEDULES: &str = "
     L1 ends =
 
     # pabort: verdicts are asked about holders that come to be in the way
-    // L1 converts at once, past a waiter whom its intention to read did not disturb.
+    // L1 converts at once, past a waiter that its intention to read did not block.
     L1 a IS = granted
     H1 a IX = granted
     H2 a SIX = wait
     L1 a IX = converted, L1 doomed
 
     # cr(300ms): verdicts are asked about holders that come to be in the way
-    // L1 is granted a mode that goes with what H1 holds; H2 has waited before it only for H1.
+    // L1 is granted a mode that is compatible with the mode of H1; H2 has waited before it only for H1.
     H1 a S = granted
     L1 a IS = granted
     H2 a X = wait
@@ -159,8 +159,8 @@ const SCHEDULES: &str = "
     L1 commits = done, H1 granted, L3 granted
 
     # nprio-inherit: nobody is rolled back for a cycle that inheritance undoes
-    // L5 moves ahead of L4 and L3, and would for a moment wait for L1 in a circle: L1 waits for c of L3, which waits behind L5.
-    // But L3 inherits, too, and came before L5. Cycles are looked for when all have the places that they are to have.
+    // L5 moves ahead of L4 and L3, and would for a moment be in a cycle with L1: L1 waits for c of L3, which waits
+    // behind L5. But L3 inherits, too, and came before L5. The search for cycles starts when all places are final.
     L1 b IS = granted
     L2 b IX = granted
     L3 c X = granted
@@ -227,7 +227,7 @@ fn cpu_schedulers_decide_about_holders_too() {
         let locks = LockTable::new(LockOptions { cpu, ..options("standard") });
         Stage { locks, clock: Arc::clone(&clock), actors: BTreeMap::new() }
     };
-    // On a thread of its own, whose nice value nobody else has.
+    // On a separate thread, so that no other test depends on its nice value.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let preempted = perform_all(
@@ -238,7 +238,7 @@ fn cpu_schedulers_decide_about_holders_too() {
                  L1 ends = L2 granted, L2 doomed",
             );
             assert_eq!(preempted.preempted, 2);
-            // Queues stay as they are: H1 is behind L3.
+            // Queues do not change: H1 is behind L3.
             let inherited = perform_all(
                 stage("cpu-prio-inherit"),
                 "L1 a X = granted

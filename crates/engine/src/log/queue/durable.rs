@@ -1,8 +1,8 @@
-//! How far the log is durable, and who waits for more.
+//! The groups that are durable, and the committers that wait for more.
 //!
-//! Whoever waits for a group sleeps on a number that changes when the group is durable. All of them are woken by one call and
-//! go on at once; with a condition variable each would first have to take the queue's mutex from the one before, so that
-//! the last of a large group would wait for as many changes of threads as the group has members.
+//! A committer that waits for a group sleeps on a number that changes when the group is durable. One call wakes all of
+//! them, and they continue at once. With a condition variable, each would first have to take the queue's mutex from the
+//! one before, so the last of a large group would wait for as many context switches as the group has members.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,8 +18,8 @@ pub(super) struct Durable {
     /// Groups below this number are durable.
     below: AtomicU64,
     failure: OnceLock<LogError>,
-    /// Changes with each group of even or of odd number that becomes durable, and when the log fails. At most two groups are
-    /// waited for at a time, so that the end of one wakes nobody who waits for the next.
+    /// Changes with each group of even or of odd number that becomes durable, and when the log fails. At most two
+    /// groups are waited for at a time, so the end of one does not wake committers that wait for the next.
     events: [CachePadded<AtomicU32>; 2],
 }
 
@@ -33,20 +33,20 @@ impl Durable {
         self.failure.get()
     }
 
-    /// A group has become durable. Whoever waits for it is to be [woken](Self::wake).
+    /// A group has become durable. Committers that wait for it are then to be [woken](Self::wake).
     pub(super) fn reach(&self, group: u64) {
         self.below.store(group + 1, Ordering::Release);
     }
 
     pub(super) fn wake(&self, group: u64) {
         let event = &self.events[(group % 2) as usize];
-        // Release: whoever sees the change sees why it was made.
+        // Release: a thread that sees the change also sees its reason.
         event.fetch_add(1, Ordering::Release);
-        // The system refuses only what is no address; then nobody can sleep there either.
+        // The call fails only for an invalid address, on which no thread can sleep.
         let _ = futex::wake(event, futex::Flags::PRIVATE, i32::MAX as u32);
     }
 
-    /// The log has failed: the first reason stays. Wakes everybody.
+    /// The log has failed; the first reason stays. Wakes all committers.
     pub(super) fn fail(&self, error: LogError) {
         let _ = self.failure.set(error);
         (0..2).for_each(|group| self.wake(group));
@@ -56,7 +56,8 @@ impl Durable {
     pub(super) fn wait_for(&self, group: u64) -> Result<(), LogError> {
         let event = &self.events[(group % 2) as usize];
         loop {
-            // Read before the rest: if that changes after it was looked at, this number does, and there is no sleep.
+            // Read first: if the rest changes after it was checked, this number changes too, and the thread does not
+            // sleep.
             let seen = event.load(Ordering::Acquire);
             if self.below() > group {
                 return Ok(());
@@ -64,7 +65,7 @@ impl Durable {
             if let Some(failure) = self.failure() {
                 return Err(failure.clone());
             }
-            // Woken, interrupted, or too late to sleep: in any case it is looked at again.
+            // Woken, interrupted, or too late to sleep: the loop checks again in every case.
             let _ = futex::wait(event, futex::Flags::PRIVATE, seen, None);
         }
     }

@@ -1,4 +1,4 @@
-//! Writing: a group after the other, each durable before the next begins.
+//! Writes groups one after the other; each is durable before the next begins.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::super::segments::Segments;
 use super::{Group, Queue, State, Written};
 use crate::log::LogError;
 
-/// What writing takes. Whoever has it writes, and there is one.
+/// The right to write, with the segments. There is one.
 pub(in crate::log) struct Pen(pub(in crate::log) Segments);
 
 impl fmt::Debug for Pen {
@@ -16,7 +16,7 @@ impl fmt::Debug for Pen {
     }
 }
 
-/// The log's own thread: writes what is left to it until the queue is closed and empty, or until anything fails.
+/// The log's own thread: writes the groups that are left to it until the queue is closed and empty, or until an error.
 pub(in crate::log) fn run(queue: &Queue) {
     let _departure = Departure(queue);
     while let Some((pen, group)) = queue.take() {
@@ -24,7 +24,7 @@ pub(in crate::log) fn run(queue: &Queue) {
     }
 }
 
-/// Tells the queue that nobody writes any more, also where writing panics.
+/// Tells the queue that no thread writes any more, even if writing panics.
 struct Departure<'a>(&'a Queue);
 
 impl Drop for Departure<'_> {
@@ -34,7 +34,7 @@ impl Drop for Departure<'_> {
 }
 
 impl Queue {
-    /// Writes a group. Whatever goes wrong ends the log.
+    /// Writes a group. Any error ends the log.
     pub(super) fn write(&self, mut pen: Box<Pen>, mut group: Group) {
         let departure = Departure(self);
         let outcome = pen.0.write_group(&mut group);
@@ -45,7 +45,7 @@ impl Queue {
         }
     }
 
-    /// The pen and the next group, for the writer; `None` when there will be none any more.
+    /// The pen and the next group, for the writer; `None` when no more will come.
     fn take(&self) -> Option<(Box<Pen>, Group)> {
         let mut state = self.state.lock();
         loop {
@@ -63,7 +63,7 @@ impl Queue {
         }
     }
 
-    /// The group that gathers, for who has the pen; the next one begins.
+    /// Takes the gathering group, for the thread that has the pen; the next group begins.
     pub(super) fn take_group(&self, state: &mut State) -> Group {
         let keep_from = match self.checkpoint_bytes {
             Some(_) => state.first_lsn,
@@ -84,7 +84,7 @@ impl Queue {
         group
     }
 
-    /// How long the group that gathers may still go on gathering.
+    /// How much longer the group may gather.
     fn time_left(&self, state: &State) -> Option<Duration> {
         let (lag_bytes, lag) = self.lag?;
         if state.is_closing || state.is_urgent || state.is_emptied || state.frames.len() >= lag_bytes {
@@ -94,7 +94,7 @@ impl Queue {
         (!left.is_zero()).then_some(left)
     }
 
-    /// The group is durable, and the pen lies there again.
+    /// The group is durable, and the pen is free again.
     fn finish(&self, pen: Box<Pen>, group: Group, written: Written) {
         let mut state = self.state.lock();
         self.durable.reach(group.number);
@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// The log has failed, or its writer has ended: nobody waits in vain. The first reason stays.
+    /// The log has failed, or its writer has ended: wakes all waiting threads. The first reason stays.
     fn fail(&self, reason: &str) {
         let state = self.state.lock();
         self.durable.fail(LogError::Dead { reason: reason.to_owned() });

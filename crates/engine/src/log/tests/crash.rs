@@ -1,4 +1,4 @@
-//! The machine may crash at any moment: blocks that were not synced stay or go by chance.
+//! The machine may crash at any moment: each block that was not synced is kept or lost at random.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Whatever happens to the bytes of a log, what is read of it is what was written, up to some place.
+//! After any damage to the bytes of a log, it reads as a prefix of the units that were written.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn a_torn_tail_at_any_byte_leaves_the_whole_units_before_it() {
     for (&number, segment) in &segments {
         let ends = frame_ends(segment);
         for length in 0..=segment.len() {
-            // Cut off, or followed by the zeros of a file that was made at full length.
+            // Cut off, or followed by the zeros of a file that was allocated at full length.
             for zeros in [0, 100] {
                 let mut torn: BTreeMap<_, _> =
                     segments.range(..=number).map(|(n, bytes)| (*n, bytes.clone())).collect();
@@ -47,7 +47,7 @@ fn a_torn_tail_at_any_byte_leaves_the_whole_units_before_it() {
                 last.resize(length + zeros, 0);
                 let (found, end) = read(&MemoryStorage::of(torn));
                 let whole = before + ends.iter().filter(|&&end| end <= length).count();
-                // Where cut off bytes were zeros, nothing is lost.
+                // Nothing is lost if the bytes cut off were zeros.
                 let with_zeros = found.len() - whole;
                 assert!(with_zeros <= usize::from(zeros > 0), "segment {number} cut at {length}");
                 assert_eq!(found, all[..whole + with_zeros], "segment {number} cut at {length}");
@@ -62,7 +62,7 @@ fn a_torn_tail_at_any_byte_leaves_the_whole_units_before_it() {
     }
 }
 
-/// Reads a damaged log: it must be a prefix of what was written, and complete up to the segment that was damaged.
+/// Reads a damaged log: the result must be a prefix of the units written, and complete up to the damaged segment.
 fn check_damaged(segments: BTreeMap<u64, Vec<u8>>, damaged: u64, all: &[LoggedTransaction], what: &str) {
     let before: usize = segments.range(..damaged).map(|(_, bytes)| frame_ends(bytes).len()).sum();
     let is_last = segments.last_key_value().unwrap().0 == &damaged;
@@ -104,7 +104,7 @@ fn zeroed_and_exchanged_blocks_do_not_pass() {
                 check_damaged(damaged, number, &all, &format!("segment {number}, zeros at {start}"));
             }
         }
-        // Two frames change places.
+        // Two frames are exchanged.
         let starts = [&[HEADER_BYTES], &frame_ends(segment)[..]].concat();
         if let [a, b, c, ..] = starts[..] {
             let mut damaged = segments.clone();
@@ -119,13 +119,13 @@ fn zeroed_and_exchanged_blocks_do_not_pass() {
 #[test]
 fn a_missing_segment_is_an_older_log() {
     let (mut segments, all) = log();
-    // The log was being emptied when the process died: the newest segments had gone.
+    // The process died while it removed the log: the newest segments were already gone.
     let last = *segments.last_key_value().unwrap().0;
     segments.remove(&last);
     let (found, end) = read(&MemoryStorage::of(segments.clone()));
     assert_eq!(found, all[..found.len()]);
     assert_eq!(end.unwrap().torn, None);
-    // A segment that stands apart begins the log that counts.
+    // After a gap, a segment begins the log that counts.
     let (whole, _) = log();
     let (found, _) = read(&MemoryStorage::of([(last, whole[&last].clone()), (1, whole[&1].clone())].into()));
     assert_eq!(found, all[all.len() - found.len()..]);

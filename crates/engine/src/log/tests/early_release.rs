@@ -1,4 +1,4 @@
-//! Locks that are given up before the disk has the commit: others go on, and nobody is told anything before its time.
+//! Early lock release: other transactions continue before the disk has the commit, and none is acknowledged too early.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -32,8 +32,8 @@ fn others_see_what_is_on_its_way_and_are_acknowledged_after_it() {
         storage.wait_for_sync();
         let mut reader = engine.connect();
         reader.begin(Priority::LOW, 0);
-        // Without early release this would wait for the disk, and the test for ever. For the moment between the place in the
-        // log and the release it may.
+        // Without early release this would wait for the disk, and the test forever. It may wait for a moment, between
+        // the append to the log and the release.
         assert_eq!(find(&mut reader, 0), Ok(true));
         assert_eq!(acknowledged.load(Ordering::SeqCst), 0);
         let opener = scope.spawn(|| storage.open_gate());
@@ -51,7 +51,7 @@ fn a_log_that_fails_after_the_locks_went_acknowledges_nobody() {
     let error = insert(&mut connection, 0, "x").unwrap_err();
     assert!(matches!(error, TransactionError::Log(LogError::Dead { .. })) && !error.is_retryable(), "{error}");
     assert_eq!((connection.is_open(), engine.locks().name_count()), (false, 0));
-    // The change is there to be seen, but whoever has seen it is not acknowledged, nor is any change.
+    // The change is visible, but neither a transaction that has read it nor any change is acknowledged.
     connection.begin(Priority::LOW, 0);
     assert_eq!(find(&mut connection, 0), Ok(true));
     assert_eq!(connection.commit().unwrap_err().to_string(), error.to_string());

@@ -1,4 +1,4 @@
-//! Whatever fails ends the log; what was acknowledged before is in it, and nobody is told that what failed is there.
+//! Any failure ends the log; it has all changes acknowledged before, and failed changes are not acknowledged.
 
 use super::storage::Fault;
 use super::*;
@@ -28,12 +28,12 @@ fn after_any_fault_changes_are_refused_and_nothing_acknowledged_is_lost() {
         };
         assert!(error.starts_with("the log has failed (") && error.contains(reason), "{fault:?}: {error}");
         assert!(error.ends_with("changes are refused until the database is opened anew"), "{error}");
-        // Rolled back: the row is not there, and no lock is.
+        // Rolled back: neither the row nor its locks remain.
         let next = acknowledged.len() as i64;
         let find = |key| move |connection: &mut Connection| connection.find(KEYED, &[Value::Int(key)], Purpose::Read);
         assert_eq!(connection.transact(Priority::LOW, find(next)), Ok(None));
         assert_eq!(engine.locks().name_count(), 0);
-        // Refused for the same reason from then on, without a further call; reading goes on.
+        // From then on commits are refused for the same reason, without a further call; reads still work.
         assert_eq!(insert(&mut connection, 1_000, "x").unwrap_err().to_string(), error);
         assert!(acknowledged.iter().all(|&key| connection.transact(Priority::LOW, find(key)).unwrap().is_some()));
         assert_eq!(engine.log().unwrap().flush().unwrap_err().to_string(), error);
@@ -41,7 +41,7 @@ fn after_any_fault_changes_are_refused_and_nothing_acknowledged_is_lost() {
         drop(engine);
         assert_eq!(storage.calls_after_fault(), 0, "{fault:?}: tried again");
         assert_eq!(replayed_keys(&storage.durable()), acknowledged, "{fault:?}");
-        // Without a power failure, the transaction that failed may be found as well, and no other.
+        // Without a power failure, the transaction that failed may be found as well, but no other.
         let found = replayed_keys(&storage);
         assert!(found == acknowledged || found == [acknowledged, vec![next]].concat(), "{fault:?}: {found:?}");
     }
@@ -78,7 +78,7 @@ fn a_log_without_recovery_forgets_its_oldest_units_instead_of_being_full() {
     let length: usize = segments.values().map(Vec::len).sum();
     assert!((2_000..3_500).contains(&length), "{length} in {} segments", segments.len());
     assert!(engine.log_statistics().unwrap().recycled_segments > 20);
-    // What is left is the end of the history, whole.
+    // The log has the end of the history, completely.
     let keys = replayed_keys(&storage.durable());
     assert!(keys.len() > 20 && keys.iter().copied().eq(300 - keys.len() as i64..300), "{keys:?}");
 }

@@ -1,4 +1,4 @@
-//! Commits that come while the disk is busy become durable together.
+//! Commits that arrive while the disk is busy become durable together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ fn commits_wait_for_the_disk_with_their_locks_and_go_together() {
         storage.wait_for_sync();
         (1..6).for_each(|key| drop(scope.spawn(move || commit(key))));
         wait_for_units(&engine, 6);
-        // The first one's row is locked until the disk has it.
+        // The row of the first one is locked until the disk has the commit.
         let reader = engine.locks().join();
         let first_row = LockName::row(KEYED, 0);
         engine.locks().begin(&reader, Priority::LOW, 0);

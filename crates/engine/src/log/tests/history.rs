@@ -1,4 +1,4 @@
-//! Random histories of several threads: what the log says is what the tables hold.
+//! Random histories of several threads: the log gives the contents of the tables.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -6,7 +6,7 @@ use rand_pcg::Pcg64;
 use super::*;
 use crate::transaction::Purpose;
 
-/// Few, so that transactions meet and the same keys come and go.
+/// Few, so that transactions conflict and the same keys are deleted and inserted again.
 const KEYS: i64 = 12;
 
 fn step(connection: &mut Connection, random: &mut Pcg64, value: i64) -> Result<(), TransactionError> {
@@ -16,7 +16,7 @@ fn step(connection: &mut Connection, random: &mut Pcg64, value: i64) -> Result<(
     let row = [Value::Int(key), Value::Int(value % 5), Value::Text(&note)];
     match (random.random_range(0..5), found) {
         (0, Some(found)) => connection.delete(KEYED, found)?,
-        // The same key goes over to another row.
+        // The same key moves to another row.
         (1, Some(found)) => {
             connection.delete(KEYED, found)?;
             connection.insert(KEYED, &row)?;
@@ -28,7 +28,7 @@ fn step(connection: &mut Connection, random: &mut Pcg64, value: i64) -> Result<(
         }
         (_, None) => drop(connection.insert(KEYED, &row)?),
     }
-    // Rows of a table without a key are changed only by who has inserted them: there is no other way to find them.
+    // Only the connection that has inserted a row of a table without a key changes it, because no other can find it.
     if random.random_bool(0.5) {
         let listed = connection.insert(LIST, &[Value::Int(value)])?;
         match random.random_range(0..4) {
@@ -123,7 +123,7 @@ fn dropping_the_tables_that_have_units_empties_the_log() {
     log.flush().unwrap();
     assert!(storage.bytes().is_empty());
 
-    // The log goes on where its numbers were, with other tables.
+    // The log continues its numbers, with other tables.
     add_tables(&engine);
     let lsn = log.statistics().unit_bytes;
     let mut connection = engine.connect();

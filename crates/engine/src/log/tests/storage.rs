@@ -1,4 +1,4 @@
-//! A disk in memory that knows what is durable, and fails when told to.
+//! A disk in memory that knows which data is durable, and fails on request.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
@@ -10,16 +10,16 @@ use rand_pcg::Pcg64;
 
 use super::super::storage::{FileName, LogStorage, StorageFile};
 
-/// What goes wrong, once: the call with that number among its kind, counted from 0, fails.
+/// The fault, which happens once: the call with this number among its kind, counted from 0, fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// No room for a new file.
     Create(u64),
-    /// No room for a write, of which half has been done.
+    /// No room for a write; half of it has been done.
     Write(u64),
-    /// A sync fails, and the pages are gone.
+    /// A sync fails, and the pages are lost.
     Sync(u64),
-    /// No room for whatever is asked, by that call of any kind that changes something.
+    /// No room in this call, of any kind that changes something.
     Any(u64),
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct MemoryStorage(Arc<(Mutex<Disk>, Condvar)>);
 struct Disk {
     files: BTreeMap<FileName, Pages>,
     fault: Option<Fault>,
-    /// Writes do at most so many bytes.
+    /// The most bytes that a write does.
     write_max: Option<usize>,
     creates: u64,
     writes: u64,
@@ -40,20 +40,20 @@ struct Disk {
     /// Calls after the one that failed.
     calls_after_fault: u64,
     has_failed: bool,
-    /// Syncs sleep while this is so.
+    /// While it is set, syncs sleep.
     is_gate_closed: bool,
     waits_at_gate: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Pages {
-    /// As the process sees it.
+    /// The contents that the process sees.
     bytes: Vec<u8>,
-    /// As a crash leaves it at least.
+    /// The contents that survive any crash.
     durable: Vec<u8>,
 }
 
-/// The unit in which a crash keeps or loses what was not synced.
+/// The unit in which a crash keeps or loses data that was not synced.
 const BLOCK: usize = 512;
 
 impl MemoryStorage {
@@ -63,7 +63,7 @@ impl MemoryStorage {
         storage
     }
 
-    /// Lets something go wrong, counted from the beginning.
+    /// Sets the fault, counted from the beginning.
     pub(crate) fn set_fault(&self, fault: Fault) {
         self.0.0.lock().fault = Some(fault);
     }
@@ -91,7 +91,7 @@ impl MemoryStorage {
         MemoryStorage::of_files(disk.files.iter().map(|(&name, pages)| (name, pages.durable.clone())).collect())
     }
 
-    /// What a crash of the machine may leave: what is durable, and of the rest some blocks by chance.
+    /// The disk after a crash of the machine: the durable data, and some of the other blocks at random.
     pub(crate) fn after_crash(&self, seed: u64) -> Self {
         let mut random = Pcg64::seed_from_u64(seed);
         let disk = self.0.0.lock();
@@ -119,12 +119,12 @@ impl MemoryStorage {
         self.0.0.lock().files.iter().map(|(&name, pages)| (name, pages.bytes.clone())).collect()
     }
 
-    /// How often anything was to be changed.
+    /// The number of calls that change something.
     pub(crate) fn calls(&self) -> u64 {
         self.0.0.lock().calls
     }
 
-    /// Whether the fault has come to pass.
+    /// Whether the fault has happened.
     pub(crate) fn has_failed(&self) -> bool {
         self.0.0.lock().has_failed
     }
@@ -156,7 +156,7 @@ impl MemoryStorage {
 }
 
 impl Disk {
-    /// Counts a call, and says whether it is the one that fails.
+    /// Counts a call, and returns whether it is the one that fails.
     fn fails(&mut self, this: Option<Fault>) -> bool {
         self.calls_after_fault += u64::from(self.has_failed);
         let any = Fault::Any(self.calls);

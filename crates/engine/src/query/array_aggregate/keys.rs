@@ -100,7 +100,7 @@ impl Key {
         let KeyValues::Texts { all, places, .. } = &self.kind else { return None };
         let places = places.get_or_init(|| {
             let texts = all.as_string_view().iter().flatten().map(Box::<str>::from);
-            // What is beyond the last code has none.
+            // Values beyond the last code get no code.
             texts.zip(0..=u16::MAX).collect()
         });
         let codes = texts.as_string_view_opt()?.iter().map(|text| places.get(text?).copied());

@@ -1,4 +1,4 @@
-//! What an array aggregation computes, and whether an aggregation can be one.
+//! The computations of an array aggregation, and the test whether an aggregation can be one.
 
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::query::scan::ColumnScan;
 /// Groups that arrays may always have, however few rows there are.
 const GROUPS_FREE: usize = 64 * 1024;
 
-/// How many times as many groups as rows arrays may have beyond that: places without a row cost time and memory, too.
+/// The ratio of groups to rows that arrays may have beyond that: places without a row cost time and memory, too.
 const GROUPS_PER_ROW_MAX: usize = 2;
 
-/// So many groups for each partition that reads them off: fewer are read off before another thread has woken up.
+/// Groups for each partition that reads them: fewer are read before another thread has woken up.
 const GROUPS_PER_PARTITION: usize = 32 * 1024;
 
 /// Bytes that the arrays of all threads may take.
@@ -51,7 +51,7 @@ struct Aggregate {
     states: Vec<(DataType, Source)>,
 }
 
-/// What a state is made of.
+/// The source of a state.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Count,
@@ -175,7 +175,7 @@ impl Layout {
         key.and_then(|key| key.codes(values)).unwrap_or(kept)
     }
 
-    /// How many partitions are worth reading groups off.
+    /// The number of partitions among which reading groups is worthwhile.
     pub fn partitions_max(&self) -> usize {
         (self.groups / GROUPS_PER_PARTITION).max(1)
     }
@@ -199,7 +199,7 @@ impl Layout {
         let each_its_own: Vec<usize> = (0..groups.len()).collect();
         for Aggregate { function, states } in &self.aggregates {
             let states = states.iter().map(|(of_type, source)| state(of_type, *source, groups, totals));
-            // DataFusion's own last phase: what it makes of a state is its business.
+            // DataFusion's own last phase, because only the function can interpret its state.
             let mut accumulator = function.create_groups_accumulator()?;
             accumulator.merge_batch(&states.collect::<Result<Vec<_>>>()?, &each_its_own, groups.len())?;
             columns.push(accumulator.evaluate(EmitTo::All)?);

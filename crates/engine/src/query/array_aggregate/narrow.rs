@@ -29,7 +29,7 @@ enum Operation {
     Multiply(usize, usize),
 }
 
-/// The steps of some expressions; what they have in common is computed once.
+/// The steps of some expressions; common steps are computed once.
 #[derive(Debug, Default)]
 pub struct Program {
     steps: Vec<Operation>,
@@ -210,7 +210,8 @@ fn scale(of_type: &DataType) -> Option<i8> {
     }
 }
 
-/// How many digits numbers of a type have before the point: up to the first number all of them are there, beyond the last none.
+/// The digits that numbers of a type have before the point: all numbers with the first count of digits fit the type,
+/// and none with more than the last.
 fn digits(of_type: &DataType) -> Option<RangeInclusive<i16>> {
     match of_type {
         DataType::Decimal128(precision, scale) => {

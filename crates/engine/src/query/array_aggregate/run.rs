@@ -106,7 +106,7 @@ impl Adder {
     }
 }
 
-/// Gives the rows of a block that are not selected a place of their own.
+/// Gives the rows of a block that are not selected a separate place.
 fn set_aside(places: &mut [u32], selected: &BooleanBuffer, block: &Range<usize>, unselected: u32) {
     let bits = selected.slice(block.start, block.len());
     for (word, chunk) in bits.bit_chunks().iter_padded().zip(places.chunks_mut(64)) {
@@ -125,7 +125,7 @@ fn set_aside(places: &mut [u32], selected: &BooleanBuffer, block: &Range<usize>,
 #[derive(Debug)]
 pub struct Added {
     totals: Vec<Totals>,
-    /// For as long as the totals are there.
+    /// Held as long as the totals exist.
     _memory: MemoryReservation,
 }
 
@@ -138,11 +138,11 @@ pub async fn all_of(threads: Vec<SpawnedTask<Result<Totals>>>, memory: MemoryRes
     Ok(Added { totals, _memory: memory })
 }
 
-/// Those of some groups that have rows, a batch at a time.
+/// The results of the groups that have rows, a batch at a time.
 pub struct Results {
     pub layout: Arc<Layout>,
     pub schema: SchemaRef,
-    /// What they are read off.
+    /// The totals from which they are read.
     pub added: Arc<Added>,
     /// The groups that are still to be looked at.
     pub groups: Range<usize>,

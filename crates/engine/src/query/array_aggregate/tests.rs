@@ -29,7 +29,8 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-/// Random rows. Each chunk has texts and a range of voyages of its own; a third of the rows are holes with values from far outside.
+/// Random rows. Each chunk has texts and its own range of voyages; a third of the rows are holes with values from far
+/// outside.
 fn chunk(number: i64, rows: usize, random: &mut Pcg64) -> Chunk {
     let live: Vec<bool> = (0..rows).map(|_| random.random_bool(0.7)).collect();
     let mut numbers = |low: i64, high: i64| -> Vec<i64> {
@@ -147,7 +148,8 @@ fn what_does_not_fit_the_grant_is_hashed() {
     }
 }
 
-/// Groups that lie in the order of the rows, so that a thread adds to few of them, groups that do not, and places without a row.
+/// Groups in the order of the rows, so that a thread adds to few of them; groups in another order; and places without a
+/// row.
 #[test]
 fn many_groups_are_read_off_by_several_partitions() {
     let rows = 400_000;
@@ -181,7 +183,7 @@ fn many_groups_are_read_off_by_several_partitions() {
     }
 }
 
-/// Ships of two flags at four ports, each of ten tons but the first; the last one is of its own kind.
+/// Ships of two flags at four ports, each of ten tons but the first; the last one is of a separate kind.
 fn ships(first_tons: i32, last: Option<(&str, i32)>) -> RecordBatch {
     let flags = (0..64).map(|row| ["malta", "panama"][row % 2]).chain(last.map(|(flag, _)| flag));
     let ports = (0..64).map(|row| row / 2 % 4).chain(last.map(|(_, port)| port));
@@ -197,7 +199,8 @@ fn ships(first_tons: i32, last: Option<(&str, i32)>) -> RecordBatch {
         .unwrap()
 }
 
-/// Groups ships of which the first has new tons and the last has come since the columns were made. True if that was done in arrays.
+/// Groups ships; the first has new tons and the last was added after the columns were made. Returns whether that was
+/// done in arrays.
 fn group_changed(first_tons: i32, last: (&str, i32)) -> bool {
     let built = |batch: RecordBatch| Arc::new(ColumnTable::build("ship", batch.schema(), vec![], vec![batch]).unwrap());
     let changed = ships(first_tons, Some(last));

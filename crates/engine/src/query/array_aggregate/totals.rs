@@ -43,7 +43,7 @@ struct Total {
     narrow: Vec<i64>,
     /// Rows added to `narrow`.
     rows: u64,
-    /// What was moved out of `narrow` before it could overflow; empty until then.
+    /// Sums that were moved out of `narrow` before they could overflow; empty until then.
     wide: Vec<i128>,
 }
 
@@ -55,7 +55,7 @@ impl Totals {
         places * (size_of::<u32>() + size_of::<i64>() * sums.len()) + (groups + 1) * size_of::<i128>() * wide
     }
 
-    /// Nothing added up yet. The sums must be of values of which at least [`Totals::ROWS_MAX`] fit 64 bits.
+    /// Empty totals. At least [`Totals::ROWS_MAX`] values of each sum must fit 64 bits.
     pub fn new(groups: usize, sums: &[Sum]) -> Self {
         let (places, turns) = (groups + 1, turns(groups));
         let total = |&sum: &Sum| Total { sum, narrow: vec![0; places * turns], rows: 0, wide: Vec::new() };
@@ -64,7 +64,7 @@ impl Totals {
         Totals { places, turns, counts, sums, touched: vec![turns > 1; places.div_ceil(Totals::BLOCK)] }
     }
 
-    /// How many places are a block.
+    /// The number of places in a block.
     pub const BLOCK: usize = 4096;
 
     /// The most rows that may be added in one go.

@@ -31,7 +31,7 @@ fn the_key_of_one_input_does_not_determine_the_other_one() {
         (format!("with g as ({groups}) select id, count(*) from g group by id order by id"), "1 2, 2 2, 3 1"),
         (format!("select id, port from ({groups}) g order by id, port desc"), "1 20, 1 10, 2 20, 2 10, 3 5"),
         (format!("select count(*) from (select distinct id, port from ({pairs}) p) d"), "5"),
-        // What a key does determine may be asked for without being grouped by.
+        // Columns that a key does determine may be selected without being grouped by.
         (
             "select id, age, count(*) from ship join call on id = ship group by id order by id".to_owned(),
             "1 7 2, 2 7 3, 3 8 1",

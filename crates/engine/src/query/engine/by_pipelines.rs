@@ -1,4 +1,4 @@
-//! Queries whose pipelines have degrees of their own.
+//! Queries whose pipelines have separate degrees.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::query::pipelines::meter::PipelineMeters;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Request};
 use crate::query::usage::UsageMeter;
 
-/// A plan with a degree for each pipeline, and what is needed to learn from its run.
+/// A plan with a degree for each pipeline, and the data for learning from its run.
 struct ParallelPlan {
     plan: Arc<dyn ExecutionPlan>,
     decision: Decision,
@@ -24,8 +24,8 @@ struct ParallelPlan {
 }
 
 impl QueryEngine {
-    /// Runs a query with the degrees that the policy chooses, and tells the learner what it took. A plan that cannot be made
-    /// parallel by pipelines runs at the degree of all.
+    /// Runs a query with the degrees that the policy chooses, and reports its times to the learner. A plan that cannot
+    /// be made parallel by pipelines runs with one degree.
     pub(super) fn run_by_pipelines(
         &self,
         learner: &Arc<Learner>,

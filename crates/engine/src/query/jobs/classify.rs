@@ -1,4 +1,4 @@
-//! Which jobs a plan has, and of which class each is.
+//! The jobs of a plan, and their classes.
 
 use std::sync::Arc;
 
@@ -36,11 +36,11 @@ pub(super) struct Classifier {
     known: KnownSizes,
 }
 
-/// What uses the cache in a job: kinds of operators with the bytes of their structures.
+/// The uses of the cache in a job: kinds of operators with the bytes of their structures.
 type Operators = Vec<(CacheOperator, Option<u64>)>;
 
 impl Classifier {
-    /// For a cache of so many bytes, and joins that took so much.
+    /// For a cache of `cache_bytes` bytes, and joins of known sizes.
     pub(super) fn new(cache_bytes: Option<u64>, known: KnownSizes) -> Self {
         Classifier { cache_bytes, known }
     }

@@ -1,4 +1,4 @@
-//! The edge of a job: what is below runs on the pool of its class.
+//! The edge of a job: the plan below it runs on the pool of its class.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::query::pass_through::{PassThrough, PassThroughExec};
 /// Batches of a partition that may be on their way from one pool to the other.
 const BATCHES_AHEAD: usize = 2;
 
-/// Hands its input to the pool of a class, and passes on what comes back. Without pools it does nothing.
+/// Runs its input on the pool of a class, and passes on its batches. Without pools it only passes them on.
 pub type JobExec = PassThroughExec<CacheClass>;
 
 impl PassThrough for CacheClass {
@@ -39,8 +39,9 @@ impl PassThrough for CacheClass {
         };
         let schema = input.schema();
         let (input, class, of_job) = (Arc::clone(input), *self, Arc::clone(&schema));
-        // Begun when the first batch is wanted: the probe side of a join waits until the build side has told the scan which rows it
-        // needs. The input is executed there, so that what it starts at once is on the pool of the class, too.
+        // Begun when the first batch is wanted: the probe side of a join waits until the build side has reported to the
+        // scan which rows it needs. The input is executed there, so that tasks that it starts at once are on the pool
+        // of the class, too.
         let job = async move {
             let mut builder = RecordBatchReceiverStream::builder(of_job, BATCHES_AHEAD);
             let sender = builder.tx();
@@ -48,7 +49,7 @@ impl PassThrough for CacheClass {
                 let mut batches = input.execute(partition, context)?;
                 while let Some(batch) = batches.next().await {
                     let is_last = batch.is_err();
-                    // Nobody wants more where a limit above has had enough.
+                    // The receiver is gone if a limit above is satisfied.
                     if sender.send(batch).await.is_err() || is_last {
                         break;
                     }

@@ -1,4 +1,5 @@
-//! How many bytes a join looks up at random: estimated from statistics, and remembered from the last run of the template.
+//! The bytes in which a join looks up at random: estimated from statistics, and remembered from the last run of the
+//! template.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ const TEMPLATES_MAX: usize = 1024;
 /// DataFusion's metric of a hash join: bytes of the rows of its build side and of their hash table.
 const BUILD_BYTES: &str = "build_mem_used";
 
-/// The name of a join within its template: what it joins on.
+/// The name of a join within its template: its keys.
 fn name(join: &HashJoinExec) -> String {
     join.on().iter().map(|(left, right)| format!("{left} = {right}")).join(", ")
 }
@@ -25,17 +26,17 @@ fn name(join: &HashJoinExec) -> String {
 /// Bytes by the name of the join.
 pub(super) type KnownSizes = BTreeMap<String, u64>;
 
-/// What joins of the template's last runs took.
+/// The sizes of joins in the last runs of templates.
 #[derive(Debug, Default)]
 pub(super) struct BuildSizes(Mutex<HashMap<String, KnownSizes>>);
 
 impl BuildSizes {
-    /// What is known of a template.
+    /// The known sizes of a template's joins.
     pub(super) fn of(&self, template: &str) -> KnownSizes {
         self.0.lock().get(template).cloned().unwrap_or_default()
     }
 
-    /// Notes what the joins of a plan that has run took. One that was never begun says nothing.
+    /// Records the sizes of the joins of a plan that has run. A join that was never begun gives no size.
     pub(super) fn learn(&self, template: &str, plan: &Arc<dyn ExecutionPlan>) {
         let mut found = KnownSizes::new();
         collect(plan, &mut found);
@@ -54,7 +55,7 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, found: &mut KnownSizes) {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         let bytes = join.metrics().and_then(|metrics| metrics.sum_by_name(BUILD_BYTES)).map(|bytes| bytes.as_usize());
         if let Some(bytes) = bytes.filter(|bytes| *bytes > 0) {
-            // Two joins on the same columns are told apart by nothing: the larger one counts for both.
+            // Two joins on the same columns cannot be told apart: the larger one counts for both.
             let known = found.entry(name(join)).or_default();
             *known = (*known).max(bytes as u64);
         }
@@ -62,7 +63,7 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, found: &mut KnownSizes) {
     plan.children().into_iter().for_each(|child| collect(child, found));
 }
 
-/// Bytes of the build side's rows and their hash table, in all partitions; `None` if nobody knows.
+/// Bytes of the build side's rows and their hash table, in all partitions; `None` if unknown.
 pub(super) fn build_bytes(join: &HashJoinExec, known: &KnownSizes) -> Option<u64> {
     known.get(&name(join)).copied().or_else(|| estimate(join))
 }

@@ -1,4 +1,4 @@
-//! Binding threads of one pool to the class of what they poll.
+//! Binds threads of one pool to the class of the job that they poll.
 //!
 //! The kernel is asked only when the class is another one than that of the job that the thread has polled before, as in the study, for
 //! which a change took less than 100 µs.
@@ -26,7 +26,7 @@ pub struct Switch {
 }
 
 thread_local! {
-    /// What this thread was bound to last. A thread belongs to one pool, and so to one binder.
+    /// The last class to which this thread was bound. A thread belongs to one pool, and so to one binder.
     static BOUND: Cell<Option<CacheClass>> = const { Cell::new(None) };
     /// The job that this thread polls now.
     static POLLED: RefCell<Option<(CacheClass, Arc<Switch>)>> = const { RefCell::new(None) };
@@ -35,7 +35,7 @@ thread_local! {
 impl Switch {
     /// A switch that counts there. From now on tasks that DataFusion starts within a job belong to it.
     pub(super) fn new(binder: Arc<dyn CacheBinder>, counts: Arc<JobCounts>) -> Self {
-        // It can be set once in a process; whoever was first has set the same, for nobody else here does.
+        // It can be set once in a process, and only this code sets it, always to the same value.
         let _ = set_join_set_tracer(&Inherit);
         Switch { binder, counts }
     }
@@ -90,7 +90,7 @@ impl<T> Future for Switched<T> {
     }
 }
 
-/// Lets what is started within a job belong to it. Nothing else that DataFusion starts is changed.
+/// Makes tasks that are started within a job part of it. Other tasks of DataFusion are not changed.
 struct Inherit;
 
 impl JoinSetTracer for Inherit {

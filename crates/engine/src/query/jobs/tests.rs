@@ -12,7 +12,7 @@ use crate::columns::{ColumnSnapshot, ColumnTable};
 use crate::query::threads::QueryThreads;
 use crate::query::{QueryEngine, QueryOptions};
 
-/// Notes which thread was bound to which class, in order, in a cache of so many bytes.
+/// Records which thread was bound to which class, in order, with a given cache size in bytes.
 #[derive(Debug)]
 struct Notes {
     bound: Mutex<Vec<(i32, CacheClass)>>,

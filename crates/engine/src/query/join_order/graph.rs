@@ -250,7 +250,7 @@ impl JoinGraph {
         }
     }
 
-    /// The conditions that apply when two sets of inputs are joined: pairs of equal keys, and whatever else.
+    /// The conditions that apply when two sets of inputs are joined: pairs of equal keys, and the other conditions.
     fn conditions_between(&self, left: Set, right: Set) -> (Vec<(Expr, Expr)>, Option<Expr>) {
         let mut on = Vec::new();
         for class in &self.classes {
@@ -268,7 +268,7 @@ impl JoinGraph {
         (on, conjunction(filters))
     }
 
-    /// The sides of an equality of expressions of which each needs only one of the sets.
+    /// The sides of an equality of expressions, each of which needs only one of the sets.
     fn equal_sides(&self, expression: &Expr, left: Set, right: Set) -> Option<(Expr, Expr)> {
         let Expr::BinaryExpr(BinaryExpr { left: a, op: Operator::Eq, right: b }) = expression else {
             return None;

@@ -10,7 +10,7 @@ use crate::query::join_order::graph::{JoinGraph, Set};
 /// Inputs and reducers up to which every tree is looked at: 3^11 splits take some milliseconds.
 const EXHAUSTIVE_MAX: usize = 11;
 
-/// What a row costs that is put into a hash table, relative to one that is looked up or returned.
+/// The cost of a row that is put into a hash table, relative to one that is looked up or returned.
 const BUILD_COST: f64 = 2.0;
 
 #[derive(Debug, Clone)]

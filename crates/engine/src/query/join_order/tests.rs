@@ -46,7 +46,7 @@ fn engine() -> QueryEngine {
     QueryEngine::new(QueryOptions { dop: 1, workers: 1, ..QueryOptions::default() }).unwrap()
 }
 
-/// The tables in the order in which the plan names its scans: build sides stand before probe sides.
+/// The tables in the order in which the plan names its scans: build sides come before probe sides.
 fn scans(sql: &str) -> Vec<String> {
     let plan = engine().explain(&harbour(), sql, None).unwrap();
     assert!(!plan.contains("CrossJoin") && !plan.contains("NestedLoop"), "{plan}");

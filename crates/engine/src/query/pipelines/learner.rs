@@ -8,8 +8,8 @@ use plimsoll_policy::{Decision, DegreeLearner, ParallelismLimits, ParallelismPol
 
 use crate::query::pipelines::parallelize::Pipelines;
 
-/// Tells how many threads are runnable now on the whole machine, the calling one not included; `None` if nobody knows. A value, for
-/// the engine does not ask the kernel and tests have no machine.
+/// Reports how many threads are runnable now on the whole machine, the calling one not included; `None` if unknown. A
+/// value, because the engine does not ask the kernel and tests have no machine.
 #[derive(Clone)]
 pub struct LoadProbe(Arc<dyn Fn() -> Option<u32> + Send + Sync>);
 
@@ -62,14 +62,14 @@ impl Learner {
         Active(self)
     }
 
-    /// What was learned so far.
+    /// Everything learned so far.
     pub fn known(&self) -> MutexGuard<'_, DegreeLearner> {
         self.known.lock()
     }
 
     /// The degrees of a run that is about to begin.
     pub fn decide(&self, template: &str, pipelines: &Pipelines) -> Decision {
-        // Before the lock, for it asks the kernel.
+        // Before the lock, because it asks the kernel.
         let runnable = (self.probe.0)();
         self.known.lock().decide(template, &pipelines.shape, &pipelines.facts, runnable)
     }

@@ -1,11 +1,11 @@
-//! What each pipeline of a running query takes: its own CPU time and wall time.
+//! The times that each pipeline of a running query takes: its own CPU time and wall time.
 //!
-//! A meter at the end of a pipeline measures each poll of it, on the thread that polls. What other meters below measured meanwhile is
-//! taken off, so that a pipeline is not charged for one that it reads from, whether that is polled by the same thread or has tasks of
-//! its own. Waiting is not counted: a poll that has nothing to return ends.
+//! A meter at the end of a pipeline measures each poll of it, on the thread that polls. Time that meters below measured
+//! in the same poll is subtracted. So a pipeline is not charged for one that it reads from, whether the same thread
+//! polls that one or it has separate tasks. Waiting is not counted: a poll that has nothing to return ends.
 //!
-//! What an exchange does between two pipelines (hashing rows, sending batches) is on no meter, and the hash table of a join is
-//! charged to the probe side, which makes it.
+//! The work of an exchange between two pipelines (hashing rows, sending batches) is not measured, and the hash table of
+//! a join is charged to the probe side, which makes it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -28,12 +28,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::query::pass_through::{PassThrough, PassThroughExec};
 
-/// What the pipelines of one query have taken so far, by partition.
+/// The times of one query's pipelines so far, by partition.
 #[derive(Debug, Default)]
 pub struct PipelineMeters(Mutex<Vec<Vec<Spent>>>);
 
 impl PipelineMeters {
-    /// What each pipeline took, of at least this many. Complete once all streams of the query are gone.
+    /// The times of each pipeline, with at least this many entries. Complete once all streams of the query have been
+    /// dropped.
     pub fn costs(&self, pipelines: usize) -> Vec<PipelineCost> {
         let mut spent = self.0.lock();
         let count = pipelines.max(spent.len());
@@ -74,7 +75,7 @@ impl Spent {
 }
 
 thread_local! {
-    /// What meters have measured on this thread within the poll that is being measured.
+    /// The times that meters have measured on this thread within the poll that is being measured.
     static WITHIN: Cell<Spent> = const { Cell::new(Spent { cpu: Duration::ZERO, wall: Duration::ZERO }) };
 }
 
@@ -93,7 +94,7 @@ fn measured<T>(work: impl FnOnce() -> T) -> (T, Spent) {
     (answer, own)
 }
 
-/// Where one pipeline notes what it takes.
+/// The record of one pipeline's times.
 #[derive(Debug, Clone)]
 pub struct PipelineMeter {
     pipeline: usize,
@@ -113,7 +114,7 @@ impl PipelineMeter {
     }
 }
 
-/// What a partition of a pipeline has taken since it last told. It tells when it is dropped.
+/// The times of a partition of a pipeline since its last report. It reports when it is dropped.
 struct Taken {
     meter: PipelineMeter,
     partition: usize,

@@ -1,6 +1,6 @@
 //! Gives each pipeline of a plan its own number of partitions.
 //!
-//! The rule gets a plan made for one partition, which therefore has no exchange in it, and builds it anew from the leaves:
+//! The rule gets a plan made for one partition, which therefore has no exchange in it, and rebuilds it from the leaves:
 //!
 //! - a scan is cut into as many partitions as its pipeline has;
 //! - an aggregation is done at once if both its input and its output have one partition. Otherwise each partition of the input is
@@ -57,10 +57,10 @@ use crate::query::array_aggregate::ArrayAggregateExec;
 use crate::query::pipelines::meter::{MeterExec, PipelineMeter, PipelineMeters};
 use crate::query::scan::ColumnScan;
 
-/// What the rule found in a plan.
+/// The rule's findings in a plan.
 #[derive(Debug, Clone)]
 pub struct Pipelines {
-    /// Where each pipeline begins and what is known of it.
+    /// The beginning of each pipeline and the facts about it.
     pub facts: Vec<PipelineFacts>,
     /// Their beginnings in words, equal for plans with the same pipelines: `lineitem, aggregate, sort`.
     pub shape: String,
@@ -68,7 +68,7 @@ pub struct Pipelines {
 
 pub type ChooseDegrees = Box<dyn FnOnce(&Pipelines) -> Vec<u32> + Send>;
 
-/// How a plan is to be made parallel, and what became of that.
+/// A request to make a plan parallel, and its outcome.
 #[derive(Default)]
 pub enum Request {
     /// Nothing is asked for: the plan stays as it is.
@@ -93,7 +93,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Where a planner finds the request for the plan that it makes now, and leaves what became of it.
+/// Where a planner finds the request for the current plan, and leaves the outcome.
 pub type RequestSlot = Arc<Mutex<Request>>;
 
 /// The rule. It takes the request from its slot.
@@ -280,7 +280,7 @@ impl<'a> Builder<'a> {
 
     fn source(&mut self, plan: &Arc<dyn ExecutionPlan>, source: &DataSourceExec) -> Rebuilt<Open> {
         let Some(scan) = source.data_source().downcast_ref::<ColumnScan>() else {
-            // Rows that stand in the query itself, or statistics that answer it.
+            // Rows that are literals of the query, or statistics that answer it.
             let (pipeline, _) = self.begin(plan.name(), plan.as_ref(), 1);
             return match plan.output_partitioning().partition_count() {
                 1 => Ok(Open { plan: Arc::clone(plan), pipeline }),

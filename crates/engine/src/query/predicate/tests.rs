@@ -100,7 +100,7 @@ fn overlay(new: &[(u32, i64)], kept: &DataType) -> Arc<ChunkOverlay> {
 #[test]
 fn conditions_see_new_values_in_their_places() {
     let table = table();
-    // Before, in and behind the morsel, in words of bits of which some have several.
+    // Before, in and behind the morsel; some words of bits have several new values.
     let new = [(5, 600), (100, -7), (163, 2000), (164, 499), (165, 501), (700, 0), (799, 120), (900, 1)];
     let overlay = overlay(&new, &DataType::Int32);
     let value = |id: usize| new.iter().find(|(position, _)| *position as usize == id).map_or(id as i64, |new| new.1);

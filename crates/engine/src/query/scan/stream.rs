@@ -33,9 +33,9 @@ pub struct ScanStream {
     projection: Vec<usize>,
     schema: SchemaRef,
     morsels: Morsels,
-    /// How many rows make a batch of rows that were picked from their chunks.
+    /// The number of rows in a batch of rows that were picked from their chunks.
     full_rows: usize,
-    /// How many rows may still be returned.
+    /// The number of rows that may still be returned.
     remaining: usize,
     /// Whether batches are copied out of their chunks.
     compacts: bool,
@@ -56,7 +56,7 @@ impl ScanStream {
         let morsels = Morsels::new(scan, &scan.projection, partition, queue, context);
         let table = scan.version.columns();
         let batch_rows = context.session_config().batch_size();
-        // Nearly all rows of a morsel make a batch of their own: waiting for the few that are missing would copy all of them.
+        // Nearly all rows of a morsel make a separate batch: waiting for the few missing ones would copy all of them.
         let has_holes = scan.version.overlay().is_some() || table.chunks().iter().any(|chunk| chunk.live().is_some());
         ScanStream {
             projection: scan.projection.clone(),
@@ -85,7 +85,7 @@ impl ScanStream {
         Poll::Ready(Ok(None))
     }
 
-    /// Selects rows; returns a batch once enough have come together.
+    /// Selects rows; returns a batch once it is full.
     fn take_rows(&mut self, next: &NextRows) -> Result<Option<RecordBatch>> {
         match self.morsels.select(next)? {
             // Rows that wait go first: an order that the scan promises is kept.
@@ -94,7 +94,7 @@ impl ScanStream {
         }
     }
 
-    /// Takes the selected rows of a morsel, all if it is `None`; returns a batch once enough rows have come together.
+    /// Takes the selected rows of a morsel, all if `selected` is `None`; returns a batch once it is full.
     fn keep(&mut self, morsel: &Morsel<'_>, selected: Option<BooleanBuffer>) -> Result<Option<RecordBatch>> {
         let count = selected.as_ref().map_or(morsel.rows, BooleanBuffer::count_set_bits);
         if count == 0 {
@@ -159,7 +159,7 @@ impl RecordBatchStream for ScanStream {
     }
 }
 
-/// The same rows in memory of their own.
+/// The same rows in separate memory.
 fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
     let copy = |column: &ArrayRef| -> Result<ArrayRef> {
         if let Some(texts) = column.as_string_view_opt() {

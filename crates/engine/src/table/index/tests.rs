@@ -1,4 +1,4 @@
-//! Indexes against an ordered map that does the same.
+//! Indexes compared with an ordered map.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ proptest! {
     }
 }
 
-/// The smallest and the largest key are in the tree for its own sake; a row may have them all the same.
+/// The smallest and the largest key are always in the tree as fences; rows may still have these keys.
 #[test]
 fn rows_with_the_extreme_keys_come_and_go() {
     let index = index(0);
@@ -97,7 +97,7 @@ fn rows_with_the_extreme_keys_come_and_go() {
     }
 }
 
-/// Whatever changes a gap shows in the version of a range that was read with it, if there is one.
+/// Each change of a gap changes the version of a range that was read with it, if there is a version.
 #[test]
 fn a_change_in_a_range_or_right_above_it_shows() {
     let index = &index(0);
@@ -122,7 +122,7 @@ fn a_change_in_a_range_or_right_above_it_shows() {
     }
     assert!(index.stripe(&key(7, 0)) != index.stripe(&key(9, 0)), "this is about stripes that differ");
     assert!(unchanged(&key(7, 8), &key(7, 16), &put(key(9, 17))));
-    // The entry above is in another stripe: the range is to be looked at again, even if nothing has changed.
+    // The entry above is in another stripe: the range must be checked again, even if nothing has changed.
     assert!(!unchanged(&key(7, 8), &key(7, 36), &|| ()));
     assert!(!unchanged(&key(7, 8), &key(9, 0), &|| ()));
 }
@@ -139,7 +139,7 @@ fn the_entry_above_a_group_of_keys_is_looked_for_where_it_was_last() {
         assert!(index.insert_latched(&index.place(&key(7, b)), &key(7, b), b as RowId));
         assert_eq!(index.stripes.guess(key(7, b).leading()), next);
     }
-    // Amid the group the entry above is the group's own; the end of the group is guessed all the same.
+    // Inside the group the entry above belongs to the group; the guess still points to the end of the group.
     assert!(index.insert_latched(&index.place(&key(7, 2)), &key(7, 2), 2));
     assert_eq!(index.stripes.guess(key(7, 2).leading()), next);
 }

@@ -1,4 +1,4 @@
-//! The disk at work: calls are carried out, counted and recorded, and fail where they are told to.
+//! The disk in use: calls are carried out, counted and recorded, and fail where a test says so.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
@@ -11,32 +11,32 @@ use super::{DataChange, Disk, NameChange};
 use crate::log::files::{Files, WritableFile};
 use crate::log::storage::StorageFile;
 
-/// What goes wrong. Calls that change something are counted from 0, and so are those that read.
+/// The fault to simulate. Calls that change something are counted from 0, and so are calls that read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::checkpoint::tests) enum Fault {
-    /// That call fails; a write has done its first half, a file's sync has lost what it was for.
+    /// The call fails. A write has done its first half; a file's sync has lost the data that it was to sync.
     Refused(u64),
-    /// That call does what it should, and reports an error.
+    /// The call has its effect, and reports an error.
     AfterEffect(u64),
-    /// From that call on there is no room for anything more.
+    /// From this call on the disk is full.
     Full(u64),
-    /// That call to read fails.
+    /// This call to read fails.
     Read(u64),
 }
 
-/// What syncs of a segment are for before anything was acknowledged.
+/// The purpose of a segment's sync before anything was acknowledged.
 pub(in crate::checkpoint::tests) const UNAWAITED: &str = "a segment that nobody waits for";
 
-/// Syncs that do nothing, so that tests see whether they are missed.
+/// Syncs that do nothing, so that tests check that each is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::checkpoint::tests) enum Dropped {
-    /// The one of that number among those that are for this, counted from 0.
+    /// The sync with this number among those with this purpose, counted from 0.
     One(&'static str, usize),
-    /// All that are for this.
+    /// All syncs with this purpose.
     Kind(&'static str),
 }
 
-/// A disk at work. Clones are the same.
+/// A disk in use. Clones share its state.
 #[derive(Debug, Clone, Default)]
 pub(in crate::checkpoint::tests) struct DiskFiles(Arc<Mutex<Work>>);
 
@@ -45,20 +45,20 @@ struct Work {
     disk: Disk,
     fault: Option<Fault>,
     dropped: Option<Dropped>,
-    /// What each sync so far was for.
+    /// The purpose of each sync so far.
     syncs: Vec<&'static str>,
     /// The names that files had when the process began, by number.
     found: Vec<String>,
     calls: u64,
     reads: u64,
-    /// What users were told to be durable.
+    /// The changes that were acknowledged as durable.
     acknowledged: Vec<i64>,
-    /// The disk after each call, and how much had been acknowledged before the next.
+    /// The disk after each call, and the number of changes acknowledged before the next call.
     history: Vec<(Disk, usize)>,
 }
 
 impl DiskFiles {
-    /// Goes on with a disk on which so much has been acknowledged.
+    /// Continues with a disk and the changes that were acknowledged on it.
     pub(in crate::checkpoint::tests) fn of(disk: Disk, acknowledged: Vec<i64>) -> Self {
         let found = disk.0.iter().map(|node| node.name.clone()).collect();
         DiskFiles(Arc::new(Mutex::new(Work { disk, acknowledged, found, ..Work::default() })))
@@ -74,7 +74,7 @@ impl DiskFiles {
         self
     }
 
-    /// What each sync was for.
+    /// The purpose of each sync.
     pub(in crate::checkpoint::tests) fn syncs(&self) -> Vec<&'static str> {
         self.0.lock().syncs.clone()
     }
@@ -103,13 +103,13 @@ impl DiskFiles {
         self.0.lock().reads
     }
 
-    /// The disk after each call, with what had been acknowledged before the next.
+    /// The disk after each call, with the changes acknowledged before the next call.
     pub(in crate::checkpoint::tests) fn history(&self) -> Vec<(Disk, Vec<i64>)> {
         let work = self.0.lock();
         work.history.iter().map(|(disk, count)| (disk.clone(), work.acknowledged[..*count].to_vec())).collect()
     }
 
-    /// Carries out a call that changes something; `half` is what it has done if it is refused.
+    /// Carries out a call that changes something; `half` is the effect of a refused call.
     fn change<T>(
         &self,
         needs_room: impl FnOnce(&Disk) -> bool,
@@ -149,7 +149,8 @@ impl DiskFiles {
             let work = &mut *self.0.lock();
             let node = find(&work.disk)?;
             let kind = work.disk.kind_of_sync(node, |node| work.found.get(node) == Some(&work.disk.0[node].name));
-            // In how many groups the log is written before anybody waits for it is up to threads.
+            // Before the first commit waits for the log, the number of groups in which it is written depends on the
+            // threads.
             let kind = if kind == "a segment" && work.acknowledged.is_empty() { UNAWAITED } else { kind };
             let number = work.syncs.iter().filter(|other| **other == kind).count();
             work.syncs.push(kind);

@@ -24,7 +24,7 @@ fn engine(query_threads: QueryThreads) -> QueryEngine {
     QueryEngine::new(QueryOptions { parallelism, ..options }).unwrap()
 }
 
-/// Runs a query for so long at most; `None` if that was too short. Everything must be gone soon after.
+/// Runs a query for at most this long; `None` if that was too short. All its resources must be freed soon after.
 fn run(
     engine: &QueryEngine,
     snapshot: &Arc<ColumnSnapshot>,

@@ -19,7 +19,7 @@ struct Ship {
     day: i32,
     tons: Option<i64>,
     price: i128,
-    /// Zero in rows that nobody may see: dividing by it fails.
+    /// Zero in rows that must not be visible: dividing by it fails.
     draft: i32,
     note: String,
     port: i32,
@@ -40,7 +40,7 @@ impl Ship {
         }
     }
 
-    /// What becomes of a row that is changed: values that the chunks do not have.
+    /// The values of a changed row, which the chunks do not have.
     fn image(id: i64, random: &mut Pcg64) -> Self {
         let day = random.random_range(-100..700);
         let kind = Some(format!("image {}", random.random_range(0..3)));
@@ -181,7 +181,7 @@ fn patches(rows: &[(u32, Ship, Vec<usize>)]) -> Vec<Patch> {
     PATCHED.into_iter().map(patch).filter(|patch| !patch.positions.is_empty()).collect()
 }
 
-/// Deletes, changes and adds rows of a chunk: `shown` is what is there, `kept` what the chunk holds.
+/// Deletes, changes and adds rows of a chunk: `shown` has the visible rows, `kept` the rows of the chunk.
 fn change(shown: &mut Vec<Option<Ship>>, kept: &mut [Ship], ids: &mut Ids, random: &mut Pcg64) -> ChunkOverlay {
     let mut masked = vec![false; kept.len()];
     let (mut images, mut patched) = (Vec::new(), Vec::new());
@@ -330,7 +330,7 @@ fn an_image_is_found_whatever_the_minima_and_maxima_of_its_chunk_say() {
     }
 }
 
-/// Ten ships of the first hundred days, of which the fourth was given a day of the year after and no tons.
+/// Ten ships of the first hundred days; the fourth was given a day of the year after and no tons.
 fn one_patch() -> SnapshotTable {
     let mut random = Pcg64::seed_from_u64(1);
     let ships: Vec<Ship> = (0..10).map(|id| Ship { tons: Some(1), ..Ship::new(id, 0, &mut random) }).collect();

@@ -1,4 +1,4 @@
-//! Aggregations of a plan that is built anew.
+//! Aggregations of a plan that is being rebuilt.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::query::array_aggregate::ArrayAggregateExec;
 
 impl Builder<'_> {
     pub(super) fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> Rebuilt<Open> {
-        // What was planned as two steps begins as one: the input of both is that of the first.
+        // Two planned steps begin as one, whose input is that of the first step.
         let first = match aggregate.mode() {
             AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
             AggregateMode::Final | AggregateMode::FinalPartitioned => below_coalesce(aggregate.input())

@@ -93,7 +93,8 @@ impl Filters {
         Ok(())
     }
 
-    /// Whether a chunk of the table can itself hold rows that satisfy all conditions. What is laid over it may all the same.
+    /// Whether a chunk's own rows can satisfy all conditions. Changes to it may satisfy them even if its own rows
+    /// cannot.
     pub fn may_match(&self, chunk: usize) -> bool {
         let by_supplied = |supplied: &Supplied| supplied.possible.as_ref().is_none_or(|possible| possible[chunk]);
         self.possible.get(chunk) == Some(&true) && self.supplied.iter().all(by_supplied)
@@ -104,7 +105,7 @@ impl Filters {
         self.tested.contains(&column)
     }
 
-    /// The rows of a morsel that are there (all if `visible` is `None`) and satisfy all conditions; `None` for all of them.
+    /// The existing rows of a morsel (all if `visible` is `None`) that satisfy all conditions; `None` for all of them.
     pub fn select(&mut self, morsel: &Morsel<'_>, visible: Option<BooleanBuffer>) -> Result<Option<BooleanBuffer>> {
         let mut selected = visible;
         for predicate in self.own.iter_mut().flatten() {
@@ -153,7 +154,7 @@ impl Supplied {
     }
 }
 
-/// Dear conditions see fewer rows after cheap ones.
+/// Expensive conditions see fewer rows after cheap ones.
 fn cheapest_first(mut predicates: Vec<Predicate>) -> Vec<Predicate> {
     predicates.sort_by_key(Predicate::cost);
     predicates

@@ -15,7 +15,7 @@ use crate::query::usage::UsageMeter;
 /// The changes of one table, as one partition of a scan merges them.
 pub struct Merge {
     overlay: Arc<dyn Overlay>,
-    /// What is in work is counted in the query's memory, but never refused: nothing of it could be spilled.
+    /// The merged changes are counted in the query's memory, but never refused, because they cannot be spilled.
     reservation: MemoryReservation,
     time: Time,
     tuples: Count,

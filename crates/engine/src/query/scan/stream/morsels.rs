@@ -129,7 +129,7 @@ impl Morsels {
         }
     }
 
-    /// Which of these rows are there and satisfy all conditions; `None` for all of them.
+    /// Which of these rows exist and satisfy all conditions; `None` for all of them.
     pub fn select(&mut self, next: &NextRows) -> Result<Option<BooleanBuffer>> {
         self.filters.select(&next.morsel(), next.visible.clone())
     }

@@ -1,5 +1,5 @@
-//! Where a partition of a scan gets its chunks from: memory, at once, or the disk, read ahead by other threads. What is laid over
-//! a chunk follows it.
+//! Supplies the chunks of a scan's partition: from memory at once, or from the disk, read ahead by other threads. The
+//! changes of a chunk follow it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -30,9 +30,9 @@ pub struct Supply {
     /// Chunks on their way from the disk, the next one first.
     reading: VecDeque<Reading>,
     meter: Option<Arc<UsageMeter>>,
-    /// `None` if nothing is laid over the chunks.
+    /// `None` if the chunks have no changes.
     merge: Option<Merge>,
-    /// What is laid over the chunk that was supplied last, if there are images.
+    /// The changes of the last chunk supplied, if they have images.
     images: Option<Arc<ChunkMerge>>,
 }
 
@@ -50,7 +50,7 @@ pub enum ChunkQueue {
 
 struct Reading {
     chunk: usize,
-    /// `None` if only what is laid over the chunk can match.
+    /// `None` if only the chunk's changes can match.
     columns: Option<JoinHandle<Result<LoadedColumns, ArrowError>>>,
     changes: Option<Arc<ChunkMerge>>,
 }
@@ -70,7 +70,7 @@ pub struct Supplied {
     pub visible: Option<BooleanBuffer>,
     /// Whether these are images that are laid over a chunk.
     pub are_images: bool,
-    /// What is laid over the chunk that they are, or over which they are.
+    /// The changes of the chunk to which these rows or images belong.
     pub changes: Option<Arc<ChunkMerge>>,
 }
 
@@ -88,7 +88,7 @@ impl ChunkQueue {
 }
 
 impl Supply {
-    /// Takes chunks of a table from a queue, loads these columns of them, and merges what is laid over them.
+    /// Takes chunks of a table from a queue, loads these columns of them, and merges their changes.
     pub fn new(
         version: &SnapshotTable,
         columns: impl IntoIterator<Item = usize>,
@@ -108,12 +108,12 @@ impl Supply {
         }
     }
 
-    /// What merging changes takes, if there are any.
+    /// The cost of merging changes, if there are any.
     pub fn merge(&self) -> Option<&Merge> {
         self.merge.as_ref()
     }
 
-    /// The next rows of which some can satisfy the conditions: those of a chunk, or images. `None` after the last.
+    /// The next rows that may satisfy the conditions: those of a chunk, or images. `None` after the last.
     pub fn poll_next(&mut self, context: &mut Context<'_>, filters: &mut Filters) -> Poll<Result<Option<Supplied>>> {
         loop {
             if let Some(images) = self.images.take() {
@@ -135,7 +135,7 @@ impl Supply {
                 let columns = columns.transpose().map_err(|error| DataFusionError::External(error.into()))?;
                 (read.chunk, columns.transpose()?, read.changes)
             };
-            // Another operator may have learnt meanwhile that the chunk was read for nothing.
+            // Conditions from other operators may now rule out the chunk that was read.
             let columns = columns.filter(|_| may_match(filters, chunk, changes.as_ref()));
             let base = columns.map(|columns| self.base(chunk, columns, changes.clone(), filters));
             self.images = changes.filter(|changes| changes.overlay.images.rows > 0);
@@ -185,7 +185,7 @@ impl Supply {
         while self.reading.len() < READ_AHEAD {
             let Some(Next { chunk, may_match, changes }) = self.next_possible(filters)? else { return Ok(()) };
             let (table, columns, meter) = (Arc::clone(&self.table), Arc::clone(&self.columns), self.meter.clone());
-            // Threads for waiting on the disk: the workers go on computing.
+            // Separate threads wait for the disk, so that the workers continue to compute.
             let read = move || {
                 let loaded = table.load(chunk, &columns)?;
                 if let Some(meter) = meter {
