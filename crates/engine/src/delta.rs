@@ -76,7 +76,7 @@ pub(crate) struct Delta {
 
 /// The reason why there is no recent snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("changes cannot be propagated to the columns ({reason}); load the tables anew")]
+#[error("changes cannot be propagated to the columns ({reason}); load the tables again")]
 pub struct PropagationError {
     /// The error.
     pub reason: String,

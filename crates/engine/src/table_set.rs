@@ -2,7 +2,7 @@
 //!
 //! The column copy is filled when the tables are loaded. With [propagation](TableSet::with_propagation), every query
 //! that [begins](TableSet::read) after a change reads it ([`crate::delta`]). Without, changes reach the columns only
-//! through [`TableSet::refresh`]; until then queries read the state as loaded, and their answers say so.
+//! through [`TableSet::refresh`]; until then queries read the state as loaded, and their answers report that.
 //!
 //! In a database that outlives its process, a set with a name is registered when it has been loaded, and
 //! [`TableSet::adopt`] finds it again, with columns made from the recovered rows. Tables that are not kept as rows do
@@ -60,7 +60,9 @@ pub enum TableSetError {
     #[error("the loaded tables could not be made durable: {0}")]
     Checkpoint(#[from] CheckpointError),
     /// A set of this name exists with other tables.
-    #[error("the tables kept as {name} are not those that are declared now ({table} differs); drop them and load anew")]
+    #[error(
+        "the tables kept as {name} are not those that are declared now ({table} differs); drop them and load again"
+    )]
     OtherTables {
         /// The set's name.
         name: String,

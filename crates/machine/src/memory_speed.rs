@@ -6,7 +6,7 @@
 //! misses (Ailamaki et al., VLDB 1999).
 //!
 //! Every figure is the median of several rounds, with the lowest and the highest. On a shared machine, figures describe
-//! the remaining capacity, and the notes say so.
+//! the remaining capacity, which the notes report.
 
 pub mod bandwidth;
 pub(crate) mod buffer;

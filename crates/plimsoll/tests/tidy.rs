@@ -228,7 +228,8 @@ fn sentences(text: &str) -> Vec<String> {
     let production = text.split("\n#[cfg(test)]").next().unwrap_or(text);
     let sentence = |line: &str| match line.trim_start() {
         comment if comment.starts_with("//") => comment.trim_start_matches(['/', '!', ' ']).to_owned(),
-        code => code.split('"').skip(1).step_by(2).collect::<Vec<_>>().join(" "),
+        // A text of one word is a name.
+        code => code.split('"').skip(1).step_by(2).filter(|text| text.contains(' ')).collect::<Vec<_>>().join(" "),
     };
     production.lines().map(sentence).collect()
 }

@@ -240,7 +240,7 @@ impl LoadedColumns {
 
     /// One of the columns that were loaded.
     pub fn column(&self, column: usize) -> &ChunkColumn {
-        self.columns[column].as_ref().expect("whoever uses a column has asked for it")
+        self.columns[column].as_ref().expect("a query that uses a column has asked for it")
     }
 
     /// The bytes that were read from the disk for them.

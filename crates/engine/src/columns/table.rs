@@ -47,7 +47,7 @@ impl ColumnTable {
     /// Builds the table from batches, whose rows keep their order.
     ///
     /// `unique_keys` are sets of columns in which no two rows are equal, the primary key first; they are not checked.
-    /// Text columns of every declared type are stored as `Utf8View`, and [`ColumnTable::schema`] says so.
+    /// Text columns of every declared type are stored as `Utf8View`, as [`ColumnTable::schema`] shows.
     pub fn build(
         name: impl Into<String>,
         schema: SchemaRef,
@@ -108,7 +108,7 @@ impl ColumnTable {
     }
 
     /// The next version: some chunks are replaced, or added beyond the end. Missing ones in between become chunks
-    /// without rows. All others are shared with this version. The statistics are those of a table that is built anew,
+    /// without rows. All others are shared with this version. The statistics are those of a table that is built again,
     /// except that numbers of distinct values are estimates.
     pub fn with_chunks(&self, replaced: &[(usize, Arc<Chunk>)]) -> Result<ColumnTable, ColumnError> {
         let mut next = self.clone();

@@ -29,7 +29,7 @@ pub(super) fn fold(
     let mut merge = Merge::plan(&changes, base.map_or(0, Chunk::rows), base.and_then(Chunk::live));
     let all = 0..table.schema().fields().len();
     if let Some(base) = base.filter(|_| merge.has_same_rows) {
-        // Rows were only updated: only the written columns are made anew.
+        // Rows were only updated: only the written columns are made again.
         let written: Vec<usize> = all.filter(|&column| changes.has_written(column)).collect();
         let loaded = base.load(&written)?;
         let next = |&column: &usize| {

@@ -109,7 +109,7 @@ impl Search {
         let mut slot = last;
         loop {
             let seen = self.seen[slot as usize];
-            assert!(seen.is_expanded, "invariant 7: everybody in a cycle waits");
+            assert!(seen.is_expanded, "invariant 7: every member of a cycle waits");
             self.cycle.push((slot, seen.sequence));
             if slot == start {
                 return;

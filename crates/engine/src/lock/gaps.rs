@@ -51,9 +51,9 @@ impl LockTable {
     pub(crate) fn grant_new_gap(&self, member: &Member, gap: LockName) -> Answer {
         let hash = gap.hash();
         let mut heads = self.partition(hash).lock();
-        let answer = heads
-            .head(gap, hash)
-            .grant_unconditionally(member.slot, Mode::S, |_| unreachable!("nobody waits for a gap that nobody knows"));
+        let answer = heads.head(gap, hash).grant_unconditionally(member.slot, Mode::S, |_| {
+            unreachable!("no member waits for a gap that none has seen")
+        });
         if answer == Answer::Granted {
             member.count_grant();
         }

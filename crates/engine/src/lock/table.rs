@@ -149,7 +149,7 @@ impl LockTable {
     pub fn end(&self, member: &Member) {
         assert_eq!(member.locks(), 0, "invariant 5: who ends holds nothing");
         let ended = member.shift(|life| (life.state == State::Ending).then_some(Life { state: State::Idle, ..life }));
-        assert!(ended.is_some(), "invariants 5 and 6: who ends has been ending, and nobody interfered");
+        assert!(ended.is_some(), "invariants 5 and 6: a member that ends has been ending, and no other interfered");
         if !self.leaves_holders_alone {
             member.forget_contended();
         }
@@ -329,7 +329,7 @@ impl LockTable {
             member.count_grant();
         }
         let mut waiting = member.waiting.lock();
-        let Some(name) = waiting.name.take() else { unreachable!("invariant 2: whoever is in a queue waits") };
+        let Some(name) = waiting.name.take() else { unreachable!("invariant 2: a member in a queue waits") };
         let queue_time = now.saturating_sub(waiting.requested);
         let excess = waiter.passed().map_or(queue_time, |passed| passed.saturating_sub(waiting.requested));
         let wait = LockWait { queue_time, excess: excess.min(queue_time) };

@@ -206,7 +206,7 @@ impl LockTable {
     fn reprieve(&self, pair: Pair, serial: u64, time: Duration) {
         let requester = self.member(pair.requester);
         let mut waiting = requester.waiting.lock();
-        assert_eq!(waiting.name, Some(pair.name), "invariant 2: whoever is in a queue waits");
+        assert_eq!(waiting.name, Some(pair.name), "invariant 2: a member in a queue waits");
         let is_same = |reprieve: &Reprieve| (reprieve.holder, reprieve.serial) == (pair.holder, serial);
         if !waiting.reprieves.iter().any(is_same) {
             waiting.reprieves.push(Reprieve { holder: pair.holder, serial, ends: self.clock.now() + time });

@@ -121,7 +121,7 @@ impl LockTable {
             // The name of a wait changes only in the partition of the name, so this check stays valid.
             if member.waits_for(serial) == Some(name) {
                 let waiter = head.cancel(member.slot, |waiter| granted.push(waiter));
-                let waiter = waiter.expect("invariant 2: whoever waits for a name is in its queue");
+                let waiter = waiter.expect("invariant 2: a member that waits for a name is in its queue");
                 self.decide(member, &waiter, Err(error), self.clock.now());
             }
         });

@@ -215,7 +215,7 @@ impl Queue {
         let began = self.clock.now();
         let may_write = self.do_committers_write.load(Ordering::Relaxed) && self.durable.failure().is_none();
         if may_write && state.has_work() && state.pen.is_some() {
-            assert_eq!(state.group + 1, groups, "nobody writes, so that the group is either durable or gathering");
+            assert_eq!(state.group + 1, groups, "no thread writes, so that the group is either durable or gathering");
             let pen = state.pen.take().expect("it was seen a moment ago");
             let group = self.take_group(&mut state);
             MutexGuard::unlocked(&mut state, || self.write(pen, group));
@@ -273,7 +273,7 @@ impl Queue {
     }
 
     /// Forgets the units of a table that no transaction will use any more. If no other table has units, the log begins
-    /// anew.
+    /// again.
     pub(crate) fn forget_table(&self, table: u32) {
         let mut state = self.state.lock();
         let Some(has_units) = state.has_units.get_mut(table as usize) else { return };

@@ -3,8 +3,8 @@
 //! DataFusion keeps functional dependencies with the schema of a logical plan: `key determines these columns`. A join keeps those of
 //! its inputs, each for the columns of its side. But an aggregation over it (also a DISTINCT) says of each key among its groups that it
 //! determines all of its columns, those of the other side, too (`aggregate_functional_dependencies`, DataFusion 55.2). By that a sort
-//! loses keys, and groups are merged. Of an aggregation it is only known that all of its groups' keys together determine the rest, and
-//! that is what [`Dependencies`] leaves, before the rules that look at it and where SQL names a relation.
+//! loses keys, and groups are merged. Of an aggregation it is only known that all of its groups' keys together determine the rest.
+//! [`Dependencies`] leaves only that, before the rules that look at it and where SQL names a relation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

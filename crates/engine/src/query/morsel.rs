@@ -135,7 +135,7 @@ impl PatchedColumn {
     fn values(&self, kept: &ChunkColumn) -> &ArrayRef {
         self.values.get_or_init(|| {
             self.timed(|| {
-                let own = kept.values().expect("numbers are kept in a form from which they can be had");
+                let own = kept.values().expect("numbers are kept in a form that gives their values");
                 self.patch().over(own, self.first)
             })
         })

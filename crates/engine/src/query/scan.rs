@@ -63,7 +63,7 @@ pub struct ColumnScan {
     /// Bits that other operators supply, besides their conditions.
     key_bits: Vec<Arc<KeyBits>>,
     partitions: usize,
-    /// Whether it says so where its rows come in order.
+    /// Whether it declares the order of its rows if they come in order.
     tells_order: bool,
     fetch: Option<usize>,
     metrics: ExecutionPlanMetricsSet,

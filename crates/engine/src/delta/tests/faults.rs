@@ -60,7 +60,7 @@ fn propagation_that_has_failed_answers_nothing_and_holds_nobody_up() {
     let error = set.read().unwrap_err().to_string();
     assert_eq!(
         error,
-        "changes cannot be propagated to the columns (a propagation thread panicked); load the tables anew"
+        "changes cannot be propagated to the columns (a propagation thread panicked); load the tables again"
     );
     assert!(set.refresh().is_err());
     let account = number(&set, ACCOUNT);

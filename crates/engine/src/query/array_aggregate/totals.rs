@@ -70,7 +70,7 @@ impl Totals {
     /// The most rows that may be added in one go.
     pub const ROWS_MAX: usize = 1024;
 
-    /// Whether sums of such values can be had.
+    /// Whether sums of such values can be computed.
     pub fn can_add(sum: Sum) -> bool {
         sum.rows_max() >= Totals::ROWS_MAX as u64
     }

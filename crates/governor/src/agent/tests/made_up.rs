@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use plimsoll_machine::change::Changes;
 use plimsoll_machine::host::Host;
@@ -16,9 +16,9 @@ use plimsoll_machine::resctrl::fake::{FakeKernel as FakeResctrl, Mirror};
 use plimsoll_policy::ClassIndex;
 use plimsoll_testing::until;
 
-use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere};
-use crate::governor::{Governor, Heard};
-use crate::registry::{Phase, SessionCard};
+use crate::agent::{Agent, EVERY, ServerHere};
+use crate::governor::Governor;
+use crate::registry::SessionCard;
 use crate::settings::{Cpu, CpuShare, Settings};
 use crate::testing;
 
@@ -163,7 +163,7 @@ impl Machine {
         (machine, low, agent)
     }
 
-    fn with(may_raise: bool, change: impl FnOnce(&mut Settings)) -> Machine {
+    pub(super) fn with(may_raise: bool, change: impl FnOnce(&mut Settings)) -> Machine {
         let folder = tempfile::tempdir().unwrap();
         let kernel = FakeKernel {
             proc: folder.path().join("proc"),
@@ -196,7 +196,7 @@ impl Machine {
         self.begin(process, parent, program, title, 5000);
     }
 
-    fn begin(&self, process: i32, parent: i32, program: &str, title: &str, ticks: u64) {
+    pub(super) fn begin(&self, process: i32, parent: i32, program: &str, title: &str, ticks: u64) {
         let zeros = |count: usize| " 0".repeat(count);
         let stat = format!(
             "{process} ({program}) S {parent} {process} {process}{} 20 0 1 0 {ticks}{} 17 1{}\n",
@@ -252,7 +252,17 @@ impl Machine {
         agent
     }
 
-    fn lost_agent(&self) -> Agent {
+    /// Whether the kernel refuses changes of a process.
+    pub(super) fn refuse(&self, process: i32, refuses: bool) {
+        let mut refused = self.kernel.refused.lock().unwrap();
+        if refuses {
+            refused.insert(process)
+        } else {
+            refused.remove(&process)
+        };
+    }
+
+    pub(super) fn lost_agent(&self) -> Agent {
         Agent::on(self.governor.clone(), Host::changed_by(self.folder.path(), self.kernel.clone()))
     }
 

@@ -102,12 +102,12 @@ fn those_that_cannot_be_touched_are_listed() {
     let machine = Machine::new(|_| {});
     let low = machine.session(201, LOW);
     let mut agent = machine.agent();
-    machine.kernel.refused.lock().unwrap().insert(201);
+    machine.refuse(201, true);
     machine.walk(&mut agent);
     let untouchable = || machine.governor.health.lock().untouchable.clone();
     assert_eq!(untouchable().len(), 1);
     assert!(untouchable()[0].0 == 201 && untouchable()[0].1.contains("nice 10"), "{:?}", untouchable());
-    machine.kernel.refused.lock().unwrap().clear();
+    machine.refuse(201, false);
     low.state().served = HIGH;
     machine.walk(&mut agent);
     assert_eq!(untouchable(), []);
