@@ -44,7 +44,7 @@ impl Control for Nice {
         let host = context.host;
         self.probe(host).required().map_err(|no| no.error(KEY))?;
         let undo = |thread: &Thread, since| {
-            (thread.nice != nice).then(|| Undo::Nice {
+            (thread.nice != nice).then_some(Undo::Nice {
                 thread: thread.id,
                 started: thread.started,
                 nice: thread.nice,

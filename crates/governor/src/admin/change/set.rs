@@ -12,8 +12,11 @@ use crate::config::typed::RETRY_BY_APPLICATION;
 use crate::config::{LOOK_LEAST, cpu_share, means_nothing_beside, preemption_policy, quantity};
 use crate::settings::{ClassSettings, Settings, cache_fault, target_faults};
 
-/// A key, and a function that parses and sets its value. The error says why the value is invalid.
-type Key<Of> = (&'static str, fn(&mut Of, &str) -> Result<(), String>);
+/// Parses a value and sets it. The error says why the value is invalid.
+type Setter<Of> = fn(&mut Of, &str) -> Result<(), String>;
+
+/// A key, and what sets its value.
+type Key<Of> = (&'static str, Setter<Of>);
 
 /// The keys that can be set for the whole governor.
 const KEYS: [Key<Settings>; 11] = [
@@ -46,7 +49,7 @@ const CLASS_KEYS: [Key<ClassSettings>; 10] = [
     ("target", |class, value| target(value).map(|target| class.target = target)),
 ];
 
-fn find<Of>(keys: &[Key<Of>], key: &str) -> Option<fn(&mut Of, &str) -> Result<(), String>> {
+fn find<Of>(keys: &[Key<Of>], key: &str) -> Option<Setter<Of>> {
     keys.iter().find(|(known, _)| *known == key).map(|(_, set)| *set)
 }
 
