@@ -1,18 +1,12 @@
 //! Freshness of an engine with two copies: a row copy for transactions, a column copy for queries, and a delta between them
 //! that threads propagate while neither side stops.
 //!
-//! Three rates decide, all in tuples per second: `lambda`, how fast transactions publish changes; `mu`, how fast a
-//! propagation folds them into the column copy; `mu'`, how fast a query merges those that are not yet folded.
+//! Three rates decide, all in tuples per second: `lambda`, how fast transactions publish changes; `mu`, how fast they are
+//! folded into the column copy while that is being done; `mu'`, how fast a query merges those that are not yet folded.
+//! A propagation folds what came while the one before it ran, and a query may merge what came while the one before it ran. The
+//! time of both converges only if `lambda / mu` and `lambda / mu'` are below 1. Otherwise the delta grows forever, however fast queries are.
 //!
-//! - A query that merges the changes published during the one before takes `T_n = T_0 (1 - r^(n+1)) / (1 - r)` with
-//!   `r = lambda / mu'`: [`Rates::query_s`].
-//! - A propagation that folds the changes published during the one before takes `T_n = r^n B + C (1 - r^n) / (1 - r)`
-//!   with `r = lambda / mu`: [`Rates::propagation_s`].
-//!
-//! Both converge only if r is below 1. Otherwise the delta grows forever, however fast queries are.
-//!
-//! Source: Sirin, *Micro-architectural Analysis of Database Workloads*, 6.5.2, formulas 6.1 to 6.7. Formulas 6.4 and 6.5 lack
-//! the factor `T_0` that 6.3 has.
+//! Source: Sirin, *Micro-architectural Analysis of Database Workloads*, 6.5.2, formulas 6.1 to 6.7.
 
 /// Rates of an engine with two copies, tuples per second, each above 0 (`published` at least 0).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,27 +41,8 @@ impl Rates {
         self.published / self.merged
     }
 
-    /// Seconds of the `n`-th of successive queries, from 0. Each takes `alone_s` without a delta, and merges the
-    /// changes that were published during the one before (formula 6.3).
-    pub fn query_s(&self, alone_s: f64, n: u32) -> f64 {
-        alone_s * geometric(self.merge_load(), n + 1)
-    }
-
-    /// The limit of [`query_s`](Self::query_s) after many queries; `None` if it grows forever.
-    pub fn query_limit_s(&self, alone_s: f64) -> Option<f64> {
-        let load = self.merge_load();
-        (load < 1.0).then(|| alone_s / (1.0 - load))
-    }
-
-    /// Seconds of the `n`-th of successive propagations, from 0. The first takes `first_s`; each takes `constant_s`
-    /// regardless of the number of changes to fold (formula 6.7).
-    pub fn propagation_s(&self, first_s: f64, constant_s: f64, n: u32) -> f64 {
-        let load = self.propagation_load();
-        load.powi(n as i32) * first_s + constant_s * geometric(load, n)
-    }
-
-    /// The settled state of propagation if a round begins `every_s` after the one before, or at once if that takes
-    /// longer. A round takes `constant_s` regardless of the number of changes to fold. `None` if it never settles.
+    /// What propagation settles to if a round begins `every_s` after the one before, or at once if that takes longer. A round
+    /// takes `constant_s` whatever there is to fold. `None` if it never settles.
     pub fn settled(&self, every_s: f64, constant_s: f64) -> Option<Propagation> {
         let load = self.propagation_load();
         if load >= 1.0 {
@@ -94,21 +69,11 @@ impl Rates {
 }
 
 impl Propagation {
-    /// Seconds from publishing a change to the end of the round that folds it: on average, for changes that are published
-    /// evenly. A change waits for the current round or pause to end, half a period on average, and for its own round.
-    pub fn lag_mean_s(&self) -> f64 {
-        self.lag_s(0.5)
-    }
-
-    /// The lag that a share of changes stays below, 0 to 1.
+    /// Seconds from publishing a change to the end of the round that folds it, which a share of changes, 0 to 1, stays below. Changes are published evenly,
+    /// and each waits for the current round or pause to end, and for its own round; 0.5 is also the mean.
     pub fn lag_s(&self, share: f64) -> f64 {
         self.round_s + share * self.period_s
     }
-}
-
-/// `1 + r + … + r^(count - 1)`.
-fn geometric(r: f64, count: u32) -> f64 {
-    if r == 1.0 { f64::from(count) } else { (1.0 - r.powi(count as i32)) / (1.0 - r) }
 }
 
 #[cfg(test)]
@@ -136,15 +101,6 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_for_ever_has_no_limit() {
-        let rates = Rates { published: 3e6, folded: 2e6, merged: 1e6 };
-        assert_eq!((rates.query_limit_s(0.1), rates.settled(1.0, 0.0)), (None, None));
-        assert_near(rates.query_s(0.1, 2), 0.1 * (1.0 + 3.0 + 9.0));
-        let even = Rates { merged: 3e6, ..rates };
-        assert_near(even.query_s(0.1, 4), 0.5);
-    }
-
-    #[test]
     fn a_round_that_takes_longer_than_its_period_follows_at_once() {
         let rates = Rates { published: 5e5, folded: 1e6, merged: 1e6 };
         let rests = rates.settled(1.0, 0.1).unwrap();
@@ -152,7 +108,7 @@ mod tests {
         let busy = rates.settled(0.1, 0.1).unwrap();
         assert_near(busy.period_s, 0.2);
         assert_near(busy.busy, 1.0);
-        assert_near(rests.lag_mean_s(), 1.1);
+        assert_near(rests.lag_s(0.5), 1.1);
     }
 
     /// Tuple by tuple: changes that are published while a round is folded, or before the next begins, are folded in the
@@ -177,27 +133,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn formulas_are_what_the_recurrences_come_to(
-            published in 1.0..2e6_f64, folded in 1e5..2e6_f64, merged in 1e5..2e6_f64, n in 0..30_u32,
-        ) {
-            let rates = Rates { published, folded, merged };
-            let (mut query, mut propagation) = (0.2, 0.3);
-            for _ in 0..n {
-                query = 0.2 + published * query / merged;
-                propagation = 0.01 + published * propagation / folded;
-            }
-            prop_assert!((rates.query_s(0.2, n) / query - 1.0).abs() < 1e-6);
-            prop_assert!((rates.propagation_s(0.3, 0.01, n) / propagation - 1.0).abs() < 1e-6);
-        }
-
-        #[test]
         fn the_lag_is_that_of_a_simulation(load in 0.05..0.9_f64, every_s in 0.0..0.5_f64, constant_s in 0.01..0.1_f64) {
             let rates = Rates { published: 500.0, folded: 500.0 / load, merged: 1e6 };
             let settled = rates.settled(every_s, constant_s).unwrap();
             let mut lags = simulated_lags(&rates, every_s, constant_s, 200);
             lags.sort_unstable_by(f64::total_cmp);
             let mean = lags.iter().sum::<f64>() / lags.len() as f64;
-            prop_assert!((mean / settled.lag_mean_s() - 1.0).abs() < 0.03, "{mean} {}", settled.lag_mean_s());
+            prop_assert!((mean / settled.lag_s(0.5) - 1.0).abs() < 0.03, "{mean} {}", settled.lag_s(0.5));
             let p95 = lags[lags.len() * 95 / 100];
             prop_assert!((p95 / settled.lag_s(0.95) - 1.0).abs() < 0.05, "{p95} {}", settled.lag_s(0.95));
         }
