@@ -9,11 +9,10 @@
 //! ```text
 //! t(c) = 1/v(c) * integral from 0 to c of v(x)/fill(x) dx
 //! ```
-//! to touch that much: `fill(x)/v(x)` are its new lines per request while `x` of them are held, and `v(c)` is its
-//! speed, requests per second, with its share. This is the footprint of [`stack`](crate::stack) with turns that are
-//! short. Shares are those with `t1(c1) = t2(c2)` that fill the cache together. The assumptions: eviction of the least
-//! recently used line, no lines in common, enough memory bandwidth for both, and cores for both. Where all of them
-//! hold, speeds of simulated operators are within 3 % of the speed alone (a test).
+//! to touch that much: `fill(x)/v(x)` are its new lines per request while `x` of them are held, and `v(c)` is its speed, requests per second, with
+//! its share. Shares are those with `t1(c1) = t2(c2)` that fill
+//! the cache together. What is assumed: eviction of the least recently used line, no lines in common, enough bandwidth of memory for both, and cores for both.
+//! Where all of that is so, speeds of simulated operators are within 3 % of the speed alone (a test).
 //!
 //! # Bounds without them
 //! Speeds alone do not give shares. They show how many misses a workload gains with less cache, but not how many it has

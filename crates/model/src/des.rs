@@ -1,13 +1,11 @@
-//! Event simulation of a closed [`Network`], for questions that means do not answer: percentiles, priorities, locks.
+//! Event simulation of a closed [`Network`], for questions that means do not answer: percentiles, priorities, a lock.
 //!
-//! A request needs its demands at the stations in their order, spread evenly over a number of rounds. Demands are exponential, or
-//! drawn from measured requests, all stations of one request together. Stations share evenly, or serve more important classes
-//! first: important classes get the service that they would get alone, the others get the rest. Locks are tokens
-//! that a request takes before a round and keeps until its end; sets of locks are taken in ascending order, so deadlocks
-//! cannot occur.
+//! A request needs its demands at the stations in their order; each is exponential. Stations share evenly, or serve more important classes
+//! first: important classes get the service that they would get alone, the others get the rest. Requests of some classes may hold
+//! the network's only lock from their beginning to their end.
 //!
 //! Figures come from independent runs with seeds of their own, without the beginning of each; intervals are Student's t on the runs.
-//! Without priorities and locks means agree with [`mva`](crate::mva), which tests show.
+//! Without priorities and the lock means agree with [`mva`](crate::mva), which tests show.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -16,7 +14,6 @@ use crate::network::Network;
 use crate::statistics::{Interval, student};
 
 mod check;
-mod lock;
 mod simulation;
 mod station;
 #[cfg(test)]
@@ -30,44 +27,13 @@ pub const PERCENTILES: [f64; 3] = [0.5, 0.95, 0.99];
 /// A percentile is reported only if every run has this many requests beyond it.
 const BEYOND_LEAST: f64 = 10.0;
 
-/// The demands of a class's requests at stations.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Demands {
-    /// Each visit by itself is exponential; means are the network's.
-    Exponential,
-    /// Seconds at each station of measured requests. Each request draws one of them at random. They replace the
-    /// network's means.
-    Measured(Vec<Vec<f64>>),
-}
-
-/// A lock that requests of a class take.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LockUse {
-    /// The place of its set in [`Settings::lock_sets`]; any lock of the set is taken, at random.
-    pub set: usize,
-    /// The share of requests that take it, 0 to 1.
-    pub share: f64,
-    /// The round, from 0, before which it is taken.
-    pub round: u32,
-}
-
 /// How requests of a class behave.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Behaviour {
     /// Larger is more important.
     pub priority: u8,
-    /// Their demands.
-    pub demands: Demands,
-    /// How often they go through all stations, at least once.
-    pub rounds: u32,
-    /// Locks that they take, by ascending set and round, at most one of each set.
-    pub locks: Vec<LockUse>,
-}
-
-impl Default for Behaviour {
-    fn default() -> Self {
-        Self { priority: 0, demands: Demands::Exponential, rounds: 1, locks: Vec::new() }
-    }
+    /// Whether they take the lock before the first station, in the order in which they come, and keep it until their end.
+    pub holds_lock: bool,
 }
 
 /// The settings and the length of a simulation.
@@ -77,11 +43,7 @@ pub struct Settings {
     pub behaviours: Vec<Behaviour>,
     /// Whether each station serves more important classes first. Delays serve all classes alike.
     pub by_priority: Vec<bool>,
-    /// How many locks each set has.
-    pub lock_sets: Vec<u32>,
-    /// Whether more important requests overtake others that wait for a lock.
-    pub locks_by_priority: bool,
-    /// Requests of all classes together that each run measures, after a warm-up of a quarter as many.
+    /// Requests of all classes together that each run measures, after a quarter of as many that it does not.
     pub requests: u64,
     /// Independent runs, at least 2.
     pub runs: u32,
@@ -90,13 +52,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Exponential demands without priorities and locks: ten runs of 2000 requests.
+    /// Without priorities and the lock: ten runs of 2000 requests.
     pub fn plain(network: &Network, seed: u64) -> Self {
         Self {
             behaviours: vec![Behaviour::default(); network.classes().len()],
             by_priority: vec![false; network.stations().len()],
-            lock_sets: Vec::new(),
-            locks_by_priority: false,
             requests: 2_000,
             runs: 10,
             seed,
@@ -111,9 +71,7 @@ pub struct ClassFigures {
     pub throughput: Interval,
     /// Mean seconds from request to answer; `None` if some run answered none.
     pub response_s: Option<Interval>,
-    /// Mean seconds of a request waiting for locks; `None` as for the response.
-    pub lock_wait_s: Option<Interval>,
-    /// Requests in the system on average, those waiting for locks included.
+    /// Requests in the system on average, those waiting for the lock included.
     pub present: Interval,
     /// Seconds that the share [`PERCENTILES`] of responses does not exceed; `None` if some run has too few beyond it.
     pub percentiles_s: [Option<Interval>; PERCENTILES.len()],
@@ -126,7 +84,6 @@ struct Observed {
     seconds: f64,
     /// Ascending.
     responses_s: Vec<f64>,
-    lock_wait_s: f64,
     /// Integral of requests in the system over time.
     presence_s: f64,
 }
@@ -145,15 +102,14 @@ fn figures(runs: &[Vec<Observed>], class: usize) -> ClassFigures {
     let each = |of: &dyn Fn(&Observed) -> f64| runs.iter().map(|run| of(&run[class])).collect::<Vec<f64>>();
     let count = |run: &Observed| run.responses_s.len() as f64;
     let answered = runs.iter().all(|run| !run[class].responses_s.is_empty());
-    let per_request = |of: &dyn Fn(&Observed) -> f64| answered.then(|| mean(&each(&|run| of(run) / count(run))));
+    let response_s = |run: &Observed| run.responses_s.iter().sum::<f64>() / count(run);
     let percentile = |share: f64| {
         let is_known = runs.iter().all(|run| (1.0 - share) * count(&run[class]) >= BEYOND_LEAST);
         is_known.then(|| mean(&each(&|run| run.responses_s[(share * count(run)).ceil() as usize - 1])))
     };
     ClassFigures {
         throughput: mean(&each(&|run| count(run) / run.seconds)),
-        response_s: per_request(&|run| run.responses_s.iter().sum()),
-        lock_wait_s: per_request(&|run| run.lock_wait_s),
+        response_s: answered.then(|| mean(&each(&response_s))),
         present: mean(&each(&|run| run.presence_s / run.seconds)),
         percentiles_s: PERCENTILES.map(percentile),
         requests: runs.iter().map(|run| run[class].responses_s.len() as u64).sum(),

@@ -1,12 +1,10 @@
 //! Isolated Demand Decomposition: predicts how workloads perform together, from measurements of each alone.
 //!
-//! The queues of a mix are easy ([`mva`](crate::mva)). The hard part is that demands change in a mix, above all CPU
-//! seconds: caches are shared, and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from
-//! instruction rates. Two forms:
-//! - [`thesis`] is its procedure to the letter, for two classes, as a baseline.
-//! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of slowdowns
-//!   ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
-//!   instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained.
+//! The queues of a mix are easy ([`mva`](crate::mva)). The hard part is that demands change in a mix, above all CPU seconds: caches are shared,
+//! and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates, for two
+//! classes. [`predict`] takes any number of classes, and adds real cores, the disk's own curve, a choice of what slows requests down
+//! ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
+//! instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained.
 //!
 //! A mix whose classes wait for each other's locks is refused ([`Refused::LockBound`]): demands alone do not say how long locks are
 //! held in it.
@@ -23,10 +21,9 @@ mod pool;
 mod slowdown;
 #[cfg(test)]
 mod tests;
-pub mod thesis;
 mod turns;
 
-pub use slowdown::{CacheUse, Calibration, Slowdown};
+pub use slowdown::{Calibration, Slowdown};
 pub use turns::{Lesson, Residual, Turn, Turns};
 
 /// The share of response time, 0 to 1, above which waiting for locks decides a mix with shared tables.
@@ -101,43 +98,30 @@ impl Mix {
 /// Why nothing is predicted.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum Refused {
-    /// A class answered too few requests alone.
     #[error(transparent)]
     TooFew(#[from] TooFew),
-    /// A figure that the model needs was not measured.
     #[error("{figure} of `{class}` alone are missing: {reason}")]
     Missing {
-        /// The class.
         class: String,
-        /// The figure, in words.
         figure: &'static str,
-        /// Why it is missing.
         reason: String,
     },
-    /// Classes wait for each other's locks.
     #[error("`{class}` waits for locks for {:.0} % of its response time alone, and tables are shared: demands do not say how long locks will be held", share * 100.0)]
     LockBound {
-        /// The class.
         class: String,
-        /// The share of its response time.
         share: f64,
     },
-    /// The slowdown does not fit the classes.
     #[error("the slowdown has {found} entries for {expect} classes, or an entry that is impossible")]
     Slowdown {
-        /// Entries.
         found: usize,
-        /// Classes.
         expect: usize,
     },
-    /// The demands do not form a network.
     #[error(transparent)]
     Network(#[from] Fault),
-    /// The network was not solved.
     #[error(transparent)]
     Unsolved(#[from] Unsolved),
-    /// Demands and throughputs, which depend on each other, did not settle.
     #[error("slowed demands and throughputs did not settle in {0} steps")]
     NotSettled(usize),
 }

@@ -11,11 +11,11 @@
 //!
 //! Workloads that share a machine:
 //! - [`network`]: stations and the classes that use them; [`mva`] computes the means of each class, [`bounds`] the limits that no
-//!   schedule can beat, and [`des`] simulates percentiles, priorities and locks.
+//!   schedule can beat, and [`des`] simulates percentiles and priorities.
 //! - [`demand`]: the needs of a request, measured alone; [`idd`] predicts a mix from them.
 //! - [`shares`]: cores that are divided by weight.
-//! - [`stack`]: hit rates in a shared cache; [`cache_sharing`] predicts speeds in one from measurements alone; [`cache_simulator`] simulates operators that
-//!   share a last-level cache, and masks of ways.
+//! - [`cache_sharing`] predicts speeds in a shared cache from measurements alone; [`cache_simulator`] simulates operators that share a last-level
+//!   cache, and masks of ways.
 
 pub mod bounds;
 pub mod cache_sharing;
@@ -28,6 +28,5 @@ pub mod knee;
 pub mod mva;
 pub mod network;
 pub mod shares;
-pub mod stack;
 pub mod statistics;
 pub mod usl;

@@ -6,9 +6,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-use super::lock::Lock;
 use super::station::{Seconds, Station};
-use super::{Demands, Observed, Settings};
+use super::{Observed, Settings};
 use crate::network;
 use crate::network::{Network, Service};
 
@@ -29,16 +28,8 @@ pub(super) fn run(network: &Network, settings: &Settings, random: Pcg64) -> Vec<
 struct Client {
     class: usize,
     began_s: f64,
-    /// Seconds of one round at each station; empty if each visit is drawn by itself.
-    demands_s: Vec<f64>,
-    round: u32,
-    /// The next station of the round.
+    /// The next station.
     station: usize,
-    /// How many locks of its class it has taken or passed.
-    locks_done: usize,
-    held: Vec<(usize, usize)>,
-    waits_since_s: f64,
-    waited_s: f64,
 }
 
 /// An event at a moment that is known before.
@@ -56,7 +47,8 @@ struct Simulation<'a> {
     now_s: f64,
     clients: Vec<Client>,
     stations: Vec<Station<'a>>,
-    locks: Vec<Vec<Lock>>,
+    /// Clients that need the lock; the first has it.
+    lock: VecDeque<usize>,
     /// By moment, then client; each client has one at most.
     timers: BinaryHeap<Reverse<(Seconds, usize)>>,
     kinds: Vec<Timer>,
@@ -84,9 +76,9 @@ impl<'a> Simulation<'a> {
             random,
             now_s: 0.0,
             kinds: classes.iter().map(|_| Timer::Ask).collect(),
-            clients: classes.into_iter().map(Client::of).collect(),
+            clients: classes.into_iter().map(|class| Client { class, began_s: 0.0, station: 0 }).collect(),
             stations: network.stations().iter().zip(&settings.by_priority).map(station).collect(),
-            locks: settings.lock_sets.iter().map(|locks| (0..*locks).map(|_| Lock::default()).collect()).collect(),
+            lock: VecDeque::new(),
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             present: vec![0; network.classes().len()],
@@ -103,7 +95,7 @@ impl<'a> Simulation<'a> {
     /// Discards the observations so far.
     fn forget(&mut self) {
         self.answered = 0;
-        let nothing = |_| Observed { seconds: 0.0, responses_s: Vec::new(), lock_wait_s: 0.0, presence_s: 0.0 };
+        let nothing = |_| Observed { seconds: 0.0, responses_s: Vec::new(), presence_s: 0.0 };
         self.observed = self.network.classes().iter().map(nothing).collect();
     }
 
@@ -171,17 +163,9 @@ impl<'a> Simulation<'a> {
 
     /// A request begins.
     fn ask(&mut self, client: usize) {
-        let class = self.clients[client].class;
-        let behaviour = &self.settings.behaviours[class];
-        let demands_s = match &behaviour.demands {
-            Demands::Exponential => Vec::new(),
-            Demands::Measured(requests) => {
-                let request = &requests[self.random.random_range(0..requests.len())];
-                request.iter().map(|demand_s| demand_s / f64::from(behaviour.rounds)).collect()
-            }
-        };
-        self.clients[client] = Client { began_s: self.now_s, demands_s, ..Client::of(class) };
-        self.present[class] += 1;
+        let Client { class, began_s, station } = &mut self.clients[client];
+        (*began_s, *station) = (self.now_s, 0);
+        self.present[*class] += 1;
     }
 
     /// Advances all clients that can continue, until they are served, wait or think.
@@ -193,22 +177,16 @@ impl<'a> Simulation<'a> {
 
     fn advance(&mut self, client: usize) {
         let class = self.clients[client].class;
-        let behaviour = &self.settings.behaviours[class];
+        if self.clients[client].station == 0 && !self.has_lock(client) {
+            return;
+        }
         loop {
-            if self.clients[client].round == behaviour.rounds {
-                return self.answer(client);
-            }
-            if self.clients[client].station == 0 && !self.has_locks(client) {
-                return;
-            }
             let station = self.clients[client].station;
             if station == self.stations.len() {
-                self.clients[client].round += 1;
-                self.clients[client].station = 0;
-                continue;
+                return self.answer(client);
             }
             self.clients[client].station += 1;
-            let demand_s = self.demand_s(client, station);
+            let demand_s = self.network.classes()[class].demands_s[station] * self.exponential();
             if demand_s > 0.0 {
                 let priority = self.priority(station, class);
                 match self.network.stations()[station].service {
@@ -224,74 +202,32 @@ impl<'a> Simulation<'a> {
         if self.settings.by_priority[station] { self.settings.behaviours[class].priority } else { 0 }
     }
 
-    /// Takes the locks of this round; false if it must wait for one.
-    fn has_locks(&mut self, client: usize) -> bool {
-        let behaviour = &self.settings.behaviours[self.clients[client].class];
-        while let Some(lock) = behaviour.locks.get(self.clients[client].locks_done) {
-            if lock.round > self.clients[client].round {
-                break;
-            }
-            self.clients[client].locks_done += 1;
-            if self.random.random::<f64>() >= lock.share {
-                continue;
-            }
-            let at = self.random.random_range(0..self.locks[lock.set].len());
-            self.clients[client].held.push((lock.set, at));
-            let by_priority = self.settings.locks_by_priority;
-            if !self.locks[lock.set][at].acquire(client, behaviour.priority, by_priority) {
-                self.clients[client].waits_since_s = self.now_s;
-                return false;
-            }
+    /// Whether it has the lock or needs none; otherwise it waits for it.
+    fn has_lock(&mut self, client: usize) -> bool {
+        if !self.settings.behaviours[self.clients[client].class].holds_lock {
+            return true;
         }
-        true
-    }
-
-    fn demand_s(&mut self, client: usize, station: usize) -> f64 {
-        let class = self.clients[client].class;
-        match self.clients[client].demands_s.get(station) {
-            Some(demand_s) => *demand_s,
-            None => {
-                let mean_s = self.network.classes()[class].demands_s[station];
-                mean_s / f64::from(self.settings.behaviours[class].rounds) * self.exponential()
-            }
+        if self.lock.front() != Some(&client) {
+            self.lock.push_back(client);
         }
+        self.lock.front() == Some(&client)
     }
 
     /// A request ends.
     fn answer(&mut self, client: usize) {
-        let Client { class, began_s, waited_s, .. } = self.clients[client];
-        for (set, at) in std::mem::take(&mut self.clients[client].held) {
-            if let Some(next) = self.locks[set][at].release() {
-                self.clients[next].waited_s += self.now_s - self.clients[next].waits_since_s;
-                self.ready.push_back(next);
-            }
+        let Client { class, began_s, .. } = self.clients[client];
+        if self.lock.front() == Some(&client) {
+            self.lock.pop_front();
+            self.ready.extend(self.lock.front());
         }
         self.present[class] -= 1;
         self.answered += 1;
         self.observed[class].responses_s.push(self.now_s - began_s);
-        self.observed[class].lock_wait_s += waited_s;
         self.think(client);
     }
 
     /// A draw from the exponential distribution with mean 1.
     fn exponential(&mut self) -> f64 {
         -(1.0 - self.random.random::<f64>()).ln()
-    }
-}
-
-impl Client {
-    /// A client without a request.
-    fn of(class: usize) -> Self {
-        Self {
-            class,
-            began_s: 0.0,
-            demands_s: Vec::new(),
-            round: 0,
-            station: 0,
-            locks_done: 0,
-            held: Vec::new(),
-            waits_since_s: 0.0,
-            waited_s: 0.0,
-        }
     }
 }

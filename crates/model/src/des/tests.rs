@@ -40,26 +40,6 @@ fn means_are_those_of_mean_value_analysis() {
     assert_within_two_errors(&found);
 }
 
-/// Means depend neither on how demands spread nor on the number of rounds.
-#[test]
-fn shared_stations_do_not_care_how_demands_spread() {
-    let network = Network::new(
-        vec![station("cpu", Service::Processors { servers: 2 }), station("wire", Service::Delay)],
-        vec![class(5, 1.0, &[0.5, 0.1])],
-    )
-    .unwrap();
-    let expect = solve_exactly(&network).classes[0].throughput;
-    let mut found = Vec::new();
-    for seed in 0..6 {
-        let rows = vec![vec![0.1, 0.05]; 9].into_iter().chain([vec![4.1, 0.55]]).collect();
-        let behaviour = Behaviour { demands: Demands::Measured(rows), rounds: 3, ..Behaviour::default() };
-        let settings = Settings { behaviours: vec![behaviour], ..Settings::plain(&network, seed) };
-        let figures = simulate(&network, &settings).unwrap();
-        found.push(errors(&figures[0].throughput, expect, settings.runs));
-    }
-    assert_within_two_errors(&found);
-}
-
 #[test]
 fn percentiles_of_one_client_are_those_of_its_demand() {
     let network = cores(1, vec![class(1, 0.3, &[2.0])]);
@@ -69,11 +49,9 @@ fn percentiles_of_one_client_are_those_of_its_demand() {
         assert!((found.unwrap().value / expect - 1.0).abs() < 0.04, "{found:?} is not {expect}");
     }
     assert_eq!(figures.requests, 20_000);
-    let behaviour = Behaviour { demands: Demands::Measured(vec![vec![2.0]]), ..Behaviour::default() };
-    let settings = Settings { behaviours: vec![behaviour], requests: 500, ..Settings::plain(&network, 5) };
-    let figures = &simulate(&network, &settings).unwrap()[0];
-    let [median, p95, p99] = figures.percentiles_s;
-    assert!((median.unwrap().value - 2.0).abs() < 1e-9 && (p95.unwrap().value - 2.0).abs() < 1e-9);
+    let settings = Settings { requests: 500, ..Settings::plain(&network, 5) };
+    let [_, p95, p99] = simulate(&network, &settings).unwrap()[0].percentiles_s;
+    assert!(p95.is_some());
     assert_eq!(p99, None, "five of 500 requests are beyond the 99th percentile");
 }
 
@@ -94,7 +72,7 @@ fn the_most_important_class_is_served_as_if_it_were_alone() {
     assert_within_two_errors(&found);
 }
 
-/// If every request holds the same lock from beginning to end, eight cores are as good as one.
+/// If every request holds the lock from beginning to end, eight cores are as good as one.
 #[test]
 fn one_lock_for_all_makes_one_server_of_many() {
     let classes = || vec![class(6, 2.0, &[0.4])];
@@ -102,29 +80,19 @@ fn one_lock_for_all_makes_one_server_of_many() {
     let network = cores(8, classes());
     let mut found = Vec::new();
     for seed in 0..6 {
-        let behaviour = Behaviour { locks: vec![LockUse { set: 0, share: 1.0, round: 0 }], ..Behaviour::default() };
-        let settings = Settings { behaviours: vec![behaviour], lock_sets: vec![1], ..Settings::plain(&network, seed) };
+        let behaviour = Behaviour { holds_lock: true, ..Behaviour::default() };
+        let settings = Settings { behaviours: vec![behaviour], ..Settings::plain(&network, seed) };
         let figures = simulate(&network, &settings).unwrap();
         found.push(errors(&figures[0].throughput, expect, settings.runs));
-        let (response_s, waited_s) = (figures[0].response_s.unwrap(), figures[0].lock_wait_s.unwrap());
-        assert!((response_s.value - waited_s.value - 0.4).abs() < 0.02, "eight cores serve six clients at once");
     }
     assert_within_two_errors(&found);
 }
 
-/// Clients whose requests hold locks of two sets; the important ones overtake.
 #[test]
-fn littles_law_holds_with_locks_and_priorities() {
+fn littles_law_holds_with_a_lock_and_priorities() {
     let network = cores(2, vec![class(5, 0.5, &[0.2]), class(3, 1.0, &[0.3])]);
-    let locks = vec![LockUse { set: 0, share: 0.7, round: 0 }, LockUse { set: 1, share: 0.9, round: 1 }];
-    let behaviour = |priority| Behaviour { priority, rounds: 3, locks: locks.clone(), ..Behaviour::default() };
-    let settings = Settings {
-        behaviours: vec![behaviour(0), behaviour(1)],
-        by_priority: vec![true],
-        lock_sets: vec![2, 3],
-        locks_by_priority: true,
-        ..Settings::plain(&network, 3)
-    };
+    let behaviours = vec![Behaviour { priority: 0, holds_lock: true }, Behaviour { priority: 1, holds_lock: false }];
+    let settings = Settings { behaviours, by_priority: vec![true], ..Settings::plain(&network, 3) };
     let figures = simulate(&network, &settings).unwrap();
     for (class, figures) in network.classes().iter().zip(&figures) {
         let (throughput, response_s) = (figures.throughput.value, figures.response_s.unwrap().value);
@@ -132,7 +100,6 @@ fn littles_law_holds_with_locks_and_priorities() {
         let clients = figures.present.value + throughput * class.think_s;
         assert!((clients / f64::from(class.population) - 1.0).abs() < 0.01, "{clients} of {}", class.population);
     }
-    assert!(figures[1].lock_wait_s.unwrap().value < figures[0].lock_wait_s.unwrap().value, "overtaken");
     assert_eq!(simulate(&network, &settings).unwrap(), figures, "equal seeds, equal figures");
     let other = simulate(&network, &Settings { seed: 4, ..settings }).unwrap();
     assert_ne!(other[0].throughput.value, figures[0].throughput.value);
@@ -156,25 +123,8 @@ fn settings_that_make_no_sense_are_refused() {
         change(&mut settings);
         simulate(&network, &settings).unwrap_err()
     };
-    let locks = |locks: &[LockUse]| {
-        refuse(&|settings| {
-            settings.lock_sets = vec![1, 1];
-            settings.behaviours[0].locks = locks.to_vec();
-        })
-    };
     assert!(matches!(refuse(&|settings| settings.by_priority.clear()), Invalid::Count { found: 0, expect: 1, .. }));
     assert!(matches!(refuse(&|settings| settings.runs = 1), Invalid::Short { runs: 1, .. }));
-    assert!(matches!(refuse(&|settings| settings.behaviours[0].rounds = 0), Invalid::NoRounds(_)));
-    for rows in [vec![], vec![vec![1.0, 1.0]], vec![vec![0.0]], vec![vec![f64::NAN]]] {
-        let change = |settings: &mut Settings| settings.behaviours[0].demands = Demands::Measured(rows.clone());
-        assert!(matches!(refuse(&change), Invalid::Measured(_)), "{rows:?}");
-    }
-    let take = |set, share, round| LockUse { set, share, round };
-    for uses in
-        [vec![take(2, 1.0, 0)], vec![take(0, 1.5, 0)], vec![take(0, 1.0, 1)], vec![take(1, 1.0, 0), take(0, 1.0, 0)]]
-    {
-        assert!(matches!(locks(&uses), Invalid::Locks(_)), "{uses:?}");
-    }
     let nobody = cores(1, vec![class(0, 0.0, &[1.0])]);
     assert_eq!(simulate(&nobody, &Settings::plain(&nobody, 1)), Err(Invalid::NoClients));
 }

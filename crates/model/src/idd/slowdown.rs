@@ -1,8 +1,6 @@
 //! How much longer a request computes beside others.
 
-use crate::stack::{Locality, Program, shared_hit_rates};
-
-/// The cause for which requests become slower in a mix.
+/// What slows requests down.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Slowdown {
     /// Nothing: demands as alone. The baseline of a plain queueing model.
@@ -12,15 +10,6 @@ pub enum Slowdown {
     SharedRate,
     /// Factors from mixes that were measured, by class. Works without counters.
     Calibrated(Vec<Vec<Calibration>>),
-    /// Misses of a cache that classes share, by class.
-    Cache {
-        /// Lines of the cache.
-        lines: f64,
-        /// Seconds of one turn of all classes: a few quanta of the scheduler on one core, much less where cores share the cache.
-        turn_s: f64,
-        /// How each class uses it.
-        uses: Vec<CacheUse>,
-    },
 }
 
 /// The result of one calibration mix for a class.
@@ -30,17 +19,6 @@ pub struct Calibration {
     pub others: f64,
     /// CPU seconds of a request, relative to alone.
     pub factor: f64,
-}
-
-/// How a class uses the cache.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CacheUse {
-    /// Its accesses, alone.
-    pub locality: Locality,
-    /// Accesses of a request.
-    pub accesses: f64,
-    /// Seconds that a miss costs, beyond a hit.
-    pub miss_s: f64,
 }
 
 /// A class without the mix: its demands, per request.
@@ -61,13 +39,6 @@ impl Slowdown {
                 };
                 classes.iter().flatten().all(is_sound).then_some(Some(classes.len()))
             }
-            Self::Cache { lines, turn_s, uses } => {
-                let is_sound = |each: &CacheUse| {
-                    let CacheUse { locality: Locality { alpha, beta }, accesses, miss_s } = *each;
-                    alpha > 1.0 && beta > 0.0 && accesses > 0.0 && miss_s >= 0.0
-                };
-                (*lines > 0.0 && *turn_s > 0.0 && uses.iter().all(is_sound)).then_some(Some(uses.len()))
-            }
         }
     }
 
@@ -84,13 +55,6 @@ impl Slowdown {
                     .zip(others)
                     .map(|((cpu_s, points), others)| cpu_s * factor(points, others))
                     .collect()
-            }
-            Self::Cache { lines, turn_s, uses } => {
-                let kept = hit_rates(uses, throughputs, cpu_s, *lines, *turn_s);
-                let slowed = |((own_s, each), kept): ((f64, &CacheUse), f64)| {
-                    own_s + each.accesses * each.miss_s * (each.locality.hit_rate(*lines) - kept).max(0.0)
-                };
-                alone().zip(uses).zip(kept).map(slowed).collect()
             }
         }
     }
@@ -131,18 +95,4 @@ fn factor(points: &[Calibration], others: f64) -> f64 {
     let slope = points.iter().map(|point| point.others * (point.factor - 1.0)).sum::<f64>() / squares;
     // A request that needs less than half its CPU seconds in a mix would be a fault of the measurement.
     (1.0 + slope * others).max(0.5)
-}
-
-/// Hit rates in the shared cache, by class; a class without load keeps its own.
-fn hit_rates(uses: &[CacheUse], throughputs: &[f64], cpu_s: &[f64], lines: f64, turn_s: f64) -> Vec<f64> {
-    let busy_s: f64 = throughputs.iter().zip(cpu_s).map(|(throughput, cpu_s)| throughput * cpu_s).sum();
-    let turn = |at: usize| turn_s * throughputs[at] * uses[at].accesses / busy_s;
-    let loaded: Vec<usize> = (0..uses.len()).filter(|at| busy_s > 0.0 && turn(*at) > 0.0).collect();
-    let program = |at: &usize| Program { locality: uses[*at].locality, turn_accesses: turn(*at) };
-    let shared = shared_hit_rates(&loaded.iter().map(program).collect::<Vec<_>>(), lines);
-    let mut kept: Vec<f64> = uses.iter().map(|each| each.locality.hit_rate(lines)).collect();
-    for (at, hit_rate) in loaded.into_iter().zip(shared) {
-        kept[at] = hit_rate;
-    }
-    kept
 }
