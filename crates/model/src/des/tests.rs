@@ -92,7 +92,7 @@ fn one_lock_for_all_makes_one_server_of_many() {
 fn littles_law_holds_with_a_lock_and_priorities() {
     let network = cores(2, vec![class(5, 0.5, &[0.2]), class(3, 1.0, &[0.3])]);
     let behaviours = vec![Behaviour { priority: 0, holds_lock: true }, Behaviour { priority: 1, holds_lock: false }];
-    let settings = Settings { behaviours, by_priority: vec![true], ..Settings::plain(&network, 3) };
+    let settings = Settings { behaviours, by_priority: vec![true], requests: 20_000, ..Settings::plain(&network, 3) };
     let figures = simulate(&network, &settings).unwrap();
     for (class, figures) in network.classes().iter().zip(&figures) {
         let (throughput, response_s) = (figures.throughput.value, figures.response_s.unwrap().value);
