@@ -103,21 +103,11 @@ pub enum Refused {
     #[error(transparent)]
     TooFew(#[from] TooFew),
     #[error("{figure} of `{class}` alone are missing: {reason}")]
-    Missing {
-        class: String,
-        figure: &'static str,
-        reason: String,
-    },
+    Missing { class: String, figure: &'static str, reason: String },
     #[error("`{class}` waits for locks for {:.0} % of its response time alone, and tables are shared: demands do not say how long locks will be held", share * 100.0)]
-    LockBound {
-        class: String,
-        share: f64,
-    },
+    LockBound { class: String, share: f64 },
     #[error("the slowdown has {found} entries for {expect} classes, or an entry that is impossible")]
-    Slowdown {
-        found: usize,
-        expect: usize,
-    },
+    Slowdown { found: usize, expect: usize },
     #[error(transparent)]
     Network(#[from] Fault),
     #[error(transparent)]

@@ -11,16 +11,9 @@ use crate::network::Network;
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Invalid {
     #[error("{found} {what} in the settings, {expect} in the network")]
-    Count {
-        what: &'static str,
-        found: usize,
-        expect: usize,
-    },
+    Count { what: &'static str, found: usize, expect: usize },
     #[error("{runs} runs of {requests} requests: at least 2 runs of 1 request are needed")]
-    Short {
-        runs: u32,
-        requests: u64,
-    },
+    Short { runs: u32, requests: u64 },
     #[error("no class has clients")]
     NoClients,
 }
