@@ -395,7 +395,7 @@ pub struct GovernOptions {
     /// The settings file, such as docs/examples/plimsoll.toml
     #[arg(long, value_name = "FILE", required_unless_present = "hash_password")]
     pub config: Option<PathBuf>,
-    /// Work beside the server, not in the connection path, whatever `[mode]` in the settings says
+    /// Work beside the server, not in the connection path; overrides `[mode]` in the settings
     #[arg(long, requires = "config")]
     pub beside: bool,
     /// Read the settings, print what they mean and all faults in them, and exit

@@ -355,7 +355,7 @@ mod tests {
             ("embedded:", Some("lock_policy=cr(300)"), "(did you mean `cr(300ms)`?)"),
             ("embedded:", Some("lock_policy=crr(5ms)"), "(did you mean `cr(300ms)`?)"),
             ("embedded:", Some("cpu_policy=cpu-pri"), format!("{cores} (did you mean `cpu-prio`?)").as_str()),
-            ("embedded:", Some("starvation_bound=0"), "for with 0 everybody would go before everybody"),
+            ("embedded:", Some("starvation_bound=0"), "for with 0 every transaction would go before every other"),
             ("embedded:", Some("starvation_bound=-1"), "it can be `none` or a number from 1"),
             ("embedded:", Some("early_lock_release=yes"), "it can be `on` or `off`"),
             ("embedded:", Some("undo_delay=12"), "it can be a length of time up to an hour, such as `12ms`"),

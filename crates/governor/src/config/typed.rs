@@ -27,7 +27,7 @@ pub struct TypedSettings {
     /// `false`: PostgreSQL does not understand it; some poolers and load balancers do.
     #[serde(default)]
     pub proxy_protocol: bool,
-    /// As whom the governor itself asks the server who waits for whom, and preempts: `postgres://plimsoll@host:port/postgres`.
+    /// The login with which the governor asks the server which transactions wait for which, and preempts: `postgres://plimsoll@host:port/postgres`.
     /// Without it nothing is preempted and no share of the cores is changed.
     pub control: Option<At<String>>,
     /// The class of sessions that no rule matches. The default is the class with the lowest priority.
@@ -38,7 +38,7 @@ pub struct TypedSettings {
     /// In the connection path, or beside the server.
     #[serde(default)]
     pub mode: TypedMode,
-    /// Where clients come in.
+    /// The addresses at which clients connect.
     #[serde(default)]
     pub listen: TypedListen,
     /// The classes, one table each; `high` and `low` without any.
@@ -50,7 +50,7 @@ pub struct TypedSettings {
     /// How much may be inside at once.
     #[serde(default)]
     pub admission: TypedAdmission,
-    /// Who is rolled back for whom.
+    /// Which transactions are rolled back, and for which.
     #[serde(default)]
     pub preemption: TypedPreemption,
     /// The cores' shares.
@@ -86,7 +86,7 @@ impl TypedMode {
     }
 }
 
-/// Where clients come in.
+/// The addresses at which clients connect.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedListen {
@@ -273,7 +273,7 @@ pub struct TypedAdmission {
     pub auto_mpl: Option<bool>,
 }
 
-/// Who is rolled back for whom.
+/// Which transactions are rolled back, and for which.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedPreemption {

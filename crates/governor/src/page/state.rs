@@ -113,7 +113,7 @@ pub struct ClassState {
     pub totals: Totals,
     /// What preemption would have done to the class; null unless the policy is `track`.
     pub tracked: Option<Tracked>,
-    /// Transactions a second, second by second, oldest first, 120 at most.
+    /// Transactions per second, for each of the last 120 seconds at most, oldest first.
     pub chart_transactions_per_s: Vec<f64>,
     /// The 95th percentile of their times, second by second; null for seconds without any.
     pub chart_p95_s: Vec<Option<f64>>,
@@ -143,7 +143,7 @@ pub struct Queued {
     pub class: String,
     /// For how long it has waited.
     pub waited_s: f64,
-    /// For what.
+    /// What it waits for.
     pub why: String,
 }
 
@@ -152,13 +152,13 @@ pub struct Queued {
 pub struct Preempted {
     /// When.
     pub at: String,
-    /// Who was rolled back: its session.
+    /// The session that was rolled back.
     pub victim: u64,
     /// Its class.
     pub victim_class: String,
     /// What it was doing.
     pub victim_was: String,
-    /// For whom: its session.
+    /// The session for which it was rolled back.
     pub waiter: u64,
     /// Its class.
     pub waiter_class: String,

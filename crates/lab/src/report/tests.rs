@@ -48,7 +48,7 @@ fn by_id<'a, 'i>(page: &'a Document<'i>, id: &str) -> Node<'a, 'i> {
 
 /// The text of the element of a page with this id.
 fn told_in(html: &str, id: &str) -> String {
-    text(by_id(&parse(html), id))
+    text(by_id(&parse(&as_xml(html)), id))
 }
 
 /// The chart of a page whose label contains these words.

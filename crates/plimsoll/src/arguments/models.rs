@@ -38,19 +38,19 @@ pub struct AdviseOptions {
     /// The folder of a run with each workload alone
     #[arg(value_name = "DIR")]
     pub run: PathBuf,
-    /// What is to be kept, such as 'oltp.p95 < 20ms' or 'oltp.p95 < 1.3 x alone'
+    /// The promise to keep, such as 'oltp.p95 < 20ms' or 'oltp.p95 < 1.3 x alone'
     #[arg(long, value_name = "PROMISE")]
     pub slo: Slo,
-    /// What may be changed, as in olap.clients=0..50 or cores=2,4 [default: the clients of the workload to maximise]
+    /// The settings that may change, as in olap.clients=0..50 or cores=2,4 [default: the clients of the workload to maximise]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Option<Vary>,
-    /// Whose throughput is to be as high as possible [default: that of --vary, or the last other]
+    /// The workload whose throughput is maximised [default: that of --vary, or the last other]
     #[arg(long, value_name = "WORKLOAD")]
     pub maximise: Option<String>,
     /// Measure the advised value and its neighbour on the same target, into the folder `verify` of the run
     #[arg(long)]
     pub verify: bool,
-    /// Write settings for a governor that set what was advised, to a new file
+    /// Write governor settings that apply the advice, to a new file
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Print one JSON document instead of a table

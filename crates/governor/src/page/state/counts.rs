@@ -31,7 +31,7 @@ pub struct WindowState {
     pub queue: Times,
 }
 
-/// Times of whatever it is; null where there was nothing.
+/// Percentiles of a kind of time; null if none was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
     /// How many.

@@ -50,10 +50,10 @@ pub struct TargetState {
     pub best_s: Option<f64>,
 }
 
-/// What can be limited.
+/// A lever by which a class can be limited.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetLever {
-    /// Whose.
+    /// The class.
     pub class: String,
     /// `mpl`, `disk bandwidth`, `parallel workers` or `cpu`.
     pub lever: String,
@@ -70,7 +70,7 @@ pub struct TargetLever {
 pub struct TargetMove {
     /// When.
     pub at: String,
-    /// Whose.
+    /// The class.
     pub class: String,
     /// Which.
     pub lever: String,
