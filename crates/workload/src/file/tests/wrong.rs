@@ -47,7 +47,11 @@ fn keys_and_values_that_mean_nothing() {
     check("[[transaction]]", "[transaction]", "w.toml:2");
     check("[\"SELECT :x\"]", "[]", "`a` has no statements");
     check("[\"SELECT :x\"]", "[5]", "w.toml:5:15:");
-    check("name = \"a\"", "name = \"a\"\nread_only = true\ntransaction = false", "w.toml:4:13: `read_only` is told");
+    check(
+        "name = \"a\"",
+        "name = \"a\"\nread_only = true\ntransaction = false",
+        "w.toml:4:13: `read_only` is a property",
+    );
     assert!(refused("name = \"x\"").contains("there is no [[transaction]]"));
     assert!(refused("name = ").contains("w.toml:1:"));
     let twice = format!("{GOOD}{}", GOOD.split_once('\n').unwrap().1);
