@@ -15,7 +15,7 @@
 //! A killed governor restores nothing; the processes that it changed end with their sessions, because its connections
 //! are closed.
 //!
-//! Beside a server, sessions outlive a killed governor, and their processes keep their changed shares. The next
+//! Sessions that applications open at the server themselves outlive a killed governor, and their processes keep their changed shares. The next
 //! governor therefore assumes that every process began with the share and in the groups of the server's first process,
 //! and restores those that differ.
 //!
@@ -141,11 +141,11 @@ impl Agent {
         if self.server != found {
             self.put_back();
             self.server = found;
-            let is_beside = self.governor.settings().is_beside;
-            let postmaster = self.server.as_ref().ok().filter(|_| is_beside).map(|postmaster| postmaster.id);
+            let outlive_us = self.governor.settings().observes();
+            let postmaster = self.server.as_ref().ok().filter(|_| outlive_us).map(|postmaster| postmaster.id);
             let facts = postmaster.and_then(|process| ProcessFacts::of(&self.given_shares.host, process));
             self.given_shares.first = facts.map(|facts| facts.share);
-            self.groups.may_be_left = is_beside;
+            self.groups.may_be_left = outlive_us;
             server::restore_left_over(&self.given_shares.host);
             self.disk.server(&self.server);
             self.idle.server(&self.server);

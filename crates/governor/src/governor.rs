@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
-use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, RefusalReason, Ticket, Waiting};
+use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, RefusalReason, Ticket, Waiting};
 
 pub use bell::{Bell, Heard};
 pub(crate) use events::CYCLE;
@@ -56,6 +56,8 @@ pub struct Governor {
     pub history: Mutex<History>,
     /// The targets of classes, and how well they are met.
     pub targets: Mutex<Targets>,
+    /// Transactions of more important sessions at the server that have ended, as far as they are counted.
+    pub direct_work: Mutex<EndedWork>,
     /// The settings file, which `RELOAD` reads again.
     pub config_file: OnceLock<PathBuf>,
     /// Whether it was started with `--beside`, which overrides the file.
@@ -206,6 +208,7 @@ impl Governor {
             reach: Reach::default(),
             history: Mutex::default(),
             targets: Mutex::default(),
+            direct_work: Mutex::default(),
             config_file: OnceLock::new(),
             is_beside_asked: OnceLock::new(),
             main: OnceLock::new(),
@@ -251,7 +254,7 @@ impl Governor {
 
     /// Whether it serves no client; a governor beside its server serves none.
     pub(crate) fn serves_nobody(&self) -> bool {
-        self.settings().is_beside || self.registry.is_empty()
+        self.settings().is_beside || self.registry.relayed() == 0
     }
 
     /// Requests admission for a transaction of that class. Its session's number is the ticket.

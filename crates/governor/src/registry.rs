@@ -220,12 +220,15 @@ pub struct Observed {
     pub is_tracked: bool,
 }
 
+/// In place of a worker's number: no worker serves the session, and commands to it are discarded.
+pub const NO_WORKER: usize = usize::MAX;
+
 /// One session.
 #[derive(Debug)]
 pub struct SessionCard {
     /// Its number.
     pub id: SessionId,
-    /// The worker that serves it.
+    /// The worker that serves it, or [`NO_WORKER`].
     pub worker: usize,
     /// When its client connected.
     pub opened: Instant,
@@ -283,6 +286,11 @@ impl SessionCard {
     /// The variable state; hold the lock briefly, and never those of two cards at once.
     pub fn state(&self) -> MutexGuard<'_, CardState> {
         self.state.lock()
+    }
+
+    /// Whether its client is connected to the server itself: the governor only observes it.
+    pub fn is_direct(&self) -> bool {
+        self.worker == NO_WORKER
     }
 
     /// Its server process, once it is known.
@@ -397,6 +405,11 @@ impl Registry {
     /// Whether no sessions are open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The number of sessions whose clients come through the governor.
+    pub fn relayed(&self) -> usize {
+        self.cards.lock().values().filter(|card| !card.is_direct()).count()
     }
 
     /// The session with this server process and secret. Secrets are compared in constant time.

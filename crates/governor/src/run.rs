@@ -163,7 +163,7 @@ fn attend(
             Heard::Command(MainCommand::Drain) => drain(governor, "the console"),
             Heard::Command(MainCommand::Stop) => end = stop(governor, "the console"),
             Heard::HandedOver => {
-                let sessions = governor.registry.len();
+                let sessions = governor.registry.relayed();
                 tracing::info!(sessions, "another governor takes clients now; this one ends with its last session");
                 page.retire();
                 governor.tell_all(|| WorkerCommand::CloseDoor);
@@ -188,9 +188,9 @@ fn drain(governor: &Arc<Governor>, why: &str) {
         return;
     }
     notify::tell("STOPPING=1");
-    let sessions = governor.registry.len();
+    let (all, sessions) = (governor.registry.len(), governor.registry.relayed());
     match governor.settings().is_beside {
-        true => tracing::info!(sessions, "ends, and sessions at the server go on as they were before: {why}"),
+        true => tracing::info!(sessions = all, "ends, and sessions at the server go on as they were before: {why}"),
         false => tracing::info!(sessions, "no more clients are taken, and sessions end when idle: {why}"),
     }
     governor.tell_all(|| WorkerCommand::Drain);
@@ -198,7 +198,7 @@ fn drain(governor: &Arc<Governor>, why: &str) {
 
 fn stop(governor: &Arc<Governor>, why: &str) -> End {
     governor.is_draining.store(true, Ordering::Relaxed);
-    tracing::warn!(sessions = governor.registry.len(), "sessions are ended at once: {why}");
+    tracing::warn!(sessions = governor.registry.relayed(), "sessions are ended at once: {why}");
     governor.tell_all(|| WorkerCommand::Stop);
     End::Stopped
 }

@@ -25,6 +25,9 @@ pub struct Settings {
     /// Whether the governor works beside its server: no client connects through it, and it governs the sessions that it
     /// sees there.
     pub is_beside: bool,
+    /// Whether a governor in the connection path also governs the sessions that applications open at the server
+    /// itself.
+    pub governs_direct: bool,
     /// The addresses that clients connect to; beside a server, those of the console.
     pub listen: Listen,
     /// The server; user, password and database of the URL are not used: clients bring their own.
@@ -318,6 +321,20 @@ impl Settings {
     pub(crate) fn cache_confined(&self) -> Vec<(String, CacheUse)> {
         let classes = self.classes.iter().filter(|class| class.cache.is_confined());
         classes.map(|class| (class.name.clone(), class.cache)).collect()
+    }
+
+    /// Whether the governor governs sessions that applications open at the server themselves.
+    pub fn observes(&self) -> bool {
+        self.is_beside || self.governs_direct
+    }
+
+    /// Where the governor is, in words.
+    pub(crate) fn place(&self) -> &'static str {
+        match (self.is_beside, self.governs_direct) {
+            (true, _) => "beside the server",
+            (false, true) => "in the connection path, and beside the server for other sessions",
+            (false, false) => "in the connection path",
+        }
     }
 
     /// Whether transactions of a class may have to wait to be admitted.

@@ -39,6 +39,8 @@ pub struct Targets {
     search: Search,
     /// The counts at the last turn, by class; empty without targets and without a search for an `mpl`.
     before: Vec<Counts>,
+    /// The same for sessions at the server.
+    direct_before: EndedWork,
     /// The phases that were logged last, by class.
     logged: Vec<(ClassIndex, TargetPhase)>,
     moves: VecDeque<(SystemTime, Move)>,
@@ -62,7 +64,10 @@ impl Targets {
         }
         let (seen, ended) = self.seen(governor, &settings, now);
         let mut moves = self.controller.step(governor.clock(now), &seen);
-        let searched = self.search.step(governor, &settings, &ended, now);
+        let direct = *governor.direct_work.lock();
+        let before = std::mem::replace(&mut self.direct_before, direct);
+        let direct = EndedWork { count: direct.count - before.count, time: direct.time.saturating_sub(before.time) };
+        let searched = self.search.step(governor, &settings, (&ended, direct), now);
         moves.extend(searched.map(|(class, moved)| Move {
             class,
             kind: LeverKind::Mpl,

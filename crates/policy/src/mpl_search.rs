@@ -92,6 +92,8 @@ pub struct MplBounds {
     pub floor: u32,
     /// The server's cores.
     pub cores: u32,
+    /// How late transactions may be reported after they ended; zero if at once. Measurements are longer then.
+    pub lag: Duration,
 }
 
 /// A move of the number.
@@ -183,6 +185,7 @@ pub struct MplSearch {
     /// The largest number that has cost too much since then.
     too_few: Option<u32>,
     settles_until: Duration,
+    lag: Duration,
     rest: Duration,
     unused_since: Option<Duration>,
 }
@@ -240,18 +243,21 @@ impl MplSearch {
 
     /// One step, about once per second: takes the observations since the last step, and returns the move, if any.
     pub fn step(&mut self, now: Duration, bounds: MplBounds, seen: &MplSeen) -> Option<MplMove> {
+        self.lag = bounds.lag;
+        // Work that is reported late has time before it has a count.
+        let is_important_idle = seen.important == EndedWork::default();
         if self.mpl.is_some() {
             if seen.refused > 0 {
                 self.rest = REST.1;
                 return self.open(now, MplWhy::Refused);
             }
-            let is_needed = seen.important.count > 0 && self.mpl.is_none_or(|mpl| seen.running + seen.queued >= mpl);
+            let is_needed = !is_important_idle && self.mpl.is_none_or(|mpl| seen.running + seen.queued >= mpl);
             self.unused_since = if is_needed { None } else { self.unused_since.or(Some(now)) };
             if self.unused_since.is_some_and(|since| now >= since + UNUSED) {
                 self.rest = Duration::ZERO;
                 return self.open(now, MplWhy::Unused);
             }
-        } else if seen.running <= bounds.cores || seen.important.count == 0 {
+        } else if seen.running <= bounds.cores || is_important_idle {
             // Not saturated, or no important work to make faster. The server may have changed by the next time.
             (self.window, self.open) = (Window::default(), None);
             return None;
@@ -269,8 +275,8 @@ impl MplSearch {
         let age = self.window.age(now);
         let is_enough = self.window.important.count >= ENOUGH && self.window.limited.count >= ENOUGH_LIMITED;
         let measured = self.window.measured(age);
-        let is_lost = measured.is_some_and(|measured| self.is_lost(&measured));
-        if !is_lost && (age < MEASURE.0 || !is_enough && age < MEASURE.1) {
+        let is_lost = self.lag.is_zero() && measured.is_some_and(|measured| self.is_lost(&measured));
+        if !is_lost && (age < MEASURE.0 + 2 * self.lag || !is_enough && age < MEASURE.1) {
             return None;
         }
         self.window = Window::default();
@@ -387,7 +393,7 @@ impl MplSearch {
     fn go(&mut self, now: Duration, to: Option<u32>, why: MplWhy) -> Option<MplMove> {
         let from = std::mem::replace(&mut self.mpl, to);
         let length = self.open.map_or(Duration::ZERO, |open| Duration::from_secs_f64(2.0 * open.limited.1));
-        self.settles_until = now + length.clamp(SETTLE.0, SETTLE.1);
+        self.settles_until = now + length.clamp(SETTLE.0, SETTLE.1) + self.lag;
         self.window = Window::default();
         (from != to).then_some(MplMove { from, to, why })
     }

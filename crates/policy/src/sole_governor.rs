@@ -28,7 +28,9 @@ pub struct GovernorAtServer {
     pub process: i32,
 }
 
-/// The governor for which a governor beside the server stands by; `None` if it is the active one.
+/// The governor for which a governor leaves the sessions alone that applications open at the server themselves; `None`
+/// if it governs them. One beside the server does nothing then. Two in the connection path both leave them alone,
+/// because neither can tell them from the sessions of the other.
 ///
 /// ```
 /// use plimsoll_policy::{GovernorAtServer, GovernorPlace, stands_by_for};
@@ -41,7 +43,11 @@ pub struct GovernorAtServer {
 /// assert_eq!(stands_by_for(first, &[second, in_path]), Some(in_path));
 /// ```
 pub fn stands_by_for(own: GovernorAtServer, others: &[GovernorAtServer]) -> Option<GovernorAtServer> {
-    others.iter().copied().filter(|other| *other < own).min()
+    let goes_before = |other: &GovernorAtServer| match own.place {
+        GovernorPlace::InPath => other.place == GovernorPlace::InPath,
+        GovernorPlace::Beside => *other < own,
+    };
+    others.iter().copied().filter(goes_before).min()
 }
 
 #[cfg(test)]
@@ -65,5 +71,14 @@ mod tests {
         let in_path = GovernorAtServer { place: GovernorPlace::InPath, began: 9, process: 9 };
         assert_eq!(stands_by_for(own, &[in_path]), Some(in_path));
         assert_eq!(stands_by_for(own, &[]), None);
+        assert_eq!(stands_by_for(in_path, &[own]), None);
+    }
+
+    #[test]
+    fn two_in_the_path_cannot_tell_the_sessions_of_applications_from_the_others() {
+        let in_path = |process| GovernorAtServer { place: GovernorPlace::InPath, began: 1, process };
+        let (first, second) = (in_path(1), in_path(2));
+        assert_eq!(stands_by_for(first, &[second]), Some(second));
+        assert_eq!(stands_by_for(second, &[first]), Some(first));
     }
 }

@@ -10,7 +10,7 @@ use random::Random;
 
 const SEEDS: std::ops::Range<u64> = 1..9;
 
-const BOUNDS: MplBounds = MplBounds { floor: 1, cores: 2 };
+const BOUNDS: MplBounds = MplBounds { floor: 1, cores: 2, lag: Duration::ZERO };
 
 impl Random {
     /// Normally distributed, of the mean 0 and the deviation 1: twelve shares.

@@ -3,12 +3,13 @@
 //! server.
 //!
 //! Alternating rounds measure: directly to the server (`direct`), through a governor that uses no lever (`off`),
-//! through one with the defaults and a policy that acts (`on`), and with one beside the server (`beside`).
+//! through one with the defaults and a policy that acts (`on`), with one beside the server (`beside`), and with one
+//! through which only sessions of priority low come, while those of priority high stay at the server (`split`).
 //! `--way NAME`, repeated, measures others of [`WAYS`], too: `on` without one of its levers. Each run has a governor of
 //! its own, which learns during the warm-up, before the window opens.
 //!
 //! ```text
-//! cargo bench -p plimsoll-governor --bench saturated -- --rounds 3 --seconds 5 --warmup 12 --metrics
+//! cargo bench -p plimsoll-governor --bench saturated -- --rounds 3 --seconds 5 --warmup 30 --metrics
 //! ```
 //!
 //! `--tags` has 16 sessions, each of whose transactions is high with a probability of a quarter, by a tag; a governor
@@ -38,18 +39,22 @@ use report::{Table, spread};
 use server::Server;
 use trial::{Ran, Trial};
 
-/// The paths to the server, and each governor's settings beyond the classes; `None` without a governor. The first four
+/// The paths to the server, and each governor's settings beyond the classes; `None` without a governor. The first five
 /// are measured by default.
-const WAYS: [(&str, Option<&str>); 8] = [
+const WAYS: [(&str, Option<&str>); 9] = [
     ("direct", None),
     ("off", Some(OFF)),
     ("on", Some(ON)),
     ("beside", Some("[mode]\nproxy = false\n[preemption]\npolicy = \"pow\"\n")),
+    (SPLIT, Some("[mode]\ndirect_sessions = true\n[preemption]\npolicy = \"pow\"\n")),
     ("without-mpl", Some("[preemption]\npolicy = \"pow\"\n[admission]\nauto_mpl = false\n")),
     ("without-shares", Some("[preemption]\npolicy = \"pow\"\n[cpu]\nshares = false\ninheritance = false\n")),
     ("only-shares", Some("[preemption]\npolicy = \"never\"\n")),
     ("only-mpl", Some("[preemption]\npolicy = \"after(60s)\"\n[cpu]\nshares = false\ninheritance = false\n")),
 ];
+
+/// The path on which sessions of priority high are connected to the server itself.
+const SPLIT: &str = "split";
 
 /// The defaults, and a policy that acts.
 const ON: &str = "[preemption]\npolicy = \"pow\"\n";
@@ -70,14 +75,14 @@ fn main() -> ExitCode {
         at.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(otherwise)
     };
     let trial = Trial {
-        warmup_s: number("--warmup", if is_bench { 12 } else { 0 }),
+        warmup_s: number("--warmup", if is_bench { 30 } else { 0 }),
         seconds: number("--seconds", if is_bench { 5 } else { 1 }),
         has_tags: has("--tags"),
     };
     let (rounds, scale) = (number("--rounds", if is_bench { 3 } else { 1 }), number("--scale", 10));
     let asked: Vec<&str> =
         arguments.windows(2).filter(|pair| pair[0] == "--way").map(|pair| pair[1].as_str()).collect();
-    let is_wanted = |at: usize, name: &str| if asked.is_empty() { at < 4 } else { at == 0 || asked.contains(&name) };
+    let is_wanted = |at: usize, name: &str| if asked.is_empty() { at < 5 } else { at == 0 || asked.contains(&name) };
     let ways: Vec<_> = WAYS.into_iter().enumerate().filter(|(at, way)| is_wanted(*at, way.0)).map(|it| it.1).collect();
 
     let server = Server::start(50, scale as u32);

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::SPLIT;
 use crate::proxy::Proxy;
 use crate::server::{Server, free_port};
 
@@ -63,6 +64,7 @@ impl Trial {
     pub fn run(&self, server: &Server, name: &'static str, settings: Option<&str>) -> Ran {
         let governor = settings.map(|settings| Governor::start(server, name, settings));
         let port = governor.as_ref().map_or(server.port, |governor| governor.process.port);
+        let port_of_high = if name == SPLIT { server.port } else { port };
         let folder = tempfile::tempdir().unwrap();
         for (file, tag) in [("plain", ""), ("high", " /*class='high'*/"), ("low", " /*class='low'*/")] {
             fs::write(folder.path().join(format!("{file}.sql")), SCRIPT.replace("{tag}", tag)).unwrap();
@@ -75,7 +77,7 @@ impl Trial {
                 vec![self.pgbench(server, port, folder.path(), "mixed", (HIGH + LOW, 2), &scripts)]
             }
             false => vec![
-                self.pgbench(server, port, folder.path(), "high", (HIGH, 1), &["plain.sql"]),
+                self.pgbench(server, port_of_high, folder.path(), "high", (HIGH, 1), &["plain.sql"]),
                 self.pgbench(server, port, folder.path(), "low", (LOW, 1), &["plain.sql"]),
             ],
         };

@@ -9,7 +9,8 @@ use super::lenient::tables;
 type Key = (&'static str, &'static str, &'static str);
 
 /// Keys without effect beside a server, where clients do not connect through the governor.
-const IN_PATH_ONLY: [Key; 17] = [
+const IN_PATH_ONLY: [Key; 18] = [
+    ("mode", "direct_sessions", "there every session is one"),
     ("", "listen", "clients connect to the server itself; the console's own address is `address` in [admin]"),
     ("", "trust_clients", "clients log in at the server itself"),
     ("", "announce_class", "sessions begin without the governor"),

@@ -41,6 +41,11 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
         let message = "the key `control` is missing here: beside a server the governor has no other connection; add it";
         read.problems.add(0..0, message);
     }
+    let governs_direct = typed.mode.direct_sessions.as_ref().filter(|direct| *direct.value());
+    if let Some(direct) = governs_direct.filter(|_| control.is_none()) {
+        let message = "sessions at the server are seen by the connection `control`, which is missing; add it";
+        read.problems.add(direct.span(), message);
+    }
     let server = match &typed.server {
         Some(url) => read.url(url),
         None if is_beside => control.clone().flatten(),
@@ -74,6 +79,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
         let (classes, rules) = classes?;
         Some(Settings {
             is_beside,
+            governs_direct: governs_direct.is_some() && !is_beside,
             listen: listen?,
             server: server?,
             passing_on,

@@ -77,6 +77,10 @@ pub struct TypedMode {
     /// Whether clients come through the governor. With `false` it works beside the server: it governs the sessions that
     /// applications open there themselves, by its `control` connection alone. The default is `true`.
     pub proxy: Option<bool>,
+    /// Whether a governor in the connection path also governs the sessions that applications open at the server itself: they
+    /// get their class and their share of the cores, transactions of less important clients that block them are rolled back,
+    /// and they are never cancelled. It needs `control`. The default is `false`.
+    pub direct_sessions: Option<At<bool>>,
 }
 
 impl TypedMode {

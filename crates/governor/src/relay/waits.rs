@@ -8,7 +8,7 @@ use crate::registry::Phase;
 /// `2 sessions: 1 active, 1 idle in transaction; the longest is session 7 (bob, database shop, idle in transaction for 61 s)`;
 /// `nothing` once there is none.
 pub fn waits_for(governor: &Governor, now: Instant) -> String {
-    let cards = governor.registry.all();
+    let cards: Vec<_> = governor.registry.all().into_iter().filter(|card| !card.is_direct()).collect();
     let mut phases: Vec<(Phase, usize)> = Vec::new();
     let mut longest = None;
     for card in &cards {

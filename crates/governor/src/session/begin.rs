@@ -6,12 +6,13 @@ use std::time::Instant;
 use plimsoll_policy::{Abandoned, Asked, ClassIndex};
 
 use super::answers::Notice;
-use super::client::{MessageAction, sql_of};
+use super::client::{Message, MessageAction, sql_of};
 use super::frames::Ask;
 use super::prepared::Note;
 use super::recording::Recording;
 use super::refuse::Refusal;
 use super::transaction::{Began, Transaction};
+use super::unit::only_prepares;
 use super::{Flow, Gate, Outbox, QUEUE_NOTICE_AFTER, Session, Status, error_response, notice_response};
 use crate::governor::refusal_message;
 use crate::registry::ChosenBy;
@@ -42,11 +43,12 @@ impl Session {
     /// Whether the transaction that a message begins may enter, and the facts about the message's text if it was read.
     pub(super) fn begin_transaction(
         &mut self,
-        ask: Ask,
-        body: Option<&[u8]>,
+        message: Message<'_>,
+        bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,
     ) -> (MessageAction, Option<Note>) {
+        let Message { ask, body, .. } = message;
         let generation = self.governor.generation();
         if generation != self.generation && self.transaction.is_none() {
             (self.generation, self.settings) = (generation, self.governor.settings());
@@ -59,16 +61,23 @@ impl Session {
             inside.began = began(note.as_ref());
             return (MessageAction::Pass, note);
         }
+        let known = note.as_ref().and_then(|note| note.class);
+        let (class, chosen_by) = known.unwrap_or((self.session_class, self.session_chosen_by));
+        // To prepare a statement is not work that could wait: a client with several sessions may wait for the answer in
+        // all of them, also in those with a transaction that was admitted.
+        let only_prepares = match ask {
+            Ask::Parse if self.settings.is_limited(class) => only_prepares(bytes),
+            _ => Some(false),
+        };
+        let Some(only_prepares) = only_prepares else { return (MessageAction::Stay, note) };
         if note.as_ref().is_some_and(|note| note.has_refused_tag) {
             self.refuse_tag(out);
         }
-        let known = note.as_ref().and_then(|note| note.class);
-        let (class, chosen_by) = known.unwrap_or((self.session_class, self.session_chosen_by));
         let transaction = Transaction { began: began(note.as_ref()), ..Transaction::new(class, now) };
         // It ends a transaction that is not open, or a prepared one, which transactions inside may wait for: it is over
         // at once.
         let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some());
-        if only_ends || !self.settings.is_limited(class) {
+        if only_ends || only_prepares || !self.settings.is_limited(class) {
             self.enter(transaction, chosen_by);
             return (MessageAction::Pass, note);
         }

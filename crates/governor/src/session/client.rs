@@ -170,7 +170,7 @@ impl Session {
                 Some(true) => MessageAction::Pass,
                 None => MessageAction::Stay,
                 Some(false) => {
-                    let (fate, read) = self.begin_transaction(message.ask, message.body, now, out);
+                    let (fate, read) = self.begin_transaction(message, bytes, now, out);
                     *note = read;
                     fate
                 }

@@ -14,6 +14,7 @@ impl Settings {
         lines.add("server", place_of(&self.server));
         lines.add("mode.proxy", !self.is_beside);
         if !self.is_beside {
+            lines.add("mode.direct_sessions", self.governs_direct);
             lines.add("trust_clients", self.passing_on.trust_clients);
             lines.add("announce_class", self.passing_on.announce_class);
             lines.add("proxy_protocol", self.passing_on.proxy_protocol);
@@ -86,6 +87,7 @@ impl Settings {
         self.listen.handover.clone_from(&current.listen.handover);
         self.listen.workers = current.listen.workers;
         self.server.clone_from(&current.server);
+        self.governs_direct = current.governs_direct;
         self.http.clone_from(&current.http);
         self.log = current.log;
     }
@@ -96,6 +98,7 @@ pub(crate) fn needs_restart(key: &str) -> bool {
     let keys = [
         "server",
         "mode.proxy",
+        "mode.direct_sessions",
         "admin.address",
         "admin.socket_folder",
         "listen.addresses",

@@ -14,6 +14,9 @@ use crate::statistics::Counts;
 /// its place. Otherwise a single idle client would keep the class out.
 const THINKS_LONG: Duration = Duration::from_secs(1);
 
+/// How late the server counts transactions of sessions there, with the second in which we ask.
+const DIRECT_LAG: Duration = Duration::from_secs(2);
+
 /// The search, and its class.
 #[derive(Debug, Default)]
 pub(super) struct Search {
@@ -39,12 +42,13 @@ impl Search {
         Some((self.class?, self.search.mpl()?.saturating_add(self.thinking)))
     }
 
-    /// Evaluates one second, given the work that ended in it, by class.
+    /// Evaluates one second, given the work that ended in it: by class, and that of more important sessions at the
+    /// server.
     pub(super) fn step(
         &mut self,
         governor: &Governor,
         settings: &Settings,
-        ended: &[EndedWork],
+        (ended, direct): (&[EndedWork], EndedWork),
         now: Instant,
     ) -> Option<(ClassIndex, MplMove)> {
         let cores = governor.health.lock().server_cores;
@@ -55,10 +59,9 @@ impl Search {
         let priority = settings.class(class).limits.priority;
         let above = settings.indexed().filter(|(_, of)| of.limits.priority > priority);
         let of = |class: ClassIndex| ended.get(usize::from(class.0)).copied().unwrap_or_default();
-        let important = above.map(|(class, _)| of(class)).fold(EndedWork::default(), |sum, more| EndedWork {
-            count: sum.count + more.count,
-            time: sum.time + more.time,
-        });
+        let important = above
+            .map(|(class, _)| of(class))
+            .fold(direct, |sum, more| EndedWork { count: sum.count + more.count, time: sum.time + more.time });
         let sessions = Sessions::of(governor, class, now);
         self.thinking = sessions.thinking;
         let refused = refused(governor, class);
@@ -69,7 +72,8 @@ impl Search {
             queued: sessions.queued,
             refused: refused.saturating_sub(std::mem::replace(&mut self.refused, refused)),
         };
-        let bounds = MplBounds { floor: settings.class(class).mpl_floor(), cores };
+        let lag = if direct == EndedWork::default() { Duration::ZERO } else { DIRECT_LAG };
+        let bounds = MplBounds { floor: settings.class(class).mpl_floor(), cores, lag };
         let moved = self.search.step(governor.clock(now), bounds, &seen)?;
         Some((class, moved))
     }
@@ -94,7 +98,8 @@ impl Sessions {
         let mut sessions = Sessions::default();
         for card in governor.registry.all() {
             let state = card.state();
-            if state.class != class {
+            // A session at the server is not limited.
+            if state.class != class || card.is_direct() {
                 continue;
             }
             match state.phase {

@@ -10,6 +10,7 @@
 mod act;
 mod cards;
 mod sight;
+mod work;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +18,14 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::{GovernorAtServer, GovernorPlace, stands_by_for};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 
-use super::control::{Control, NAME_BESIDE, Signals, Up};
+use super::control::{Control, Signals, Up};
 use super::{levers, statements};
 use crate::governor::Governor;
 use crate::settings::Settings;
 pub(super) use act::cancel;
 use cards::{Cards, Noticed};
 use sight::Sight;
+use work::DirectWork;
 
 /// The shortest and the longest time between two looks while no important session waits.
 const EVERY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
@@ -89,6 +91,7 @@ enum Standing {
 pub(super) struct Beside {
     governor: Arc<Governor>,
     cards: Cards,
+    work: DirectWork,
     next: Instant,
     standing: Standing,
     /// The process of the connection on which `standing` was determined.
@@ -106,6 +109,7 @@ impl Beside {
     pub(super) fn new(governor: Arc<Governor>) -> Self {
         Beside {
             cards: Cards::new(governor.clone()),
+            work: DirectWork::new(Instant::now()),
             governor,
             next: Instant::now(),
             standing: Standing::Settling(Instant::now()),
@@ -116,10 +120,10 @@ impl Beside {
         }
     }
 
-    /// When the next look is due; `None` for a governor in the connection path.
+    /// When the next look is due; `None` if the sessions at the server do not matter.
     pub(super) fn due(&self, now: Instant) -> Option<Duration> {
-        let is_beside = self.governor.settings().is_beside;
-        is_beside.then(|| self.next.saturating_duration_since(now))
+        let observes = self.governor.settings().observes();
+        observes.then(|| self.next.saturating_duration_since(now))
     }
 
     /// Whether an important session waits for a lock since the last look; reported once for each look.
@@ -127,10 +131,14 @@ impl Beside {
         std::mem::take(&mut self.is_anybody_late)
     }
 
-    /// Why this governor does nothing; `None` if it is active.
+    /// Why this governor does nothing; `None` if it is active, as one in the connection path always is.
     pub(super) fn idle_because(&self) -> Option<&str> {
+        self.passive_because().filter(|_| self.governor.settings().is_beside)
+    }
+
+    /// Why the sessions at the server are not governed; `None` if they are.
+    fn passive_because(&self) -> Option<&str> {
         match &self.standing {
-            _ if !self.governor.settings().is_beside => None,
             Standing::Settling(_) => Some("the governor looks for other governors of this server for a second"),
             Standing::StandsBy(why) => Some(why),
             Standing::Works => None,
@@ -139,7 +147,7 @@ impl Beside {
 
     /// Looks, if that is due. Returns whether this governor has become active or has ceased to be.
     pub(super) fn tend(&mut self, control: &mut Control, settings: &Settings, now: Instant) -> bool {
-        if !settings.is_beside || now < self.next {
+        if !settings.observes() || now < self.next {
             return false;
         }
         let Some(up) = control.connection() else {
@@ -178,13 +186,16 @@ impl Beside {
             (self.standing, self.told) = (Standing::Settling(now), None);
         }
         self.stand(&sight, own, now);
-        if let Some(why) = self.idle_because().map(str::to_owned) {
+        if let Some(why) = self.passive_because().map(str::to_owned) {
             self.cards.clear();
             (self.told, self.is_anybody_late) = (None, false);
-            levers::all_off(&self.governor, &why);
+            match settings.is_beside {
+                true => levers::all_off(&self.governor, &why),
+                false => levers::no_sessions(&self.governor, why),
+            }
             return Ok(());
         }
-        if self.told.is_some() && std::mem::take(&mut self.is_new_at_work) {
+        if settings.is_beside && self.told.is_some() && std::mem::take(&mut self.is_new_at_work) {
             for lever in self.governor.levers() {
                 let (name, works, why) = (lever.name, lever.is_on, lever.why);
                 tracing::info!(lever = name, works, "{why}");
@@ -192,15 +203,21 @@ impl Beside {
         }
         let can_signal =
             |user: &str| (up.signals == Signals::ByRight || user == up.role) && !up.unsignallable.contains(user);
-        let Noticed { is_anybody_late, unseen } = self.cards.see(&sight, settings, own, can_signal, now);
+        let noticed = self.cards.see(&sight, settings, own, can_signal, now);
+        let Noticed { is_anybody_late, unseen } = noticed;
         self.is_anybody_late = is_anybody_late;
         let told = (self.governor.generation(), unseen);
         if self.told.replace(told) != Some(told) {
-            levers::preemption(&self.governor, up.signals, &up.role);
             levers::sessions(&self.governor, (observing.sees_all, observing.keeps_account), unseen, &up.role);
-            levers::idle_bound(&self.governor, up.signals, &up.role);
+            if settings.is_beside {
+                levers::preemption(&self.governor, up.signals, &up.role);
+                levers::idle_bound(&self.governor, up.signals, &up.role);
+            }
         }
-        self.cards.end_idle(up, settings, now)
+        match settings.is_beside {
+            true => self.cards.end_idle(up, settings, now),
+            false => self.work.note(up, &self.cards, &noticed, settings, now),
+        }
     }
 
     /// Determines whether this governor is the active one.
@@ -211,8 +228,14 @@ impl Beside {
         self.standing = match stands_by_for(me, &others) {
             Some(other) => {
                 let place = if other.place == GovernorPlace::InPath { "in the connection path of" } else { "beside" };
+                let does = match me.place {
+                    GovernorPlace::Beside => "this one stands by",
+                    GovernorPlace::InPath => {
+                        "its sessions cannot be told from those of applications at the server, which are left alone"
+                    }
+                };
                 let why = format!(
-                    "another governor works {place} this server (its connection is process {}): this one stands by",
+                    "another governor works {place} this server (its connection is process {}): {does}",
                     other.process
                 );
                 if self.standing != Standing::StandsBy(why.clone()) {
@@ -227,10 +250,7 @@ impl Beside {
                 }
                 _ => {
                     self.is_new_at_work = true;
-                    tracing::info!(
-                        name = NAME_BESIDE,
-                        "sessions that applications have opened are governed from now on"
-                    );
+                    tracing::info!("sessions that applications have opened at the server are governed from now on");
                     Standing::Works
                 }
             },

@@ -117,7 +117,7 @@ impl Control {
     }
 
     fn connect(&mut self, url: &ServerUrl, now: Instant) -> bool {
-        match open(url, self.governor.settings().is_beside, now) {
+        match open(url, &self.governor.settings(), now) {
             Ok(mut up) => {
                 tracing::info!(server = %url.address(), process = up.connection.process_id(), "control connection is up");
                 if let Some(warning) = newer_version(up.connection.server_version_num() / 10_000) {
@@ -177,19 +177,25 @@ pub(super) const NAME: &str = "plimsoll governor";
 /// The same beside a server.
 pub(super) const NAME_BESIDE: &str = "plimsoll governor beside";
 
-fn open(url: &ServerUrl, is_beside: bool, now: Instant) -> Result<Up, WireError> {
-    let name = if is_beside { NAME_BESIDE } else { NAME };
+fn open(url: &ServerUrl, settings: &Settings, now: Instant) -> Result<Up, WireError> {
+    let name = if settings.is_beside { NAME_BESIDE } else { NAME };
     let url = ServerUrl { application_name: name.to_owned(), ..impatient(url) };
     let mut connection = Connection::open_isolated(&url)?;
     connection.set_timeout(Some(PATIENCE))?;
     let mut up = Up::on(connection, now)?;
-    if is_beside {
+    if settings.observes() {
         up.observing = Some(Observing::on(&mut up.connection)?);
     }
     Ok(up)
 }
 
 impl Up {
+    /// How many transactions the server has ended since its counts were reset, in all databases.
+    pub(super) fn transactions_ended(&mut self) -> Result<i64, WireError> {
+        let ended = self.connection.text(statements::TRANSACTIONS)?;
+        Ok(ended.and_then(|ended| ended.parse().ok()).unwrap_or_default())
+    }
+
     /// Prepares an isolated session for its work.
     pub(super) fn on(mut connection: Connection, now: Instant) -> Result<Up, WireError> {
         connection.run(statements::OPENING)?;

@@ -74,7 +74,9 @@ impl Cycles {
         let (mut suspects, mut may_lose) = (Vec::new(), false);
         for card in governor.registry.all() {
             let state = card.state();
-            if state.phase == Phase::Active && now.saturating_duration_since(state.since) >= SUSPECT_AFTER {
+            // Of some sessions the server shows whether they wait.
+            let may_wait = state.observed.is_none_or(|observed| observed.waits_for_lock);
+            if state.phase == Phase::Active && may_wait && now.saturating_duration_since(state.since) >= SUSPECT_AFTER {
                 may_lose |= state.cycle_loss.is_some();
                 suspects.extend(card.process().map(|process| (process, state.unit)));
             }

@@ -9,7 +9,7 @@ const PREEMPTION: &str = "preemption";
 pub(crate) const SHARES: &str = "cpu shares";
 pub(crate) const INHERITANCE: &str = "inheritance";
 pub(crate) const CONTROL_GROUPS: &str = "control groups";
-/// Beside a server: whether the sessions' activity can be seen.
+/// Whether the activity of sessions at the server can be seen.
 const SESSIONS: &str = "sessions";
 const IDLE_BOUND: &str = "idle bound";
 pub(crate) const DISK: &str = "disk limits";
@@ -30,9 +30,11 @@ pub(crate) fn set(governor: &Governor, name: &'static str, works: Result<String,
 
 /// No lever works, for this reason.
 pub(super) fn all_off(governor: &Governor, why: &str) {
-    let beside = governor.settings().is_beside.then_some([SESSIONS, IDLE_BOUND]);
+    let settings = governor.settings();
+    let observing = settings.observes().then_some(SESSIONS).into_iter();
+    let beside = settings.is_beside.then_some(IDLE_BOUND);
     let all = [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK, CACHE];
-    for name in all.into_iter().chain(beside.into_iter().flatten()) {
+    for name in all.into_iter().chain(observing).chain(beside) {
         set(governor, name, Err(why.to_owned()));
     }
 }
@@ -63,7 +65,12 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     set(governor, PREEMPTION, works);
 }
 
-/// Beside a server: whether the role sees the activity of other roles' sessions, whether the server records it, and how
+/// The sessions at the server are not governed, for this reason.
+pub(super) fn no_sessions(governor: &Governor, why: String) {
+    set(governor, SESSIONS, Err(why));
+}
+
+/// Whether the role sees the activity of other roles' sessions, whether the server records it, and how
 /// many sessions cannot be seen.
 pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bool), unseen: usize, role: &str) {
     let works = match (sees_all, keeps_account) {

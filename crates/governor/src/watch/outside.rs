@@ -68,7 +68,7 @@ impl Outside {
         let began = Instant::now();
         let looked = look(up, inside);
         governor.statistics.count_look(began.elapsed());
-        if admit_holders(governor, &looked?) {
+        if admit_holders(governor, &looked?, began) {
             (self.pause, self.next) = (ASKED_AFTER, Instant::now() + ASKED_AFTER);
         }
         Ok(())
@@ -79,18 +79,19 @@ fn is_anything_limited(settings: &Settings) -> bool {
     settings.indexed().any(|(class, _)| settings.is_limited(class))
 }
 
-/// Admits all sessions that block others while they wait for admission themselves; returns whether any were admitted.
-pub(super) fn admit_holders(governor: &Governor, looked: &Looked) -> bool {
+/// Admits all sessions that block others while they wait for admission themselves, and waited before the look began: one
+/// that has since ended its transaction blocks nobody any more. Returns whether any were admitted.
+pub(super) fn admit_holders(governor: &Governor, looked: &Looked, began: Instant) -> bool {
     let mut blockers: Vec<i32> = looked.waits.values().flatten().copied().collect();
     blockers.sort_unstable();
     blockers.dedup();
     let mut has_admitted = false;
     for (process, card) in cards_of(governor, &blockers) {
-        let (phase, class) = {
+        let (waited, class) = {
             let state = card.state();
-            (state.phase, state.class)
+            (state.phase == Phase::Queued && state.since <= began, state.class)
         };
-        if phase == Phase::Queued && governor.let_in(card.id) {
+        if waited && governor.let_in(card.id) {
             has_admitted = true;
             count(&governor.statistics.class(class).let_in);
             let settings = governor.settings();

@@ -107,7 +107,7 @@ impl Round {
         let looked = looked?;
         self.forget_ended();
         self.ledger.learn(&self.governor, &looked, Instant::now());
-        let mut acted = admit_holders(&self.governor, &looked);
+        let mut acted = admit_holders(&self.governor, &looked, began);
         let (now, clock) = (Instant::now(), self.governor.clock(Instant::now()));
         let cards = cards_of(&self.governor, &looked.processes());
         let mut scene = self.links.scene(&looked, cards, settings, now, clock);

@@ -114,6 +114,11 @@ pub(crate) const SESSIONS: &str = concat!(
     "or a.backend_type is null and a.datid operator(pg_catalog.>) 0::pg_catalog.oid)"
 );
 
+/// How many transactions have ended in all databases since the counts were reset. Sessions report theirs about once per
+/// second.
+pub(crate) const TRANSACTIONS: &str = "select pg_catalog.sum(d.xact_commit operator(pg_catalog.+) d.xact_rollback)::pg_catalog.int8 \
+    from pg_catalog.pg_stat_database as d";
+
 /// Cancels the statement of process `$1` if it is the one that was looked at: the same process (`$2`), transaction
 /// (`$3`) and statement (`$4`), still active, still waiting if that is why (`$5`), still waited for link by link (`$6`
 /// waiter, `$7` blocker), and before `$8`. A statement that waits for a standby has already committed. Has a row if it
@@ -162,6 +167,7 @@ pub(crate) const ALL: [&str; 15] = [
     CANCEL,
     CHECK,
     SESSIONS,
+    TRANSACTIONS,
     CANCEL_OBSERVED,
     END_OBSERVED,
 ];

@@ -39,7 +39,7 @@ tag = "nightly"
 "#;
 
 /// A server with a table and the users of the tests.
-fn server() -> (PrivateServer, Connection) {
+pub(super) fn server() -> (PrivateServer, Connection) {
     let server = start_server();
     let mut own = open(&server, server.user());
     own.run("create role shop login; create role batch login; create role analyst login; create role timid login")
@@ -50,7 +50,7 @@ fn server() -> (PrivateServer, Connection) {
     (server, own)
 }
 
-fn open(server: &PrivateServer, user: &str) -> Connection {
+pub(super) fn open(server: &PrivateServer, user: &str) -> Connection {
     process::open(&url(server, user))
 }
 
@@ -88,20 +88,23 @@ fn start(server: &PrivateServer, more: &str) -> Governor {
 }
 
 /// The row of a process in `SHOW CLIENTS`: class, chosen by, state.
-fn client(console: &mut Connection, process: i32) -> Option<(String, String, String)> {
+pub(super) fn client(console: &mut Connection, process: i32) -> Option<(String, String, String)> {
     let row = rows(console, "SHOW CLIENTS").into_iter().find(|row| row[13] == process.to_string())?;
     Some((row[5].clone(), row[6].clone(), row[7].clone()))
 }
 
 /// The state of a lever, and the reason.
-fn lever(console: &mut Connection, name: &str) -> (bool, String) {
+pub(super) fn lever(console: &mut Connection, name: &str) -> (bool, String) {
     let row = rows(console, "SHOW LEVERS").into_iter().find(|row| row[0] == name);
     let row = row.unwrap_or_else(|| panic!("there is no lever {name}"));
     (row[1] == "t", row[2].clone())
 }
 
 /// Runs a statement in a thread of its own.
-fn running(mut connection: Connection, sql: &'static str) -> JoinHandle<(Connection, Result<(), WireError>)> {
+pub(super) fn running(
+    mut connection: Connection,
+    sql: &'static str,
+) -> JoinHandle<(Connection, Result<(), WireError>)> {
     std::thread::spawn(move || {
         let outcome = connection.run(sql);
         (connection, outcome)

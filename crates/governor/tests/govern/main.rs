@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod beside;
+mod direct;
 mod disk;
 mod handover;
 mod process;

@@ -16,8 +16,12 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         Refusal::new("42704", format!("there is no session {number}"))
             .hint("SHOW CLIENTS has their numbers in the column id.")
     })?;
-    if call.governor.settings().is_beside {
-        return Err(super::not_beside("KILL").hint("End it at the server: SELECT pg_terminate_backend(server_pid)."));
+    if card.is_direct() {
+        let refusal = match call.governor.settings().is_beside {
+            true => super::not_beside("KILL"),
+            false => Refusal::new("55000", format!("the client of session {number} is connected to the server itself")),
+        };
+        return Err(refusal.hint("End it at the server: SELECT pg_terminate_backend(server_pid)."));
     }
     tracing::warn!(user = call.user, session = card.id.0, victim = %card.login.user, "console: KILL");
     let why = "terminating connection due to administrator command".to_owned();

@@ -33,7 +33,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("process", std::process::id().to_string()),
         ("uptime_s", governor.clock(call.now).as_secs().to_string()),
-        ("mode", if settings.is_beside { "beside the server" } else { "in the connection path" }.to_owned()),
+        ("mode", settings.place().to_owned()),
         ("server", settings.server.address()),
         ("control", control),
         ("paused", if paused.is_empty() { "none".to_owned() } else { paused }),

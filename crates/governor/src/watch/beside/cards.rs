@@ -18,19 +18,18 @@ use plimsoll_policy::{ClassIndex, Matched, Priority, Unsafe};
 use super::sight::{Doing, Row, Sight};
 use crate::awake::HOLD;
 use crate::governor::Governor;
-use crate::registry::{BackendKey, CardState, ChosenBy, Immunity, Observed, Phase, SessionCard};
+use crate::registry::{BackendKey, CardState, ChosenBy, Immunity, NO_WORKER, Observed, Phase, SessionCard};
 use crate::settings::Settings;
 use crate::statement::{Statement, fingerprint, read};
 use crate::watch::late::present_priority;
-
-/// No worker serves such a session: commands to it are discarded.
-const NO_WORKER: usize = usize::MAX;
 
 /// The known sessions, by their processes.
 #[derive(Debug)]
 pub(super) struct Cards {
     pub(super) governor: Arc<Governor>,
     pub(super) known: BTreeMap<i32, Known>,
+    /// The open transactions of each class at the last look.
+    inside: BTreeMap<ClassIndex, u64>,
 }
 
 /// A session.
@@ -61,7 +60,7 @@ pub(super) struct Noticed {
 
 impl Cards {
     pub(super) fn new(governor: Arc<Governor>) -> Self {
-        Cards { governor, known: BTreeMap::new() }
+        Cards { governor, known: BTreeMap::new(), inside: BTreeMap::new() }
     }
 
     /// No sessions are visible any more.
@@ -85,8 +84,9 @@ impl Cards {
         let generation = self.governor.generation();
         let mut noticed = Noticed { is_anybody_late: false, unseen: 0 };
         let (mut present, mut are_shares_new) = (BTreeSet::new(), false);
+        let relayed = self.relayed();
         for row in &sight.rows {
-            let is_ours = row.process == own || row.place_of_governor().is_some();
+            let is_ours = row.process == own || row.place_of_governor().is_some() || relayed.contains(&row.process);
             if is_ours || settings.break_glass.contains(&row.login.user) {
                 continue;
             }
@@ -147,8 +147,28 @@ impl Cards {
         self.known.insert(row.process, known);
     }
 
-    /// Counts the open transactions of each class.
-    fn count_inside(&self) {
+    /// The server processes of clients that come through the governor. While such a client logs in, its process is not
+    /// known yet and may have a card here for a moment.
+    fn relayed(&self) -> BTreeSet<i32> {
+        let sessions = self.governor.registry.all().into_iter();
+        sessions.filter(|card| !card.is_direct()).filter_map(|card| card.process()).collect()
+    }
+
+    /// How many sessions above that priority have an open transaction, and how many others have.
+    pub(super) fn at_work(&self, settings: &Settings, lowest: Priority) -> (u32, u32) {
+        let (mut above, mut others) = (0, 0);
+        for known in self.known.values() {
+            let state = known.card.state();
+            if matches!(state.phase, Phase::Active | Phase::IdleInTransaction) {
+                let is_above = settings.class(state.class).limits.priority > lowest;
+                *(if is_above { &mut above } else { &mut others }) += 1;
+            }
+        }
+        (above, others)
+    }
+
+    /// Counts the open transactions of each class. Sessions in the connection path count their own.
+    fn count_inside(&mut self) {
         let mut inside: BTreeMap<ClassIndex, u64> = BTreeMap::new();
         for known in self.known.values() {
             let state = known.card.state();
@@ -157,9 +177,11 @@ impl Cards {
             }
         }
         for (class, statistics) in (0..).map(ClassIndex).zip(self.governor.statistics.classes()) {
-            // Relaxed: a gauge for operators, and a hint for the agent.
-            statistics.inside.store(inside.get(&class).copied().unwrap_or(0), Ordering::Relaxed);
+            let of = |inside: &BTreeMap<ClassIndex, u64>| inside.get(&class).copied().unwrap_or(0);
+            // Addition wraps, so that this also subtracts. Relaxed: a gauge for operators, and a hint for the agent.
+            statistics.inside.fetch_add(of(&inside).wrapping_sub(of(&self.inside)), Ordering::Relaxed);
         }
+        self.inside = inside;
     }
 }
 
@@ -263,7 +285,9 @@ impl Known {
         let class = settings.class(state.class);
         // A cancel has no effect on a session whose client thinks.
         let is_within_reach = row.doing == Doing::Active && immune.is_none();
-        let is_tracked = class.preemptible && is_within_reach && row.transaction_began.is_some();
+        // Through the governor, clients of a class that retries are promised 40001, which no cancel gives.
+        let may_be_cancelled = settings.is_beside && class.preemptible;
+        let is_tracked = may_be_cancelled && is_within_reach && row.transaction_began.is_some();
         state.preemptible = match settings.preemption.policy.acts() {
             true => is_tracked && class.retries && can_cancel,
             false => is_tracked,
