@@ -162,8 +162,8 @@ pub struct BenchOptions {
     /// Seconds to run before measuring [default: a fifth of --seconds, at most 5]
     #[arg(long, value_name = "SECONDS")]
     pub warmup: Option<f64>,
-    /// Priority of requests: `high`, `low`, `high:0.1` for a tenth of them high, `level2:0.05, high:0.1`, or `payment=high` by
-    /// kind of transaction
+    /// Priority of requests: `high`, `low`, `high:0.1` for a tenth of them high, `level2:0.05, high:0.1`, `payment=high` by kind
+    /// of transaction, or `high:0.25 of clients`
     #[arg(long, default_value = "low", value_name = "RULE")]
     pub priority: PriorityRule,
     /// Check the data and the clients' input afterwards; exit 1 if a check fails

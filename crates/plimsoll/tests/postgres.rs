@@ -125,6 +125,27 @@ fn an_experiment_runs_with_the_operators_own_settings() {
     assert!(folder.path().join("out/plimsoll.toml").is_file(), "the file is kept with the results");
 }
 
+/// Story: important clients paid for a governor that helped them only against others. In the mode `split` they connect to
+/// the server itself.
+#[test]
+fn only_unimportant_clients_come_through_a_split_governor() {
+    let arguments = ["--option", "governor=split", "--priority", "high:0.5 of clients", "--clients", "4"];
+    let bench = ["bench", "tpcc:1", "--target", "postgres:", "--check", "--json", "--seconds", "3"];
+    let document = json(&output(&[&bench[..], &arguments].concat()));
+    let (failed, held) = checks(&document);
+    assert!(failed.is_empty() && held > 20, "{held} held, failed: {failed:?}");
+    let point = &document["points"][0];
+    let of = |class: &str| {
+        let class = items(&point["governor"]).iter().find(|one| one["class"] == class);
+        class.map_or(0, |class| class["transactions"].as_u64().unwrap())
+    };
+    let did = |class: &str| point["workloads"][0]["classes"][class]["completed"].as_u64().unwrap();
+    assert!(did("high") > 0 && did("low") > 0, "{}", point["workloads"][0]);
+    // The governor's window is a moment longer than that of the clients.
+    assert!(of("low") >= did("low"), "through it came {}", point["governor"]);
+    assert_eq!(of("high"), 0, "through it came {}", point["governor"]);
+}
+
 /// Story: a typing error in the settings file was reported only when the governor did not start, in the middle of the
 /// experiment, with a place in a copy of the file that the operator had never seen.
 #[test]

@@ -276,7 +276,7 @@ impl MplSearch {
         let is_enough = self.window.important.count >= ENOUGH && self.window.limited.count >= ENOUGH_LIMITED;
         let measured = self.window.measured(age);
         let is_lost = self.lag.is_zero() && measured.is_some_and(|measured| self.is_lost(&measured));
-        if !is_lost && (age < MEASURE.0 + 2 * self.lag || !is_enough && age < MEASURE.1) {
+        if !is_lost && (age < MEASURE.0 + self.lag || !is_enough && age < MEASURE.1) {
             return None;
         }
         self.window = Window::default();

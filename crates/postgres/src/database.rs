@@ -3,13 +3,15 @@
 //! The tables of a benchmark lie in a SQL schema of their own, `plimsoll_NAME`, whose comment marks it as ours. Nothing
 //! without that comment is ever dropped, and nothing outside it is ever changed.
 //!
-//! Clients connect through a governor if one is configured; loading, checking and observation do not. Clients that only
-//! run queries use the standby if there is one, without the governor; everything else goes to the primary.
+//! Clients connect through a governor if one is configured, or do so for low priority only; loading, checking and
+//! observation do not. Clients that only run queries use the standby if there is one, without the governor; everything
+//! else goes to the primary.
 
 mod loading;
 mod location;
 mod ownership;
 mod schema_sql;
+mod split;
 mod standby;
 
 use std::sync::Arc;
@@ -28,11 +30,12 @@ use crate::activity::{Asker, Watch};
 use crate::cache_classes::CacheClasses;
 use crate::connection::{Connection, WireError, past_conflicts};
 use crate::degrees::QueryDegrees;
-use crate::governor::{GovernorError, GovernorProcess};
+use crate::governor::{GovernorError, GovernorProcess, name_of_class};
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
 use location::Location;
+use split::SplitSession;
 use standby::{BothWatched, StandbySession, StandbyWatch, with_fault};
 
 /// How long a change of tables waits for sessions that use them.
@@ -122,7 +125,7 @@ impl PostgresDatabase {
         let way = governor.url();
         // With the operator's own settings, their rules decide a user's class.
         let is_by_rules = user.is_some() && governor.settings().config.is_some();
-        let tells_class = governor.takes_classes() && !is_by_rules && !governor.settings().mode.beside;
+        let tells_class = governor.takes_classes() && !is_by_rules && !governor.settings().mode.reads_names();
         Ok((ServerUrl { host: way.host.clone(), port: way.port, ..url }, tells_class))
     }
 
@@ -147,13 +150,34 @@ impl PostgresDatabase {
 
     fn open_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
         let (url, tells_class) = self.client_url(user)?;
-        let mut connection = Connection::open(&url)?;
-        if !schema.tables.is_empty() {
-            ownership::check_present(&mut connection, schema)?;
-        }
-        let name = schema_sql::schema_name(schema);
         let options = SessionOptions { tells_class, ..self.session_options() };
+        if self.settings().governor().is_some_and(|governor| governor.mode.split) {
+            return Ok(Box::new(self.split_session(schema, url, options)?));
+        }
+        let mut connection = Connection::open(&url)?;
+        check_tables(&mut connection, schema)?;
+        let name = schema_sql::schema_name(schema);
         Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
+    }
+
+    /// A session that goes to `governed` for low priority and to the server itself for high priority.
+    fn split_session(
+        &self,
+        schema: &Schema,
+        governed: ServerUrl,
+        options: SessionOptions,
+    ) -> Result<SplitSession, DatabaseError> {
+        let direct = ServerUrl { host: self.url.host.clone(), port: self.url.port, ..governed.clone() };
+        // The session's own connections are opened only when it needs them; missing tables are reported now.
+        check_tables(&mut Connection::open(&direct)?, schema)?;
+        let mut ways = [governed, direct];
+        for (class, url) in ways.iter_mut().enumerate() {
+            url.application_name = name_of_class(class);
+        }
+        let (name, warnings) = (schema_sql::schema_name(schema), self.warnings.clone());
+        let open =
+            move |class: usize| PostgresSession::new(Connection::open(&ways[class])?, Some(&name), &options, &warnings);
+        Ok(SplitSession::new(Box::new(open)))
     }
 
     /// Where clients that only run queries connect; `None` without a standby.
@@ -204,9 +228,7 @@ impl PostgresDatabase {
         let begin = move |connection| PostgresSession::new(connection, Some(&name), &options, &warnings);
         let first = past_conflicts(|| {
             let mut connection = Connection::open(&url)?;
-            if !schema.tables.is_empty() {
-                ownership::check_present(&mut connection, schema)?;
-            }
+            check_tables(&mut connection, schema)?;
             begin(connection)
         });
         let again = move || begin(Connection::open(&url)?);
@@ -387,6 +409,11 @@ impl Database for PostgresDatabase {
         self.govern().map_err(|error| DatabaseError::Failed(error.to_string()))?;
         Ok(change)
     }
+}
+
+/// Refuses a schema whose tables are missing.
+fn check_tables(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
+    if schema.tables.is_empty() { Ok(()) } else { ownership::check_present(connection, schema) }
 }
 
 /// Whether an option concerns only our sessions, or the processes that serve them.

@@ -4,7 +4,7 @@
 //! and [`GovernorProcess`] is the process, which ends with this value, or with this process. Clients connect to it
 //! through a socket in a folder that no other user may enter. Each of their transactions names its class in a comment
 //! in its first statement. In the mode `beside` clients connect to the server itself, and name their class in their
-//! application names.
+//! application names. In the mode `split` they do so for transactions of high priority only.
 
 mod configuration;
 mod own_settings;
@@ -37,6 +37,7 @@ pub(crate) static GOVERNOR_MODES: &[&str] = &[
     "only-preemption",
     "only-shares",
     "beside",
+    "split",
     "only-disk",
 ];
 
@@ -63,6 +64,8 @@ pub struct GovernorMode {
     pub inheritance: bool,
     /// Clients connect to the server itself, and the governor governs the sessions that it sees there.
     pub beside: bool,
+    /// Transactions of high priority go to the server itself, all others through the governor, which sees both.
+    pub split: bool,
     /// Disk reads of low priority are limited while high priority waits for the disk.
     pub disk: bool,
 }
@@ -78,6 +81,7 @@ impl GovernorMode {
         shares: true,
         inheritance: true,
         beside: false,
+        split: false,
         disk: true,
     };
 
@@ -91,6 +95,7 @@ impl GovernorMode {
         shares: false,
         inheritance: false,
         beside: false,
+        split: false,
         disk: false,
     };
 
@@ -114,9 +119,15 @@ impl GovernorMode {
             "only-shares" => GovernorMode { shares: true, inheritance: true, ..off },
             // The levers that need no place between client and server.
             "beside" => GovernorMode { admission: false, replay: false, idle_preemption: false, beside: true, ..on },
+            "split" => GovernorMode { split: true, ..on },
             "only-disk" => GovernorMode { disk: true, ..off },
             _ => return None,
         })
+    }
+
+    /// Whether rules find the class of a session by its application name, and not by the comments of its transactions.
+    pub(crate) fn reads_names(self) -> bool {
+        self.beside || self.split
     }
 }
 
@@ -155,7 +166,7 @@ pub(crate) fn class_of(priority: Priority) -> usize {
     usize::from(priority > Priority::LOW)
 }
 
-/// The application name of a session beside a governor, by which its rules find the class.
+/// The application name by which the rules of a governor find a session's class.
 pub(crate) fn name_of_class(class: usize) -> String {
     format!("plimsoll {}", CLASSES[class])
 }

@@ -51,7 +51,7 @@ impl From<&ServerSettings> for SessionOptions {
             isolation: settings.isolation().sql().to_owned(),
             cpu_scheduler: settings.cpu_policy(),
             settings: settings.session_settings(),
-            tells_class: settings.governor().is_some_and(|governor| !governor.mode.beside),
+            tells_class: settings.governor().is_some_and(|governor| !governor.mode.reads_names()),
             names_class: settings.governor().is_some_and(|governor| governor.mode.beside),
             snapshot: "now",
             degrees: None,
@@ -134,6 +134,11 @@ impl PostgresSession {
     /// Whether a standby's replay has ended the connection.
     pub(crate) fn was_ended_by_replay(&self) -> bool {
         self.connection.lost().is_some_and(|why| why.contains("FATAL 40001: "))
+    }
+
+    /// Whether a transaction is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Rolls back the rest of a failed transaction, so that the session remains usable.

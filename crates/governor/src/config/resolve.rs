@@ -10,7 +10,7 @@ use plimsoll_notation::{At, Problem, Problems, did_you_mean, listed};
 use plimsoll_policy::{PreemptionPolicy, StarvationBound, preemption_policies};
 use plimsoll_postgres::url::ServerUrl;
 
-use super::typed::{TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
+use super::typed::{TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedMode, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
 use crate::settings::{Cpu, DiskLimits, Http, Listen, Log, PassingOn, Preemption, Settings};
 
@@ -37,15 +37,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     let is_beside = typed.mode.is_beside();
     let mut read = Reader { surroundings, is_beside, problems: Problems::default(), warnings: Vec::new() };
     let control = typed.control.as_ref().map(|url| read.url(url));
-    if is_beside && control.is_none() {
-        let message = "the key `control` is missing here: beside a server the governor has no other connection; add it";
-        read.problems.add(0..0, message);
-    }
-    let governs_direct = typed.mode.direct_sessions.as_ref().filter(|direct| *direct.value());
-    if let Some(direct) = governs_direct.filter(|_| control.is_none()) {
-        let message = "sessions at the server are seen by the connection `control`, which is missing; add it";
-        read.problems.add(direct.span(), message);
-    }
+    let governs_direct = read.mode(&typed.mode, control.is_some());
     let server = match &typed.server {
         Some(url) => read.url(url),
         None if is_beside => control.clone().flatten(),
@@ -79,7 +71,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
         let (classes, rules) = classes?;
         Some(Settings {
             is_beside,
-            governs_direct: governs_direct.is_some() && !is_beside,
+            governs_direct,
             listen: listen?,
             server: server?,
             passing_on,
@@ -116,6 +108,22 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Whether a governor in the connection path governs sessions at the server, too. They are seen by the control
+    /// connection.
+    fn mode(&mut self, typed: &TypedMode, has_control: bool) -> bool {
+        let direct = typed.direct_sessions.as_ref().filter(|direct| *direct.value() && !self.is_beside);
+        if self.is_beside && !has_control {
+            let message =
+                "the key `control` is missing here: beside a server the governor has no other connection; add it";
+            self.problems.add(0..0, message);
+        }
+        if let Some(direct) = direct.filter(|_| !has_control) {
+            let message = "sessions at the server are seen by the connection `control`, which is missing; add it";
+            self.problems.add(direct.span(), message);
+        }
+        direct.is_some()
+    }
+
     pub(super) fn number<T: TryFrom<i64>>(&mut self, typed: &At<i64>, bounds: RangeInclusive<i64>) -> Option<T> {
         let number = Some(*typed.value()).filter(|number| bounds.contains(number));
         let (least, most) = bounds.into_inner();

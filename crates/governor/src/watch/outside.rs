@@ -79,8 +79,8 @@ fn is_anything_limited(settings: &Settings) -> bool {
     settings.indexed().any(|(class, _)| settings.is_limited(class))
 }
 
-/// Admits all sessions that block others while they wait for admission themselves, and waited before the look began: one
-/// that has since ended its transaction blocks nobody any more. Returns whether any were admitted.
+/// Admits all sessions that block others while they wait for admission themselves, and did so before the look began: a
+/// session that has ended its transaction since then no longer blocks any other. Returns whether any were admitted.
 pub(super) fn admit_holders(governor: &Governor, looked: &Looked, began: Instant) -> bool {
     let mut blockers: Vec<i32> = looked.waits.values().flatten().copied().collect();
     blockers.sort_unstable();

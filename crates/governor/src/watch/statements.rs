@@ -153,7 +153,7 @@ pub(crate) const END_OBSERVED: &str = concat!(
 );
 
 #[cfg(test)]
-pub(crate) const ALL: [&str; 15] = [
+pub(crate) const ALL: [&str; 16] = [
     OPENING,
     OPENING_SINCE_14,
     OPENING_BESIDE,

@@ -104,8 +104,9 @@ pub struct TypedWorkload {
     #[schemars(with = "Option<f64>")]
     pub rate: Option<At<TypedValue>>,
     /// The priority of requests: `high`, `low`, `level2` to `level254` above high, `high:0.1` for a tenth of them high, or
-    /// several shares as in `level2:0.05, high:0.1`; or a table with the priority of each kind of transaction, as in
-    /// `{ payment = "high" }`, where "*" stands for all others. `low` without it, and for the rest.
+    /// several shares as in `level2:0.05, high:0.1`; `high:0.25 of clients` for all requests of a quarter of the clients; or
+    /// a table with the priority of each kind of transaction, as in `{ payment = "high" }`, where "*" stands for all others.
+    /// `low` without it, and for the rest.
     pub priority: Option<At<TypedPriority>>,
     /// The name of an instance: tables of its own in the same database, for a second workload of the same benchmark with other data. Without it the
     /// workload uses the benchmark's tables, as all others without it do.
@@ -258,7 +259,7 @@ pub enum TypedValue {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a text as \"high:0.1\", or a table as { payment = \"high\" }")]
 pub enum TypedPriority {
-    /// A rule: `high`, `high:0.1`, `payment=high, high:0.1`.
+    /// A rule: `high`, `high:0.1`, `payment=high, high:0.1`, `high:0.25 of clients`.
     Rule(String),
     /// Rules by kind of transaction; "*" stands for all others.
     ByTransaction(BTreeMap<String, String>),

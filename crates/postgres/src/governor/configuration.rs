@@ -40,14 +40,21 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
     let queue = if mode.admission { QUEUE } else { "" };
     let target = target.map(|target| format!("target = {}\n", toml_string(target)));
     let look = settings.look_interval.map(|time| format!("look_interval = {}\n", toml_string(&micros(time))));
+    // At the server itself there are also sessions of no client, as beside a server.
+    let (default_class, direct, rules) = match mode.split {
+        true => ("high", "\n[mode]\ndirect_sessions = true\n", rules_by_name()),
+        false => ("low", "", String::new()),
+    };
     format!(
         "# Written by plimsoll.\n\
          server = {server}\n\
          control = {server}\n\
-         default_class = \"low\"\n\
+         default_class = \"{default_class}\"\n\
+         {direct}\
          \n[listen]\nsocket_folders = [{folder}]\naddresses = []\n\
          \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\nretry_aborted = {retry_aborted}\n{target}\
          \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\n{cpu}\
+         {rules}\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[admission]\nauto_mpl = {auto_mpl}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\nawake = {awake}\n\
@@ -79,10 +86,6 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
 /// not changed.
 fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
     let look = settings.look_interval.map(|time| format!("look_interval = {}\n", toml_string(&micros(time))));
-    let rules = [0, 1].map(|class| {
-        let (class, name) = (CLASSES[class], name_of_class(class));
-        format!("\n[[rule]]\nclass = \"{class}\"\napplication_name = {}\n", toml_string(&name))
-    });
     format!(
         "# Written by plimsoll.\n\
          control = {server}\n\
@@ -98,7 +101,7 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
          \n[http]\naddress = \"off\"\n",
         server = toml_string(&server.to_string()),
         cpu = cpu_of_low(settings),
-        rules = rules.concat(),
+        rules = rules_by_name(),
         policy = toml_string(&settings.preemption),
         threshold = toml_string(&micros(settings.threshold)),
         look = look.unwrap_or_default(),
@@ -106,6 +109,15 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
         folder = toml_string(&socket_folder.display().to_string()),
         password = toml_string(password),
     )
+}
+
+/// Rules that give each session the class in its application name.
+fn rules_by_name() -> String {
+    let rules = [0, 1].map(|class| {
+        let (class, name) = (CLASSES[class], name_of_class(class));
+        format!("\n[[rule]]\nclass = \"{class}\"\napplication_name = {}\n", toml_string(&name))
+    });
+    rules.concat()
 }
 
 /// The CPU settings of the low class's processes. A floor applies only to `idle`; the other shares in a sweep have

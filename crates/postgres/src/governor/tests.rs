@@ -128,6 +128,24 @@ fn a_governor_that_does_not_come_up_is_told_with_its_words_and_leaves_nothing() 
     assert!(!std::path::Path::new(own).exists(), "{own}");
 }
 
+/// Sessions of no client, such as those that observe the server, are of the high class and not changed.
+#[test]
+fn a_split_governor_sees_the_sessions_at_the_server() {
+    let server = ServerUrl::of_socket("/tmp/s", 5432, "me", "shop");
+    let made = |mode: &str| {
+        let text = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(&[("governor", mode)]).unwrap());
+        text.parse::<toml::Table>().unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let (mut split, on) = (made("split"), made("on"));
+    assert_eq!(split.remove("mode").unwrap()["direct_sessions"].as_bool(), Some(true));
+    assert_eq!(split.insert("default_class".to_owned(), "low".into()), Some("high".into()));
+    let rules = split.remove("rule").unwrap();
+    let of = |rule: &toml::Value| ["class", "application_name"].map(|key| rule[key].as_str().unwrap().to_owned());
+    let rules: Vec<_> = rules.as_array().unwrap().iter().map(of).collect();
+    assert_eq!(rules, [["low", "plimsoll low"], ["high", "plimsoll high"]]);
+    assert_eq!(split, on, "every lever is pulled");
+}
+
 #[test]
 fn beside_a_server_sessions_say_of_which_class_they_are_by_their_names() {
     let asked =

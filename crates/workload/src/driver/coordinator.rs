@@ -187,8 +187,13 @@ fn client_thread(
             None => drive.database.session(schema),
             Some(user) => drive.database.session_as(schema, user),
         };
-        let session =
+        let mut session =
             session.map_err(|error| DriveError::NoSession { workload: drive.name.to_owned(), client, error })?;
+        let urgency = Urgency::new(drive.options, drive.benchmark, drive.name, client);
+        // Which process serves a session can depend on its priority.
+        if let Some(priority) = urgency.of_all() {
+            session.set_priority(priority);
+        }
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         // The coordinator no longer receives once the run has failed; `halt` is then set instead of `begin`.
         let _ = connected.send(Connected { workload, client, thread, server: session.server_process() });
@@ -199,7 +204,7 @@ fn client_thread(
             team,
             number: client,
             pacing: Pacing::new(drive.options, drive.name, client, begin, team.arrivals.as_ref()),
-            urgency: Urgency::new(drive.options, drive.benchmark, drive.name, client),
+            urgency,
             past_end: false,
         };
         let mut session = RoundTrips::new(session, drive.options, drive.name, client, &run.clock, &run.signals);

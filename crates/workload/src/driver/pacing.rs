@@ -93,7 +93,17 @@ impl Urgency {
     /// The urgency of the requests of client number `client`.
     pub(super) fn new(options: &ClientOptions, benchmark: &dyn Benchmark, workload: &str, client: usize) -> Self {
         let random = stream(options.seed, workload, client, Purpose::Priority);
-        Urgency { rules: options.priority.of_transactions(&benchmark.transactions(), &benchmark.priorities()), random }
+        let rule = options.priority.of_client(client, options.clients);
+        Urgency { rules: rule.of_transactions(&benchmark.transactions(), &benchmark.priorities()), random }
+    }
+
+    /// The priority that all requests have; `None` if they differ.
+    pub(super) fn of_all(&self) -> Option<Priority> {
+        let (first, rest) = self.rules.split_first()?;
+        match first {
+            PriorityRule::Always(priority) if rest.iter().all(|rule| rule == first) => Some(*priority),
+            _ => None,
+        }
     }
 
     /// The priority of the next request, which is of that transaction.
@@ -101,6 +111,7 @@ impl Urgency {
         match &self.rules[transaction] {
             PriorityRule::Always(priority) => *priority,
             PriorityRule::ByTransaction { .. } => unreachable!("the rule of one transaction is not by transaction"),
+            PriorityRule::OfClients(_) => unreachable!("the rule of one client is not by client"),
             PriorityRule::Shares(shares) => {
                 let mut left = self.random.random::<f64>();
                 let drawn = shares.iter().find(|(_, share)| {
@@ -223,6 +234,20 @@ mod tests {
         for (level, expect) in [(0, 25_000), (1, 20_000), (2, 5_000), (3, 50_000)] {
             let count = drawn.iter().filter(|drawn| **drawn == level).count();
             assert!(count.abs_diff(expect) < 800, "level {level}: {count}");
+        }
+    }
+
+    #[test]
+    fn a_client_of_a_share_is_always_as_urgent() {
+        let options = options("none", None, "high:0.25 of clients");
+        for (client, expect) in [(0, Priority::HIGH), (1, Priority::LOW), (3, Priority::LOW)] {
+            let mut urgency = Urgency::new(&options, &FakeBenchmark::new(), "w", client);
+            assert_eq!(urgency.of_all(), Some(expect));
+            assert!((0..1_000).all(|number| urgency.next(number % 3) == expect), "client {client}");
+        }
+        for differing in ["high:0.1", "second=high"] {
+            let options = ClientOptions { priority: differing.parse().expect("a rule"), ..options.clone() };
+            assert_eq!(Urgency::new(&options, &FakeBenchmark::new(), "w", 0).of_all(), None, "{differing}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Which requests are urgent, as people write it: `high`, `low`, `high:0.1`, `level2:0.05, high:0.1`, `payment=high`.
+//! Which requests are urgent, as people write it: `high`, `low`, `high:0.1`, `level2:0.05, high:0.1`, `payment=high`,
+//! `high:0.25 of clients`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,11 +16,14 @@ pub enum PriorityRule {
     /// Each request has one of these priorities with the probability beside it, independently of all others, and is low
     /// otherwise. No priority occurs twice, none is low, and the probabilities add up to at most 1.
     Shares(Vec<(Priority, f64)>),
+    /// All requests of a client have the same priority: each share is one of the workload's clients, in the order of
+    /// their numbers, and the other clients are low. The shares are as in [`PriorityRule::Shares`].
+    OfClients(Vec<(Priority, f64)>),
     /// Each kind of transaction has a rule of its own.
     ByTransaction {
-        /// The rules of some kinds by name, no name twice, and none of them by transaction.
+        /// The rules of some kinds by name, no name twice, and none of them by transaction or client.
         named: Vec<(String, PriorityRule)>,
-        /// The rule of all other kinds, which is not by transaction.
+        /// The rule of all other kinds, which is not by transaction or client.
         others: Box<PriorityRule>,
     },
 }
@@ -27,20 +31,36 @@ pub enum PriorityRule {
 /// The name of the rule for all transactions without a rule of their own.
 const OTHERS: &str = "*";
 
+/// The end of a rule whose shares are of clients.
+const OF_CLIENTS: &str = " of clients";
+
 /// Shares may add up to more than 1 by this: ten times 0.1 does.
 const ROUNDING: f64 = 1e-9;
 
 impl PriorityRule {
-    /// Whether a request can have that priority.
+    /// Whether a request can have that priority, if there are enough clients for each share of them.
     pub fn gives(&self, priority: Priority) -> bool {
         match self {
             PriorityRule::Always(always) => *always == priority,
-            PriorityRule::Shares(shares) if priority == Priority::LOW => sum(shares) < 1.0 - ROUNDING,
-            PriorityRule::Shares(shares) => shares.iter().any(|(one, share)| *one == priority && *share > 0.0),
+            PriorityRule::Shares(shares) | PriorityRule::OfClients(shares) => match priority {
+                Priority::LOW => sum(shares) < 1.0 - ROUNDING,
+                _ => shares.iter().any(|(one, share)| *one == priority && *share > 0.0),
+            },
             PriorityRule::ByTransaction { named, others } => {
                 others.gives(priority) || named.iter().any(|(_, rule)| rule.gives(priority))
             }
         }
+    }
+
+    /// The rule of client number `client` of that many, which is not by client.
+    pub fn of_client(&self, client: usize, clients: usize) -> PriorityRule {
+        let PriorityRule::OfClients(shares) = self else { return self.clone() };
+        let mut end = 0;
+        let found = shares.iter().find(|(_, share)| {
+            end += clients_of(*share, clients);
+            client < end
+        });
+        PriorityRule::Always(found.map_or(Priority::LOW, |(priority, _)| *priority))
     }
 
     /// The rule of each of a benchmark's transactions: the one that this rule names, else the transaction's `own` if the
@@ -71,6 +91,12 @@ impl PriorityRule {
     }
 }
 
+/// The number of clients in a share of them: the nearest whole number, but at least one.
+fn clients_of(share: f64, clients: usize) -> usize {
+    let least = if share > 0.0 { 1 } else { 0 };
+    ((share * clients as f64).round() as usize).max(least)
+}
+
 fn sum(shares: &[(Priority, f64)]) -> f64 {
     shares.iter().map(|(_, share)| share).sum()
 }
@@ -85,10 +111,11 @@ impl fmt::Display for PriorityRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PriorityRule::Always(priority) => priority.fmt(f),
-            PriorityRule::Shares(shares) => shares.iter().enumerate().try_for_each(|(position, (priority, share))| {
-                let comma = if position > 0 { ", " } else { "" };
-                write!(f, "{comma}{priority}:{share}")
-            }),
+            PriorityRule::Shares(shares) => write_shares(f, shares),
+            PriorityRule::OfClients(shares) => {
+                write_shares(f, shares)?;
+                f.write_str(OF_CLIENTS)
+            }
             PriorityRule::ByTransaction { named, others } => {
                 for (position, (name, rule)) in named.iter().enumerate() {
                     let comma = if position > 0 { ", " } else { "" };
@@ -98,6 +125,13 @@ impl fmt::Display for PriorityRule {
             }
         }
     }
+}
+
+fn write_shares(f: &mut fmt::Formatter<'_>, shares: &[(Priority, f64)]) -> fmt::Result {
+    shares.iter().enumerate().try_for_each(|(position, (priority, share))| {
+        let comma = if position > 0 { ", " } else { "" };
+        write!(f, "{comma}{priority}:{share}")
+    })
 }
 
 impl Serialize for PriorityRule {
@@ -125,6 +159,9 @@ impl FromStr for PriorityRule {
 
 /// Reads a rule; the error describes the fault.
 fn read(text: &str) -> Result<PriorityRule, String> {
+    if text.contains(OF_CLIENTS) {
+        return read_of_clients(text);
+    }
     let mut others = Vec::new();
     let mut named: Vec<(&str, Vec<Part>)> = Vec::new();
     for typed in text.split(',') {
@@ -144,6 +181,24 @@ fn read(text: &str) -> Result<PriorityRule, String> {
     }
     let named = named.into_iter().map(|(name, parts)| Ok((name.to_owned(), of_parts(parts)?)));
     Ok(PriorityRule::ByTransaction { named: named.collect::<Result<_, String>>()?, others: Box::new(rest) })
+}
+
+/// Reads a rule by client.
+fn read_of_clients(text: &str) -> Result<PriorityRule, String> {
+    if text.contains('=') {
+        return Err(
+            "a client has the same priority in all of its transactions, so the rule cannot name one; leave out \
+                    `of clients`, or the names of transactions"
+                .to_owned(),
+        );
+    }
+    let shares = text.strip_suffix(OF_CLIENTS).filter(|shares| !shares.contains(OF_CLIENTS));
+    let shares = shares.ok_or("`of clients` is for all shares; write it once, at the end")?;
+    let parts = shares.split(',').map(|part| Part::read(part.trim())).collect::<Result<_, _>>()?;
+    match of_parts(parts)? {
+        PriorityRule::Shares(shares) => Ok(PriorityRule::OfClients(shares)),
+        rule => Err(format!("`{rule}` has no share of the clients; write one, as in `high:0.25 of clients`")),
+    }
 }
 
 /// The rule that parts of a text make.
@@ -218,7 +273,18 @@ mod tests {
         check("level3", Ok(PriorityRule::Always(level(3))));
         check("high:0.1", Ok(PriorityRule::Shares(vec![(Priority::HIGH, 0.1)])));
         check("level2:0.05,high : 0.1", Ok(PriorityRule::Shares(vec![(level(2), 0.05), (Priority::HIGH, 0.1)])));
-        for text in ["high", "low", "level254", "high:0.1", "high:1", "high:0", "level2:0.05, high:0.1"] {
+        check("high:0.25 of clients", Ok(PriorityRule::OfClients(vec![(Priority::HIGH, 0.25)])));
+        for text in [
+            "high",
+            "low",
+            "level254",
+            "high:0.1",
+            "high:1",
+            "high:0",
+            "level2:0.05, high:0.1",
+            "high:0.25 of clients",
+            "level2:0.1, high:0.25 of clients",
+        ] {
             let rule = text.parse::<PriorityRule>().expect("a rule");
             assert_eq!(rule.to_string(), text);
             assert_eq!(serde_json::to_string(&rule).expect("text"), format!("\"{text}\""));
@@ -236,10 +302,54 @@ mod tests {
             ("high:0", [true, false, false]),
             ("level2:0.5, high:0.5", [false, true, true]),
             ("level2:0.5, high:0", [true, false, true]),
+            ("high:0.25 of clients", [true, true, false]),
+            ("level2:0.5, high:0.5 of clients", [false, true, true]),
+            ("high:0 of clients", [true, false, false]),
         ] {
             let rule = text.parse::<PriorityRule>().expect("a rule");
             assert_eq!([0, 1, 2].map(|number| rule.gives(level(number))), expect, "{text}");
         }
+    }
+
+    /// Story: with one transaction in four important at random, every client is important now and then, and no client
+    /// could keep a connection of its own for important work.
+    #[test]
+    fn shares_of_clients_are_whole_clients() {
+        let levels = |text: &str, clients| {
+            let rule = text.parse::<PriorityRule>().expect("a rule");
+            let of = |client| match rule.of_client(client, clients) {
+                PriorityRule::Always(priority) => priority.level(),
+                other => panic!("{other}"),
+            };
+            (0..clients).map(of).collect::<Vec<_>>()
+        };
+        for (share, expect) in [(0.0, 0), (0.01, 1), (0.05, 1), (0.25, 4), (0.5, 8), (1.0, 16)] {
+            let levels = levels(&format!("high:{share} of clients"), 16);
+            assert_eq!(levels.iter().filter(|level| **level == 1).count(), expect, "{share}");
+        }
+        assert_eq!(levels("level2:0.2, high:0.4 of clients", 5), [2, 1, 1, 0, 0]);
+        assert_eq!(levels("level2:0.5, high:0.5 of clients", 3), [2, 2, 1], "there is no fourth client");
+        assert_eq!(levels("level2:0.5, high:0.5 of clients", 1), [2]);
+        let shares = "high:0.25".parse::<PriorityRule>().expect("a rule");
+        assert_eq!(shares.of_client(3, 4), shares);
+    }
+
+    #[test]
+    fn rules_by_client_are_refused_with_the_remedy() {
+        let refused = |text: &str, fault: &str| check(text, Err(&format!("`{text}` is no priority: {fault}")));
+        for text in ["payment=high of clients", "payment=high:0.2 of clients, *=low"] {
+            refused(
+                text,
+                "a client has the same priority in all of its transactions, so the rule cannot name one; leave out \
+                 `of clients`, or the names of transactions",
+            );
+        }
+        for text in ["high:0.1 of clients, level2:0.2", "high:0.1 of clients, level2:0.2 of clients"] {
+            refused(text, "`of clients` is for all shares; write it once, at the end");
+        }
+        refused("high of clients", "`high` has no share of the clients; write one, as in `high:0.25 of clients`");
+        let fault = "the shares add up to 1.2, and all requests are 1; lower them, the rest is low";
+        refused("high:0.8, level2:0.4 of clients", fault);
     }
 
     /// Story: an application in which payments matter and new orders do not had to be measured with a random share of high

@@ -203,6 +203,7 @@ fn a_transaction_has_the_priority_that_its_table_says() {
     for (name, wrong, expect) in [
         ("a.toml", "urgent", "a.toml:3:12: `urgent` is no priority"),
         ("b.toml", "report=high", "b.toml:3:12: this is the priority of one transaction, so it names no other"),
+        ("c.toml", "high:0.1 of clients", "c.toml:3:12: this is the priority of one transaction, and `of clients`"),
     ] {
         let text = text.replace("high:0.5", wrong);
         let error = registry::benchmark(&folder.file(name, text), 7).err().unwrap().to_string();

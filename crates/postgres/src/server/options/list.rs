@@ -108,7 +108,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     ),
     for_any_server(
         "governor",
-        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one",
+        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one; one `beside` the server; or one for low priority only, `split`",
         OptionType::Word(GOVERNOR_MODES),
         |_| Setting::Word("none"),
     ),

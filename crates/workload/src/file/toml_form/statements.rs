@@ -142,6 +142,11 @@ fn priority(typed: &Spanned<String>) -> Result<PriorityRule, Problem> {
             let message = "this is the priority of one transaction, so it names no other; write `high` or `high:0.1`";
             Err(Problem::new(typed.span(), message))
         }
+        Ok(PriorityRule::OfClients(_)) => {
+            let message = "this is the priority of one transaction, and `of clients` is for all transactions of a client; \
+                           write `high` or `high:0.1`";
+            Err(Problem::new(typed.span(), message))
+        }
         Ok(rule) => Ok(rule),
         Err(error) => Err(Problem::new(typed.span(), error.to_string())),
     }
