@@ -135,6 +135,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
         server: (!settings.is_beside).then_some(&settings.server),
         control: settings.control.as_ref(),
         is_beside: settings.is_beside,
+        observes: settings.observes(),
         clients_max: (!settings.is_beside).then_some(settings.listen.clients_max),
         certificate: settings.listen.certificate.as_ref(),
         shares: has_shares(settings),
@@ -356,6 +357,9 @@ impl fmt::Display for Report {
             line("console at", &list(&self.listen))?;
         } else {
             line("clients", &format!("{} (TLS {})", list(&self.listen), self.tls))?;
+        }
+        if self.settings.get("mode.direct_sessions").is_some_and(|is_on| is_on == "true") {
+            line("also governs", "sessions that applications open at the server itself")?;
         }
         line("live page", &self.http.as_ref().map_or("none".to_owned(), |address| format!("http://{address}/")))?;
         let Console { database, may_change, may_look } = &self.console;

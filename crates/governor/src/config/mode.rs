@@ -112,6 +112,22 @@ mod tests {
     }
 
     #[test]
+    fn sessions_at_the_server_are_seen_by_the_control_connection() {
+        let text = "server = \"postgres://db.example\"\n[mode]\ndirect_sessions = true\n";
+        let missing = read(text).unwrap_err();
+        assert!(missing.starts_with("x.toml:3:19: sessions at the server are seen by"), "{missing}");
+        let Config { settings, warnings } = read(&format!(
+            "control = \"postgres://plimsoll@db.example\"\n{text}\
+             [[class]]\nname = \"high\"\npriority = \"high\"\ntarget = \"p95 < 20ms\"\n[[class]]\nname = \"low\"\npriority = \"low\"\n"
+        ))
+        .unwrap();
+        assert!(settings.governs_direct && !settings.is_beside && settings.observes());
+        assert!(warnings.iter().any(|warning| warning.contains("`direct_sessions`")), "{warnings:?}");
+        let beside = read(&format!("{BESIDE}direct_sessions = true\n")).unwrap_err();
+        assert!(beside.contains("`direct_sessions` has no effect beside a server"), "{beside}");
+    }
+
+    #[test]
     fn a_file_for_the_path_can_be_checked_for_beside() {
         let text = "server = \"postgres://u@db.example\"\ncontrol = \"postgres://plimsoll@db.example\"\n";
         let (_folder, file) = settings_file(text);

@@ -128,6 +128,13 @@ fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {
                        preemptions are counted only";
         warnings.push(message.to_owned());
     }
+    for class in settings.classes.iter().filter(|class| settings.governs_direct && class.target.is_some()) {
+        warnings.push(format!(
+            "class `{}`: only transactions that come through the governor count for its `target`, not those of sessions \
+             at the server (`direct_sessions`)",
+            class.name
+        ));
+    }
     if watches && !settings.classes.iter().any(|class| class.preemptible) {
         warnings.push("no class is `preemptible`, so nothing is ever rolled back".to_owned());
     }

@@ -46,6 +46,8 @@ pub(super) struct Tried<'a> {
     pub(super) control: Option<&'a ServerUrl>,
     /// Whether the governor works beside its server.
     pub(super) is_beside: bool,
+    /// Whether it governs sessions that applications open at the server themselves.
+    pub(super) observes: bool,
     /// The number of clients that the governor accepts; `None` if unknown.
     pub(super) clients_max: Option<u32>,
     /// The certificate shown to clients; `None` if they are not offered TLS.
@@ -234,11 +236,11 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
             ),
         ),
     }
-    if tried.is_beside && !sees_all {
+    if tried.observes && !sees_all {
         let grant = format!("GRANT pg_read_all_stats TO {}", sql_name(user));
         let message = "may not see what sessions of other roles do, so that the governor leaves them alone";
         found.bad("sessions", format!("{user} {message}. Run as a superuser: {grant}"));
-    } else if tried.is_beside {
+    } else if tried.observes {
         found.good("sessions", format!("{user} may see what every session does"));
     }
     if let Some((clients_max, room)) = tried.clients_max.zip(room).filter(|(clients_max, room)| clients_max >= room) {

@@ -138,7 +138,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     ),
     for_any_server(
         "governor_low_share",
-        "CPU share of processes that serve low priority: a nice value, or `idle` for idle time of the cores only",
+        "CPU share of processes that serve low priority: `untouched`, a nice value, or `idle` for idle time of the cores only",
         OptionType::Word(LOW_SHARES),
         // The governor's default.
         |_| Setting::Word("nice-10"),
