@@ -83,6 +83,11 @@ const CHANGES_EVERY: Duration = Duration::from_millis(1);
 /// transaction would cost more than it gains.
 const PROMPT_FOR: Duration = Duration::from_secs(1);
 
+/// Whether a session has a transaction for which its process works.
+fn is_inside(phase: Phase) -> bool {
+    matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted)
+}
+
 /// Sets the CPU shares of server processes. Dropping it restores them.
 #[derive(Debug)]
 pub struct Agent {
@@ -235,7 +240,12 @@ impl Agent {
         share: CpuShare,
         now: Instant,
     ) -> bool {
-        if !self.may_inherit(settings)
+        let is_open = {
+            let state = card.state();
+            state.transaction == transaction && is_inside(state.phase)
+        };
+        if !is_open
+            || !self.may_inherit(settings)
             || self.inherited.insert(card.id, (transaction, share)) == Some((transaction, share))
         {
             return false;
@@ -304,11 +314,12 @@ impl Agent {
             let state = card.state();
             (state.served, state.phase, state.transaction)
         };
-        let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
         let own = (self.share_of(settings, served, now), self.folders(settings, served), settings.class(served).cache);
         let (share, folders, part) = match self.inherited.get(&card.id) {
             // While it inherits, its class's groups must not limit it.
-            Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default(), CacheUse::ALL),
+            Some((heir, share)) if *heir == transaction && is_inside(phase) => {
+                (*share, Folders::default(), CacheUse::ALL)
+            }
             Some(_) => {
                 self.inherited.remove(&card.id);
                 own

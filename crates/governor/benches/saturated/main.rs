@@ -5,7 +5,7 @@
 //! Alternating rounds measure: directly to the server (`direct`), through a governor that uses no lever (`off`),
 //! through one with the defaults and a policy that acts (`on`), with one beside the server (`beside`), and with one
 //! through which only sessions of priority low come, while those of priority high stay at the server (`split`).
-//! `--way NAME`, repeated, measures others of [`WAYS`], too: `on` without one of its levers. Each run has a governor of
+//! `--way NAME`, repeated, measures others of [`WAYS`] instead: through pgbouncer, or `on` without one of its levers. Each run has a governor of
 //! its own, which learns during the warm-up, before the window opens.
 //!
 //! ```text
@@ -41,12 +41,13 @@ use trial::{Ran, Trial};
 
 /// The paths to the server, and each governor's settings beyond the classes; `None` without a governor. The first five
 /// are measured by default.
-const WAYS: [(&str, Option<&str>); 9] = [
+const WAYS: [(&str, Option<&str>); 10] = [
     ("direct", None),
     ("off", Some(OFF)),
     ("on", Some(ON)),
     ("beside", Some("[mode]\nproxy = false\n[preemption]\npolicy = \"pow\"\n")),
     (SPLIT, Some("[mode]\ndirect_sessions = true\n[preemption]\npolicy = \"pow\"\n")),
+    (PGBOUNCER, None),
     ("without-mpl", Some("[preemption]\npolicy = \"pow\"\n[admission]\nauto_mpl = false\n")),
     ("without-shares", Some("[preemption]\npolicy = \"pow\"\n[cpu]\nshares = false\ninheritance = false\n")),
     ("only-shares", Some("[preemption]\npolicy = \"never\"\n")),
@@ -55,6 +56,9 @@ const WAYS: [(&str, Option<&str>); 9] = [
 
 /// The path on which sessions of priority high are connected to the server itself.
 const SPLIT: &str = "split";
+
+/// The path through pgbouncer, the best peer as a proxy.
+const PGBOUNCER: &str = "pgbouncer";
 
 /// The defaults, and a policy that acts.
 const ON: &str = "[preemption]\npolicy = \"pow\"\n";

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::SPLIT;
 use crate::proxy::Proxy;
-use crate::server::{Server, free_port};
+use crate::server::{Link, Server, free_port};
+use crate::{PGBOUNCER, SPLIT};
 
 /// Sessions of each class; if transactions have tags, their sum is the number of sessions.
 const HIGH: u32 = 4;
@@ -64,6 +64,11 @@ impl Trial {
     pub fn run(&self, server: &Server, name: &'static str, settings: Option<&str>) -> Ran {
         let governor = settings.map(|settings| Governor::start(server, name, settings));
         let port = governor.as_ref().map_or(server.port, |governor| governor.process.port);
+        let pooler = (name == PGBOUNCER).then(|| {
+            let started = Proxy::pgbouncer(server, (HIGH + LOW) as usize, name, Link::Tcp);
+            started.unwrap_or_else(|why| panic!("{why}"))
+        });
+        let port = pooler.as_ref().map_or(port, |pooler| pooler.port);
         let port_of_high = if name == SPLIT { server.port } else { port };
         let folder = tempfile::tempdir().unwrap();
         for (file, tag) in [("plain", ""), ("high", " /*class='high'*/"), ("low", " /*class='low'*/")] {
