@@ -48,7 +48,7 @@ use plimsoll_policy::ClassIndex;
 use plimsoll_policy::cache_use::CacheUse;
 
 use crate::governor::Governor;
-use crate::registry::{Phase, SessionCard, SessionId};
+use crate::registry::{SessionCard, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
 use cache::Cache;
@@ -82,11 +82,6 @@ const CHANGES_EVERY: Duration = Duration::from_millis(1);
 /// How long `prompt` stays in force after the last transaction of a class with a smaller share: switching it for each
 /// transaction would cost more than it gains.
 const PROMPT_FOR: Duration = Duration::from_secs(1);
-
-/// Whether a session has a transaction for which its process works.
-fn is_inside(phase: Phase) -> bool {
-    matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted)
-}
 
 /// Sets the CPU shares of server processes. Dropping it restores them.
 #[derive(Debug)]
@@ -240,11 +235,7 @@ impl Agent {
         share: CpuShare,
         now: Instant,
     ) -> bool {
-        let is_open = {
-            let state = card.state();
-            state.transaction == transaction && is_inside(state.phase)
-        };
-        if !is_open
+        if !card.state().is_working_on(transaction)
             || !self.may_inherit(settings)
             || self.inherited.insert(card.id, (transaction, share)) == Some((transaction, share))
         {
@@ -310,16 +301,15 @@ impl Agent {
     /// Updates the share and the groups of one session's process.
     fn bring(&mut self, settings: &Settings, card: &SessionCard, postmaster: ProcessIdentity, now: Instant) {
         let Some(process) = card.process() else { return };
-        let (served, phase, transaction) = {
+        let (served, inherits) = {
             let state = card.state();
-            (state.served, state.phase, state.transaction)
+            let inherited = self.inherited.get(&card.id);
+            (state.served, inherited.is_some_and(|(heir, _)| state.is_working_on(*heir)))
         };
         let own = (self.share_of(settings, served, now), self.folders(settings, served), settings.class(served).cache);
         let (share, folders, part) = match self.inherited.get(&card.id) {
             // While it inherits, its class's groups must not limit it.
-            Some((heir, share)) if *heir == transaction && is_inside(phase) => {
-                (*share, Folders::default(), CacheUse::ALL)
-            }
+            Some((_, share)) if inherits => (*share, Folders::default(), CacheUse::ALL),
             Some(_) => {
                 self.inherited.remove(&card.id);
                 own

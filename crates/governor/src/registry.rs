@@ -202,6 +202,14 @@ pub struct CardState {
     pub observed: Option<Observed>,
 }
 
+impl CardState {
+    /// Whether the server's process works for that transaction.
+    pub(crate) fn is_working_on(&self, transaction: u64) -> bool {
+        let is_inside = matches!(self.phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
+        is_inside && self.transaction == transaction
+    }
+}
+
 /// A server's view of a session that a client opened there directly. Times are the server's, in microseconds since
 /// 1970: together they identify the statement and the transaction that were observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

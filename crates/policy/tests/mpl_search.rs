@@ -128,8 +128,8 @@ impl Play {
     /// Each session reports its transactions once per second: on average half are reported in the second after, and some
     /// more or fewer. The time of open transactions is seen at once.
     fn reported_late(&mut self, ended: EndedWork) -> EndedWork {
-        let share = (0.5 + 0.2 * self.random.normal()).clamp(0.0, 1.0);
         let Some([before, now]) = &mut self.late else { return ended };
+        let share = (0.5 + 0.2 * self.random.normal()).clamp(0.0, 1.0);
         *now += ended.count as f64 * share;
         let reported = std::mem::replace(before, std::mem::take(now)) + ended.count as f64 * (1.0 - share);
         EndedWork { count: reported as u64, time: ended.time }

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn sessions_at_the_server_are_seen_by_the_control_connection() {
-        let text = "server = \"postgres://db.example\"\n[mode]\ndirect_sessions = true\n";
+        let text = "server = \"postgres://u@db.example\"\n[mode]\ndirect_sessions = true\n";
         let missing = read(text).unwrap_err();
         assert!(missing.starts_with("x.toml:3:19: sessions at the server are seen by"), "{missing}");
         let Config { settings, warnings } = read(&format!(

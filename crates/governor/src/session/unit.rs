@@ -8,8 +8,6 @@ use super::prepared::Note;
 pub(super) struct Shape {
     /// It closes statements and portals, and does nothing else.
     pub only_closes: bool,
-    /// It prepares, describes and closes statements and portals, and runs none.
-    pub only_prepares: bool,
     /// The statement that it runs, if it is exactly one.
     pub runs: Option<Note>,
 }
@@ -32,13 +30,27 @@ pub(super) fn only_closes(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Whether the unit that begins here runs nothing; `None` as for [`shape`].
+/// Whether the unit that begins here prepares statements and runs none; `None` while that is not known, as for
+/// [`shape`].
 pub(super) fn only_prepares(bytes: &[u8]) -> Option<bool> {
-    shape(bytes, &|_, _| Note::default()).map(|shape| shape.only_prepares)
+    let mut rest = bytes;
+    loop {
+        let head = match Head::read(rest) {
+            Ok(Some(head)) => head,
+            Ok(None) if bytes.len() <= INSPECT_MAX / 2 => return None,
+            _ => return Some(false),
+        };
+        match Ask::of(head.tag) {
+            Ask::Parse | Ask::Describe | Ask::Close => {}
+            Ask::Sync => return Some(true),
+            _ => return Some(false),
+        }
+        rest = rest.get(head.bytes..).unwrap_or_default();
+    }
 }
 
 fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
-    let (mut only_closes, mut only_prepares) = (true, true);
+    let mut only_closes = true;
     let mut parsed: Vec<(&[u8], Note)> = Vec::new();
     let mut bound: Option<Note> = None;
     let mut runs: Vec<Note> = Vec::new();
@@ -52,11 +64,10 @@ fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape
         let body = bytes.get(HEAD_BYTES..head.bytes)?;
         bytes = &bytes[head.bytes..];
         only_closes &= matches!(ask, Ask::Close | Ask::Sync);
-        only_prepares &= matches!(ask, Ask::Parse | Ask::Describe | Ask::Close | Ask::Sync);
         match ask {
             Ask::Query => {
                 let is_alone = runs.is_empty() && parsed.is_empty();
-                return Some(Shape { runs: is_alone.then(|| note_of(ask, body)), ..Shape::default() });
+                return Some(Shape { only_closes: false, runs: is_alone.then(|| note_of(ask, body)) });
             }
             Ask::Parse => {
                 if let Some((name, _)) = text(body) {
@@ -71,7 +82,7 @@ fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape
             Ask::Execute => runs.push(bound.take().unwrap_or_else(|| Note::UNREAD.clone())),
             Ask::Sync => {
                 let is_one = runs.len() == 1 && bound.is_none();
-                return Some(Shape { only_closes, only_prepares, runs: runs.pop().filter(|_| is_one) });
+                return Some(Shape { only_closes, runs: runs.pop().filter(|_| is_one) });
             }
             _ => {}
         }
