@@ -15,9 +15,9 @@
 //! A killed governor restores nothing; the processes that it changed end with their sessions, because its connections
 //! are closed.
 //!
-//! Sessions that applications open at the server themselves outlive a killed governor, and their processes keep their changed shares. The next
-//! governor therefore assumes that every process began with the share and in the groups of the server's first process,
-//! and restores those that differ.
+//! Sessions that applications open at the server themselves outlive a killed governor, and their processes keep their
+//! changed shares. The next governor therefore assumes that every process began with the share and in the groups of the
+//! server's first process, and restores those that differ.
 //!
 //! A class may name control groups for the processes that serve it (`groups`), which an operator has created and
 //! delegated. They set limits that nice values cannot express, above all on a disk's bandwidth. If the agent may create

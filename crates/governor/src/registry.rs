@@ -7,7 +7,7 @@
 //! wants to cancel increments it under the card's lock, where it sees which unit is in flight; the session begins a
 //! unit under the same lock. A cancel that is aimed at one unit therefore never hits another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -41,6 +41,11 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Whether the server works for a transaction of the session, or keeps it open.
+    pub(crate) fn is_inside(self) -> bool {
+        matches!(self, Phase::Active | Phase::IdleInTransaction | Phase::Preempted)
+    }
+
     /// The phase in words: PostgreSQL's where one exists.
     pub fn name(self) -> &'static str {
         match self {
@@ -205,8 +210,7 @@ pub struct CardState {
 impl CardState {
     /// Whether the server's process works for that transaction.
     pub(crate) fn is_working_on(&self, transaction: u64) -> bool {
-        let is_inside = matches!(self.phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
-        is_inside && self.transaction == transaction
+        self.phase.is_inside() && self.transaction == transaction
     }
 }
 
@@ -418,6 +422,11 @@ impl Registry {
     /// The number of sessions whose clients come through the governor.
     pub fn relayed(&self) -> usize {
         self.cards.lock().values().filter(|card| !card.is_direct()).count()
+    }
+
+    /// The known server processes of these sessions.
+    pub(crate) fn relayed_processes(&self) -> BTreeSet<i32> {
+        self.cards.lock().values().filter(|card| !card.is_direct()).filter_map(|card| card.process()).collect()
     }
 
     /// The session with this server process and secret. Secrets are compared in constant time.

@@ -66,8 +66,7 @@ impl Targets {
         let mut moves = self.controller.step(governor.clock(now), &seen);
         let direct = *governor.direct_work.lock();
         let before = std::mem::replace(&mut self.direct_before, direct);
-        let direct = EndedWork { count: direct.count - before.count, time: direct.time.saturating_sub(before.time) };
-        let searched = self.search.step(governor, &settings, (&ended, direct), now);
+        let searched = self.search.step(governor, &settings, (&ended, direct.since(before)), now);
         moves.extend(searched.map(|(class, moved)| Move {
             class,
             kind: LeverKind::Mpl,

@@ -35,6 +35,7 @@ mod cpu_floor;
 mod cpu_scheduler;
 mod deadlock_victim;
 mod disk_share;
+mod ended_work;
 mod length;
 mod lock_scheduler;
 mod mpl_search;
@@ -53,11 +54,12 @@ pub use cpu_floor::{CpuFloor, CpuSeen};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
 pub use disk_share::{DiskBounds, DiskShare, DiskSight, DiskWord};
+pub use ended_work::EndedWork;
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
 };
-pub use mpl_search::{EndedWork, MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
+pub use mpl_search::{MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
 pub use parallelism::{
     Assigned, Convergence, DEGREE_MAX, Decision, DegreeHistory, DegreeLearner, LoadBucket, PARALLELISM_POLICIES,
     ParallelismFacts, ParallelismFigures, ParallelismKind, ParallelismLimits, ParallelismPolicy, PipelineCost,

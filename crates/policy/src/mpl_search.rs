@@ -23,6 +23,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::EndedWork;
+
 /// Both classes together keep at least this share of their work.
 const WORK_KEPT: f64 = 0.95;
 
@@ -74,15 +76,6 @@ pub struct MplSeen {
     pub queued: u32,
     /// Transactions of that class that were refused because they could not be admitted in time.
     pub refused: u64,
-}
-
-/// Transactions that ended, and their total time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct EndedWork {
-    /// How many.
-    pub count: u64,
-    /// The sum of their times.
-    pub time: Duration,
 }
 
 /// The bounds of the number.
@@ -406,9 +399,8 @@ impl Window {
             self.since = Some(now);
             return;
         }
-        for (sum, more) in [(&mut self.important, seen.important), (&mut self.limited, seen.limited)] {
-            (sum.count, sum.time) = (sum.count + more.count, sum.time + more.time);
-        }
+        self.important += seen.important;
+        self.limited += seen.limited;
         (self.running, self.seconds) = (self.running + u64::from(seen.running), self.seconds + 1);
     }
 

@@ -59,9 +59,8 @@ impl Search {
         let priority = settings.class(class).limits.priority;
         let above = settings.indexed().filter(|(_, of)| of.limits.priority > priority);
         let of = |class: ClassIndex| ended.get(usize::from(class.0)).copied().unwrap_or_default();
-        let important = above
-            .map(|(class, _)| of(class))
-            .fold(direct, |sum, more| EndedWork { count: sum.count + more.count, time: sum.time + more.time });
+        let mut important = direct;
+        above.for_each(|(class, _)| important += of(class));
         let sessions = Sessions::of(governor, class, now);
         self.thinking = sessions.thinking;
         let refused = refused(governor, class);

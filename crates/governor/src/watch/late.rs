@@ -27,7 +27,7 @@ pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> La
             let may_wait = state.observed.is_none_or(|observed| observed.waits_for_lock);
             (state.phase, present_priority(settings, &state), state.since, may_wait)
         };
-        if matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted) {
+        if phase.is_inside() {
             lowest_inside = lowest_inside.min(priority);
         }
         let is_late =

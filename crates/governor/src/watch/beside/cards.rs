@@ -84,7 +84,8 @@ impl Cards {
         let generation = self.governor.generation();
         let mut noticed = Noticed { is_anybody_late: false, unseen: 0 };
         let (mut present, mut are_shares_new) = (BTreeSet::new(), false);
-        let relayed = self.relayed();
+        // While a client logs in to the governor, its process is not known yet and may have a card here for a moment.
+        let relayed = self.governor.registry.relayed_processes();
         for row in &sight.rows {
             let is_ours = row.process == own || row.place_of_governor().is_some() || relayed.contains(&row.process);
             if is_ours || settings.break_glass.contains(&row.login.user) {
@@ -147,24 +148,12 @@ impl Cards {
         self.known.insert(row.process, known);
     }
 
-    /// The server processes of clients that come through the governor. While such a client logs in, its process is not
-    /// known yet and may have a card here for a moment.
-    fn relayed(&self) -> BTreeSet<i32> {
-        let sessions = self.governor.registry.all().into_iter();
-        sessions.filter(|card| !card.is_direct()).filter_map(|card| card.process()).collect()
-    }
-
-    /// How many sessions above that priority have an open transaction, and how many others have.
-    pub(super) fn at_work(&self, settings: &Settings, lowest: Priority) -> (u32, u32) {
-        let (mut above, mut others) = (0, 0);
-        for known in self.known.values() {
-            let state = known.card.state();
-            if matches!(state.phase, Phase::Active | Phase::IdleInTransaction) {
-                let is_above = settings.class(state.class).limits.priority > lowest;
-                *(if is_above { &mut above } else { &mut others }) += 1;
-            }
-        }
-        (above, others)
+    /// How many transactions above that priority are open, and how many others.
+    pub(super) fn at_work(&self, settings: &Settings, lowest: Priority) -> (u64, u64) {
+        let is_above = |class: &ClassIndex| settings.class(*class).limits.priority > lowest;
+        let all: u64 = self.inside.values().sum();
+        let above = self.inside.iter().filter(|(class, _)| is_above(class)).map(|(_, count)| count).sum();
+        (above, all - above)
     }
 
     /// Counts the open transactions of each class. Sessions in the connection path count their own.
@@ -172,7 +161,7 @@ impl Cards {
         let mut inside: BTreeMap<ClassIndex, u64> = BTreeMap::new();
         for known in self.known.values() {
             let state = known.card.state();
-            if matches!(state.phase, Phase::Active | Phase::IdleInTransaction) {
+            if state.phase.is_inside() {
                 *inside.entry(state.class).or_default() += 1;
             }
         }

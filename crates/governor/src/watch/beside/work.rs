@@ -56,7 +56,7 @@ impl DirectWork {
         let since = now.saturating_duration_since(std::mem::replace(&mut self.looked, now)).min(LOOK_COUNTS_FOR);
         let lowest = settings.classes.iter().map(|class| class.limits.priority).min().unwrap_or(Priority::LOW);
         let (important, others) = cards.at_work(settings, lowest);
-        self.time += since * important;
+        self.time += since * u32::try_from(important).unwrap_or(u32::MAX);
         self.is_unknown |= others > 0 || noticed.unseen > 0;
         if now < self.next {
             return Ok(());
@@ -79,8 +79,7 @@ impl DirectWork {
         let count = u64::try_from(ended - self.given).unwrap_or_default();
         // Transactions through the governor are known before the server counts them, so that the difference may fall.
         self.given = self.given.max(ended);
-        let mut work = governor.direct_work.lock();
-        *work = EndedWork { count: work.count + count, time: work.time + std::mem::take(&mut self.time) };
+        *governor.direct_work.lock() += EndedWork { count, time: std::mem::take(&mut self.time) };
     }
 }
 
