@@ -315,7 +315,7 @@ impl Session {
             Flow::Relay | Flow::Refusing(_) | Flow::RolledBack(_) | Flow::Ungoverned => true,
             Flow::Queued(_) | Flow::Limiting(_) | Flow::Rewinding(_) | Flow::Ended { .. } => false,
         };
-        takes_any && self.gate == Gate::Open
+        takes_any && self.gate == Gate::Open && !self.outstanding.is_full()
     }
 
     /// Whether it waits between transactions, so that a stopping governor may end it.

@@ -18,6 +18,7 @@ mod reading;
 use std::borrow::Cow;
 
 pub use plimsoll_notation::sql::{Encoding, Strings, TextRules};
+use plimsoll_notation::sql::{Lexer, TokenKind};
 use plimsoll_policy::Unsafe;
 use smallvec::SmallVec;
 
@@ -142,6 +143,14 @@ pub fn read(sql: &[u8]) -> Statement<'_> {
 /// Reads a text, without its closing zero.
 pub fn read_with(sql: &[u8], rules: impl Into<TextRules>) -> Statement<'_> {
     reading::Reading::of(sql, rules.into())
+}
+
+/// Whether the first statement of a text, of which the rest may be missing, is a query: it changes no transaction, setting
+/// or code.
+pub fn is_query(sql: &[u8], rules: impl Into<TextRules>) -> bool {
+    const QUERIES: [&str; 7] = ["select", "insert", "update", "delete", "merge", "values", "with"];
+    let first = Lexer::new(sql, rules.into()).find(|token| token.kind != TokenKind::Comment);
+    first.is_some_and(|first| QUERIES.iter().any(|word| first.is_word(word)))
 }
 
 #[cfg(test)]

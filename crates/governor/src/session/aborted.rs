@@ -104,7 +104,7 @@ impl Session {
         let facts = self.replay_facts(transaction);
         may_replay(&ReplayFacts {
             is_off: facts.is_off || class.retry_aborted == 0 || transaction.recording.is_none(),
-            commit_sent: transaction.may_end && !at_commit,
+            commit_sent: transaction.may_have_ended() && !at_commit,
             // Answers in a replay are not seen by the client.
             answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),
             attempts: self.aborts,

@@ -14,6 +14,7 @@ use super::transaction::Began;
 use super::unit::{Shape, only_closes, shape};
 use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
 use crate::registry::Held;
+use crate::statement::name::stored;
 use crate::statement::{self, End};
 
 /// How a message is handled.
@@ -123,6 +124,13 @@ impl Session {
                 }
             }
             _ => {}
+        }
+        if self.outstanding.is_copying_in() && matches!(message.ask, Ask::Sync | Ask::Flush) {
+            // The server ignores it.
+            if message.ask == Ask::Sync {
+                self.outstanding.sent_sync_in_copy();
+            }
+            return MessageAction::Pass;
         }
         match self.on_setting(message.ask, message.body) {
             Setting::None | Setting::Done => {}
@@ -240,7 +248,11 @@ impl Session {
             if inside.began == Began::Bare && !(is_alone && self.status == Status::Idle) {
                 inside.began = Began::AtWork;
             }
-            inside.may_end |= !is_alone && self.rules_may_change;
+            if !is_alone && self.rules_may_change {
+                // Its texts may not be what they seem.
+                inside.runs_unread = true;
+                inside.is_unsafe(Unsafe::Unread);
+            }
             if is_alone && inside.recording.is_some() && self.status == Status::Idle {
                 self.unit.shown = Shown::Nothing(Vec::new());
             }
@@ -278,12 +290,14 @@ impl Session {
                 self.runs(&note, b"");
             }
             Ask::Parse => {
-                let change = match body.and_then(text) {
+                let change = match body.and_then(text).and_then(|(name, rest)| Some((stored(name)?, rest))) {
                     Some((name, rest)) => {
                         let mut note = read.unwrap_or_else(|| self.note_of(sql_of(rest)));
-                        if !is_whole {
-                            // It is one statement, or the server refuses it, so its beginning identifies it.
+                        if !is_whole && statement::is_query(sql_of(rest), self.reported.text_rules) {
+                            // It is one statement, or the server refuses it, so its first word identifies it.
                             note.unsafe_because = note.unsafe_because.or(Some(Unsafe::Unread));
+                        } else if !is_whole {
+                            note = Note::UNREAD.clone();
                         }
                         if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
                             inside.parses_unnamed();
@@ -308,13 +322,14 @@ impl Session {
                 if let Some(inside) = &mut self.transaction {
                     inside.runs_portal(portal);
                 }
-                self.unit.chains = self.unit.chains.take().filter(|chained| **chained == *portal);
-                self.unit.commit = self.unit.commit.take().filter(|committed| **committed == *portal);
+                let is_it = |bound: &Box<[u8]>| stored(portal) == Some(bound);
+                self.unit.chains = self.unit.chains.take().filter(is_it);
+                self.unit.commit = self.unit.commit.take().filter(is_it);
             }
             Ask::Close => {
                 let change = match body.and_then(|body| body.split_first()) {
-                    Some((b'S', rest)) => match text(rest) {
-                        Some((name, _)) => Change::Close { name: name.into() },
+                    Some((b'S', rest)) => match text(rest).and_then(|(name, _)| stored(name)) {
+                        Some(name) => Change::Close { name: name.into() },
                         None => Change::PrepareUnknown,
                     },
                     _ => Change::ClosePortal,
@@ -339,14 +354,14 @@ impl Session {
     fn runs(&mut self, note: &Note, portal: &[u8]) {
         self.rules_may_change |= note.changes_rules;
         let is_only = !std::mem::replace(&mut self.unit.has_run, true);
-        self.unit.chains = (note.chains && is_only).then(|| portal.into());
+        self.unit.chains = stored(portal).filter(|_| note.chains && is_only).map(Into::into);
         if note.changes_code {
             self.governor.effects.forget(&self.login.database);
         }
         let (prepared, status) = (&self.prepared, self.status);
         if let Some(inside) = &mut self.transaction {
-            let commits = is_only && note.ends == Some(End::Commit) && !note.chains && !inside.may_end;
-            self.unit.commit = commits.then(|| portal.into());
+            let commits = is_only && note.ends == Some(End::Commit) && !note.chains && !inside.may_have_ended();
+            self.unit.commit = stored(portal).filter(|_| commits).map(Into::into);
             inside.runs(note, status, |name| prepared.of(name));
             if inside.unsafe_because.is_some() && matches!(&self.unit.shown, Shown::Nothing(held) if held.is_empty()) {
                 // It is not replayed, so its client may see everything at once.
@@ -386,6 +401,7 @@ impl Session {
             begins: statement.begins,
             is_bare_begin: statement.is_bare_begin,
             may_end: statement.ends.is_some(),
+            is_unread: false,
             ends: statement.ends.filter(|_| !statement.several),
             chains: statement.chains && !statement.several,
             uses_savepoint: statement.savepoint,

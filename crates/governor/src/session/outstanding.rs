@@ -11,14 +11,20 @@ struct Asked {
     is_sync: bool,
     /// How many messages of the extended protocol came before it in its unit.
     extended: u64,
-    /// How many `CopyDone` and `CopyFail` the client had sent before it.
+    /// How many `CopyDone` and `CopyFail` the client had sent before its unit, and before itself.
+    copy_ends_before: u64,
     copy_ends: u64,
 }
 
+/// At most this many messages that end units are passed on unanswered; the client's next wait. A server works on one of
+/// them, and 5 bytes of a client must not take up 50 here without end.
+const ASKED_MAX: usize = 10_000;
+
 /// The messages that have been sent and not answered.
 ///
-/// A server that takes in a copy ignores every `Sync` until the copy ends (protocol, "COPY Operations"), so those that a
-/// client sent beforehand, as libpq does with each `Execute`, are never answered.
+/// A server that takes in a copy ignores every `Sync` until the copy ends (protocol, "COPY Operations"), in both
+/// protocols (`CopyGetData`), so those that a client sent beforehand, as libpq does with each `Execute`, are never
+/// answered. A `CopyDone` or `CopyFail` without a copy is ignored.
 ///
 /// After an error in the extended protocol a server ignores everything up to the next `Sync`, including a `Query`
 /// ("Extended Query"). Whether a client receives an answer to a `Query` behind messages without a `Sync` depends on
@@ -34,10 +40,12 @@ pub struct Outstanding {
     is_skipping: bool,
     copy_ends_sent: u64,
     copy_ends_used: u64,
+    /// How many had been sent before the open unit.
+    copy_ends_before: u64,
     /// A copy has begun and the client has not ended it.
     is_copying_in: bool,
-    /// How many `Sync` the client has sent during the copy. If the copy fails, the server answers those that reach it
-    /// afterwards.
+    /// How many `Sync` the client has sent during the copy. If the copy fails, the server answers those that follow the
+    /// failure; only the server knows how many.
     syncs_in_copy: u64,
 }
 
@@ -56,38 +64,49 @@ impl Outstanding {
         self.asked.front().map(|asked| asked.unit)
     }
 
-    /// The client sent a message that ends the given unit and that a `ReadyForQuery` answers; a `Sync` in the middle of
-    /// a copy is not answered.
+    /// Whether the client must wait for an answer before it may send more.
+    pub fn is_full(&self) -> bool {
+        self.asked.len() >= ASKED_MAX
+    }
+
+    /// Whether the server takes in a copy that the client has not ended.
+    pub fn is_copying_in(&self) -> bool {
+        self.is_copying_in
+    }
+
+    /// The client sent a message that ends the given unit and that a `ReadyForQuery` answers.
     pub fn sent(&mut self, unit: u64, is_sync: bool) {
-        if is_sync && self.is_copying_in {
-            self.syncs_in_copy += 1;
-            return;
-        }
         if self.is_skipping && !is_sync {
             return;
         }
         self.is_skipping = false;
+        let copy_ends = self.copy_ends_sent;
         let extended = std::mem::take(&mut self.extended_sent);
-        self.asked.push_back(Asked { unit, is_sync, extended, copy_ends: self.copy_ends_sent });
+        let copy_ends_before = if extended > 0 { self.copy_ends_before } else { copy_ends };
+        self.asked.push_back(Asked { unit, is_sync, extended, copy_ends_before, copy_ends });
+    }
+
+    /// The client sent a `Sync` in the middle of a copy.
+    pub(crate) fn sent_sync_in_copy(&mut self) {
+        self.syncs_in_copy += 1;
     }
 
     /// A `CopyDone` or `CopyFail` was sent.
     pub(crate) fn sent_copy_end(&mut self) {
         self.copy_ends_sent += 1;
-        (self.is_copying_in, self.syncs_in_copy) = (false, 0);
+        self.is_copying_in = false;
     }
 
     /// The server begins to receive a copy: every `Sync` before the copy's end is lost. Returns whether there was one,
     /// so that the unit is open again.
     pub(crate) fn copy_in_begins(&mut self) -> bool {
-        let was_extended = self.asked.front().is_none_or(|asked| asked.is_sync);
-        if was_extended {
-            let used = self.copy_ends_used;
-            self.asked.retain(|asked| !(asked.is_sync && asked.copy_ends <= used));
-        }
-        self.copy_ends_used += 1;
-        self.is_copying_in = was_extended && self.copy_ends_used > self.copy_ends_sent;
-        was_extended && self.asked.is_empty()
+        // Those sent before its unit have met no copy.
+        let before = self.asked.front().map_or(self.copy_ends_before, |asked| asked.copy_ends_before);
+        let used = self.copy_ends_used.max(before);
+        self.asked.retain(|asked| !(asked.is_sync && asked.copy_ends <= used));
+        self.copy_ends_used = used + 1;
+        self.is_copying_in = self.copy_ends_used > self.copy_ends_sent;
+        self.asked.is_empty()
     }
 
     /// A `ReadyForQuery` arrived. Returns the unit that it answers, or `None` if none was due.
@@ -124,12 +143,19 @@ impl Outstanding {
 
     /// A message of the extended protocol was sent that has its own answer.
     pub(crate) fn sent_extended(&mut self) {
+        if self.extended_sent == 0 {
+            self.copy_ends_before = self.copy_ends_sent;
+        }
         self.extended_sent += 1;
     }
 
     /// The server sent an answer with the given tag.
     pub fn heard(&mut self, tag: u8) {
         // The last or only answer to Parse, Bind, Close, Execute (three ways) and Describe (two).
+        if tag == b'C' {
+            // A copy that ends well has swallowed them.
+            self.syncs_in_copy = 0;
+        }
         self.extended_done += u64::from(matches!(tag, b'1' | b'2' | b'3' | b'C' | b'I' | b's' | b'T' | b'n'));
     }
 
@@ -150,6 +176,7 @@ mod tests {
             let (what, count) = step.split_at(1);
             match what {
                 "Q" => outstanding.sent(0, false),
+                "S" if outstanding.is_copying_in() => outstanding.sent_sync_in_copy(),
                 "S" => outstanding.sent(0, true),
                 "c" => outstanding.sent_copy_end(),
                 "G" => drop(outstanding.copy_in_begins()),
@@ -157,6 +184,7 @@ mod tests {
                 "E" => outstanding.failed(),
                 "x" => outstanding.sent_extended(),
                 "1" => outstanding.heard(b'1'),
+                "C" => outstanding.heard(b'C'),
                 _ => unreachable!("{step}"),
             }
             assert_eq!(outstanding.count().to_string(), count, "{story} at {step}");
@@ -177,7 +205,7 @@ mod tests {
         // Two copies in a row, sent ahead.
         check("S1 c1 S2 S3 c3 S4 G3 Z2 G1 Z0");
         // Without the first Sync.
-        check("c0 S1 G1 Z0");
+        check("x0 c0 S1 G1 Z0");
     }
 
     /// The governor once remembered every Sync of a client that sent one after each row of a copy.
@@ -200,9 +228,35 @@ mod tests {
         check("S1 x1 Q2 Z1 E0 S1 Z0");
     }
 
+    /// The session once waited forever for the answers to them, with its place within the limit of its class.
     #[test]
-    fn a_copy_by_simple_query_loses_nothing() {
+    fn a_copy_by_simple_query_loses_syncs_too() {
         check("Q1 G1 c1 Z0");
+        // In the middle, and ahead.
+        check("Q1 G1 S1 S1 c1 S2 C2 Z1 Z0");
+        check("Q1 S2 S3 c3 S4 G2 C2 Z1 Z0");
+        // Two copies in one text.
+        check("Q1 G1 S1 c1 S2 C2 G1 S1 c1 C1 Z0");
+        // A copy that fails: a Sync after the failure is answered, also if the end of the copy has been sent.
+        check("Q1 G1 S1 S1 c1 E1 Z0 Z0 Z0");
+    }
+
+    /// A server ignores the end of a copy where there is none; it was once taken for that of the next copy, whose lost
+    /// Sync was waited for.
+    #[test]
+    fn the_end_of_no_copy_ends_none() {
+        check("c0 Q1 S2 G1 c1 C1 Z0");
+        check("Q1 c1 Q2 S3 Z2 G1 c1 C1 Z0");
+        check("Q1 c1 x1 S2 Z1 G0 c0 S1 C1 Z0");
+    }
+
+    #[test]
+    fn a_client_that_asks_without_end_has_to_wait() {
+        let mut outstanding = Outstanding::default();
+        (0..ASKED_MAX).for_each(|_| outstanding.sent(0, true));
+        assert!(outstanding.is_full());
+        outstanding.answered();
+        assert!(!outstanding.is_full());
     }
 
     #[test]

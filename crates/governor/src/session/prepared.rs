@@ -12,12 +12,13 @@ use plimsoll_policy::{ClassIndex, Unsafe};
 
 use crate::registry::ChosenBy;
 use crate::statement::End;
+use crate::statement::name::stored;
 
-/// How many statements are remembered; the worst is assumed of all others.
-const NOTES_MAX: usize = 1000;
+/// How many bytes of statements are remembered; the worst is assumed of all others.
+const NOTES_BYTES_MAX: usize = 256 << 10;
 
-/// How many changes may be waiting for confirmation.
-const PENDING_MAX: usize = 10_000;
+/// How many bytes of changes may be waiting for confirmation.
+const PENDING_BYTES_MAX: usize = 2 << 20;
 
 /// What running a statement means for its transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,8 +30,10 @@ pub struct Note {
     pub begins: bool,
     /// It is only a BEGIN.
     pub is_bare_begin: bool,
-    /// It ends the transaction, or its text is not known.
+    /// It ends the transaction, or may: see `is_unread`.
     pub may_end: bool,
+    /// It may end the transaction only because its text is not known; the server's answer will tell.
+    pub is_unread: bool,
     /// How it ends the transaction, if it is one statement that does nothing else.
     pub ends: Option<End>,
     /// It ends the transaction and begins another like it.
@@ -66,11 +69,12 @@ impl Note {
         begins: false,
         is_bare_begin: false,
         may_end: true,
+        is_unread: true,
         ends: None,
         chains: false,
         uses_savepoint: false,
-        changes_code: false,
-        changes_rules: false,
+        changes_code: true,
+        changes_rules: true,
         unsafe_because: Some(Unsafe::Unread),
         takes_advisory_lock: false,
         names: None,
@@ -81,6 +85,16 @@ impl Note {
         self.ends == Some(End::Rollback)
     }
 
+    fn ends_for_sure(&self) -> bool {
+        self.may_end && !self.is_unread
+    }
+
+    fn bytes(&self) -> usize {
+        let of = |names: &[Box<[u8]>]| names.iter().map(|name| size_of::<Box<[u8]>>() + name.len()).sum::<usize>();
+        let names = self.names.as_ref().map(|names| of(&names.declares) + of(&names.moves) + of(&names.executes));
+        size_of::<Note>() + names.unwrap_or(0)
+    }
+
     /// The worse of both.
     fn or(self, other: &Note) -> Note {
         Note {
@@ -89,6 +103,7 @@ impl Note {
             begins: self.begins || other.begins,
             is_bare_begin: self.is_bare_begin && other.is_bare_begin,
             may_end: self.may_end || other.may_end,
+            is_unread: (self.is_unread || other.is_unread) && !self.ends_for_sure() && !other.ends_for_sure(),
             ends: self.ends.filter(|ends| other.ends == Some(*ends)),
             chains: self.chains && other.chains,
             uses_savepoint: self.uses_savepoint || other.uses_savepoint,
@@ -114,21 +129,32 @@ impl Note {
 pub enum Change {
     /// `Parse`: the statement's name, what running it means, and the message's position in the transaction's recording.
     Prepare {
-        /// Empty for the unnamed one.
+        /// As the server keeps it; empty for the unnamed one.
         name: Box<[u8]>,
         note: Note,
         /// The message's position among the recorded bytes.
         recorded: Range<usize>,
     },
-    /// `Parse` of a text too long for its name to be read.
+    /// `Parse` or `Close` of a name that is not known: too long to be read, or cut by the server we do not know where.
     PrepareUnknown,
     /// `Close` of a statement.
     Close {
-        /// Empty for the unnamed one.
+        /// As the server keeps it; empty for the unnamed one.
         name: Box<[u8]>,
     },
     /// `Close` of a portal.
     ClosePortal,
+}
+
+impl Change {
+    fn bytes(&self) -> usize {
+        let more = match self {
+            Change::Prepare { name, note, .. } => name.len() + note.bytes(),
+            Change::Close { name } => name.len(),
+            Change::PrepareUnknown | Change::ClosePortal => 0,
+        };
+        size_of::<(u64, Change)>() + more
+    }
 }
 
 /// The prepared statements of a session that have a note.
@@ -141,6 +167,9 @@ pub struct PreparedNotes {
     is_lost: bool,
     /// Requested by units that are not completely answered, oldest first, each with its unit.
     pending: VecDeque<(u64, Change)>,
+    /// The bytes of the statements that are remembered, and of the changes that are not confirmed.
+    named_bytes: usize,
+    pending_bytes: usize,
     /// How many of them the server has confirmed.
     confirmed: usize,
 }
@@ -148,14 +177,15 @@ pub struct PreparedNotes {
 impl PreparedNotes {
     /// The given unit requests a change.
     pub fn ask(&mut self, unit: u64, change: Change) {
-        if self.pending.len() < PENDING_MAX {
+        self.pending_bytes += change.bytes();
+        if self.pending_bytes <= PENDING_BYTES_MAX {
             self.pending.push_back((unit, change));
         } else {
             // From now on it is unknown which change the server confirms, so every statement may be any.
             self.is_lost = true;
             self.named.clear();
             self.pending.clear();
-            self.confirmed = 0;
+            (self.confirmed, self.named_bytes, self.pending_bytes) = (0, 0, 0);
         }
     }
 
@@ -166,7 +196,9 @@ impl PreparedNotes {
             if let Change::Prepare { name, note, .. } = change
                 && name.is_empty()
             {
+                self.pending_bytes -= note.bytes();
                 *note = Note::UNREAD.clone();
+                self.pending_bytes += note.bytes();
             }
         }
     }
@@ -179,7 +211,7 @@ impl PreparedNotes {
             Change::Prepare { name, note, .. } => self.prepare(name, note.clone()),
             Change::PrepareUnknown => self.is_overfull = true,
             Change::Close { name } if name.is_empty() => self.unnamed = Note::default(),
-            Change::Close { name } => drop(self.named.remove(name)),
+            Change::Close { name } => self.forget(name),
             Change::ClosePortal => {}
         }
         Some(change)
@@ -193,28 +225,38 @@ impl PreparedNotes {
     /// The server has answered the given unit: changes that it did not confirm did not happen.
     pub(crate) fn unit_answered(&mut self, unit: u64) {
         self.confirmed = 0;
-        while self.pending.front().is_some_and(|(of, _)| *of <= unit) {
-            self.pending.pop_front();
+        while let Some((_, change)) = self.pending.pop_front_if(|(of, _)| *of <= unit) {
+            self.pending_bytes -= change.bytes();
         }
     }
 
     fn prepare(&mut self, name: &[u8], note: Note) {
         if name.is_empty() {
             self.unnamed = note;
-        } else if note == Note::default() {
-            self.named.remove(name);
-        } else if self.named.len() < NOTES_MAX || self.named.contains_key(name) {
+            return;
+        }
+        self.forget(name);
+        if note == Note::default() {
+            return;
+        }
+        let bytes = name.len() + note.bytes();
+        if self.named_bytes + bytes <= NOTES_BYTES_MAX {
+            self.named_bytes += bytes;
             self.named.insert(name.into(), note);
         } else {
             self.is_overfull = true;
         }
     }
 
+    fn forget(&mut self, name: &[u8]) {
+        if let Some(note) = self.named.remove(name) {
+            self.named_bytes -= name.len() + note.bytes();
+        }
+    }
+
     /// What running the statement means, as far as is known.
     pub fn of(&self, name: &[u8]) -> Note {
-        if self.is_lost {
-            return Note::UNREAD.clone();
-        }
+        let Some(name) = stored(name).filter(|_| !self.is_lost) else { return Note::UNREAD.clone() };
         let unconfirmed = self.pending.iter().skip(self.confirmed).rev();
         let mut pending = unconfirmed.filter_map(|(_, change)| match change {
             Change::Prepare { name: other, note, .. } if **other == *name => Some(note.clone()),
@@ -263,12 +305,17 @@ mod tests {
         notes.confirm();
         notes.confirm();
         assert_eq!((notes.of(b""), notes.of(b"c")), (Note::default(), Note::default()));
-        for name in 0..=NOTES_MAX {
+        for name in 0..=NOTES_BYTES_MAX / commit().bytes() {
             notes.ask(2, prepare(name.to_string().as_bytes(), commit()));
             notes.confirm();
+            notes.unit_answered(2);
         }
-        assert_eq!(notes.named.len(), NOTES_MAX);
+        let bytes = |notes: &PreparedNotes| notes.named.iter().map(|(name, note)| name.len() + note.bytes()).sum();
+        let before: usize = bytes(&notes);
+        assert!(before == notes.named_bytes && before <= NOTES_BYTES_MAX && before > NOTES_BYTES_MAX / 2);
         assert_eq!(notes.of(b"another"), *Note::UNREAD);
+        (0..50).for_each(|name: usize| notes.forget(name.to_string().as_bytes()));
+        assert_eq!(bytes(&notes), notes.named_bytes);
     }
 
     /// A client that prepares endlessly and never waits for an answer must not fill the governor's memory.
@@ -277,9 +324,26 @@ mod tests {
         let mut notes = PreparedNotes::default();
         notes.ask(1, prepare(b"s", Note::default()));
         notes.confirm();
-        (0..3 * PENDING_MAX).for_each(|_| notes.ask(2, prepare(b"t", Note::default())));
-        assert!(notes.pending.len() <= PENDING_MAX);
+        let many = PENDING_BYTES_MAX / size_of::<Change>();
+        (0..2 * many).for_each(|_| notes.ask(2, prepare(b"t", Note::default())));
+        assert!(notes.pending.len() < many, "{} are pending", notes.pending.len());
         assert!(notes.of(b"s").may_end && notes.of(b"another").may_end, "each may be any statement now");
+    }
+
+    /// The texts of ten thousand statements that nobody had confirmed named a thousand cursors each.
+    #[test]
+    fn names_in_texts_count_towards_what_is_pending() {
+        let mut notes = PreparedNotes::default();
+        let names = Arc::new(Names { moves: vec![(*b"c").into(); 1000], ..Names::default() });
+        let note = Note { names: Some(names), ..Note::default() };
+        (0..20).for_each(|_| notes.ask(1, prepare(b"", note.clone())));
+        assert_eq!(notes.pending_bytes, notes.pending.iter().map(|(_, change)| change.bytes()).sum::<usize>());
+        notes.query();
+        assert_eq!(notes.pending_bytes, notes.pending.iter().map(|(_, change)| change.bytes()).sum::<usize>());
+        notes.unit_answered(1);
+        assert_eq!(notes.pending_bytes, 0);
+        (0..1000).for_each(|_| notes.ask(1, prepare(b"s", note.clone())));
+        assert!(notes.is_lost);
     }
 
     /// A driver prepared `s` twice; the server refused the second with 42P05 and `s` stayed a COMMIT. The note of the

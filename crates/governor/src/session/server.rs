@@ -69,8 +69,8 @@ impl Session {
         match answer {
             Answer::Ready | Answer::Error | Answer::Parameter => true,
             Answer::CommandComplete => {
-                self.unit.chains.is_some()
-                    || self.transaction.as_ref().is_some_and(|inside| inside.class_before.is_some())
+                let is_heard = |inside: &Transaction| inside.class_before.is_some() || inside.runs_unread;
+                self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(is_heard)
             }
             Answer::DataRow => match &self.flow {
                 Flow::Rewinding(rewind) => rewind.inquires(),
@@ -154,6 +154,7 @@ impl Session {
             }
             Answer::CommandComplete if is_passed => {
                 self.unit.has_completed = true;
+                self.transaction.iter_mut().for_each(|inside| inside.hears_command(body));
                 if body == b"ROLLBACK\0" {
                     self.on_rolled_back();
                 }
@@ -177,6 +178,8 @@ impl Session {
                 inside.keeps(|recording| recording.prepared(&name, recorded));
             }
             Some(Change::Close { name }) if !name.is_empty() => inside.keeps(|recording| recording.closed(&name)),
+            // A replay would find it prepared, or missing.
+            Some(Change::PrepareUnknown) => inside.is_unsafe(Unsafe::PreparedStatement),
             _ => {}
         }
     }
@@ -231,6 +234,7 @@ impl Session {
                 Status::Block if answered.has_chained && !answered.has_failed && !was_idle => {
                     self.chain_transaction(now)
                 }
+                Status::Block => self.transaction.iter_mut().for_each(Transaction::is_answered_in_block),
                 _ => {}
             }
         } else {

@@ -12,6 +12,7 @@ mod aborting;
 mod classes;
 mod damage;
 mod failing;
+mod odd;
 mod relaying;
 mod replaying;
 mod story;

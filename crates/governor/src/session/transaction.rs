@@ -9,6 +9,7 @@ use super::prepared::{Names, Note};
 use super::recording::{Lost, Recording};
 use super::{Flow, Session};
 use crate::registry::{ChosenBy, Immunity};
+use crate::statement::name::stored;
 
 /// How many cursors of a transaction are known as its own; any further one counts as another transaction's.
 const CURSORS_MAX: usize = 100;
@@ -40,6 +41,8 @@ pub(super) struct Transaction {
     pub is_watched: bool,
     /// Its end was requested, or may have been.
     pub may_end: bool,
+    /// A text that is not known was run, and has not been answered: it may contain the end.
+    pub runs_unread: bool,
     /// Units overlapped in it.
     pub overlapped: bool,
     /// Why the unit in flight must not be cancelled, if so: its effects are not undone by a rollback, or it may commit
@@ -53,6 +56,7 @@ pub(super) struct Transaction {
     pub unsafe_because: Option<Unsafe>,
     /// It has created, released or rolled back to a savepoint.
     pub has_savepoint: bool,
+    /// Its cursors and portals, by their stored names.
     pub declared: Vec<Box<[u8]>>,
     /// It has prepared the unnamed statement that it runs.
     pub has_unnamed: bool,
@@ -79,6 +83,7 @@ impl Transaction {
             began: Began::AtWork,
             is_watched: false,
             may_end: false,
+            runs_unread: false,
             overlapped: false,
             unit_immunity: None,
             relies_on_lock: false,
@@ -98,6 +103,23 @@ impl Transaction {
     /// Whether its statements are read: it may be rolled back, or replayed.
     pub(super) fn is_read(&self) -> bool {
         self.is_watched || self.recording.is_some()
+    }
+
+    /// Whether its end may be on its way, or over.
+    pub(super) fn may_have_ended(&self) -> bool {
+        self.may_end || self.runs_unread
+    }
+
+    /// The server has carried out a command of a text that is not known.
+    pub(super) fn hears_command(&mut self, tag: &[u8]) {
+        const ENDS: [&[u8]; 3] = [b"COMMIT", b"ROLLBACK", b"PREPARE TRANSACTION"];
+        self.may_end |= self.runs_unread && ENDS.iter().any(|end| tag.starts_with(end));
+    }
+
+    /// The server has answered everything, and a block is open: the texts that are not known did not end it, unless they
+    /// did it by a command that was heard.
+    pub(super) fn is_answered_in_block(&mut self) {
+        self.runs_unread = false;
     }
 
     /// A request may not run twice; the first reason is kept.
@@ -120,13 +142,14 @@ impl Transaction {
     }
 
     fn runs_itself(&mut self, note: &Note, status: Status) {
-        self.may_end |= note.may_end;
+        self.may_end |= note.may_end && !note.is_unread;
+        self.runs_unread |= note.is_unread;
         if let Some(names) = &note.names {
             self.uses_cursors(names);
         }
         if note.changes_code {
             self.changes_code = true;
-            self.is_unsafe(Unsafe::Function);
+            self.is_unsafe(note.unsafe_because.unwrap_or(Unsafe::Function));
         }
         self.has_savepoint |= note.uses_savepoint;
         self.relies_on_lock |= note.takes_advisory_lock;
@@ -140,19 +163,25 @@ impl Transaction {
     }
 
     fn uses_cursors(&mut self, names: &Names) {
-        if names.moves.iter().any(|cursor| !self.declared.contains(cursor)) {
+        if names.moves.iter().any(|cursor| !self.is_declared(cursor)) {
             self.is_unsafe(Unsafe::Cursor);
         }
-        for cursor in &names.declares {
-            if self.declared.len() < CURSORS_MAX && !self.declared.contains(cursor) {
-                self.declared.push(cursor.clone());
-            }
+        names.declares.iter().for_each(|cursor| self.declares(cursor));
+    }
+
+    fn is_declared(&self, cursor: &[u8]) -> bool {
+        stored(cursor).is_some_and(|name| self.declared.iter().any(|known| **known == *name))
+    }
+
+    fn declares(&mut self, cursor: &[u8]) {
+        if let Some(name) = stored(cursor).filter(|_| self.declared.len() < CURSORS_MAX && !self.is_declared(cursor)) {
+            self.declared.push(name.into());
         }
     }
 
     /// A portal is run by its name, which cursors share with portals.
     pub(super) fn runs_portal(&mut self, name: &[u8]) {
-        if !name.is_empty() && !self.declared.iter().any(|cursor| **cursor == *name) {
+        if !name.is_empty() && !self.is_declared(name) {
             self.is_unsafe(Unsafe::Cursor);
         }
     }
@@ -163,8 +192,8 @@ impl Transaction {
             // The unnamed statement is older than the transaction, and may have been replaced by the time of a replay.
             self.is_unsafe(Unsafe::PreparedStatement);
         }
-        if !portal.is_empty() && self.declared.len() < CURSORS_MAX {
-            self.declared.push(portal.into());
+        if !portal.is_empty() {
+            self.declares(portal);
         }
     }
 
@@ -189,7 +218,7 @@ impl Session {
             // A cancel would hit a unit of ours.
             return Some(Immunity::UnitOpen);
         }
-        if transaction.may_end {
+        if transaction.may_have_ended() {
             return Some(Immunity::MayHaveEnded);
         }
         if let Some(immunity) = transaction.unit_immunity {
@@ -225,7 +254,7 @@ impl Session {
         let bound = self.settings.preemption.bound.rollbacks();
         ReplayFacts {
             is_off: !class.replay || self.reported.is_newer_than_known(),
-            commit_sent: transaction.may_end,
+            commit_sent: transaction.may_have_ended(),
             answered: self.is_under_way() && self.status == Status::Idle && self.unit.is_seen(),
             units_outstanding: if transaction.overlapped || self.is_unit_open { 2 } else { 1 },
             bytes: transaction.recording.as_ref().map_or(0, |recording| recording.size()),

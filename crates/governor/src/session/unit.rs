@@ -2,6 +2,7 @@
 
 use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::prepared::Note;
+use crate::statement::name::stored;
 
 /// The facts about a unit that must be known before it may begin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub(super) fn only_prepares(bytes: &[u8]) -> Option<bool> {
 
 fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
     let mut only_closes = true;
-    let mut parsed: Vec<(&[u8], Note)> = Vec::new();
+    let mut parsed: Vec<(Option<&[u8]>, Note)> = Vec::new();
     let mut bound: Option<Note> = None;
     let mut runs: Vec<Note> = Vec::new();
     loop {
@@ -71,12 +72,14 @@ fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape
             }
             Ask::Parse => {
                 if let Some((name, _)) = text(body) {
-                    parsed.push((name, note_of(ask, body)));
+                    let name = stored(name);
+                    parsed.push((name, name.map_or_else(|| Note::UNREAD.clone(), |_| note_of(ask, body))));
                 }
             }
             Ask::Bind => {
-                let name = text(body).and_then(|(_portal, rest)| text(rest)).map(|(name, _)| name);
-                let of_this_unit = parsed.iter().rev().find(|(known, _)| Some(*known) == name);
+                let name = text(body).and_then(|(_portal, rest)| text(rest)).map(|(name, _)| stored(name));
+                // A name that the server may cut anywhere may be any of them.
+                let of_this_unit = parsed.iter().rev().find(|(known, _)| known.is_none() || Some(*known) == name);
                 bound = Some(of_this_unit.map_or_else(|| note_of(ask, body), |(_, note)| note.clone()));
             }
             Ask::Execute => runs.push(bound.take().unwrap_or_else(|| Note::UNREAD.clone())),

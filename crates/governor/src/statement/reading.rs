@@ -11,7 +11,7 @@ use plimsoll_policy::Unsafe;
 
 use super::comment::class_of_comment;
 use super::effect::{effect_of_command, effect_of_function, is_known_command};
-use super::name::folded;
+use super::name::{clipped, folded};
 use super::{End, Statement, TextRules};
 
 /// How many tokens of a statement are kept: `SET SESSION plimsoll . class = 'x'`, and one more to see that nothing
@@ -205,7 +205,7 @@ impl<'a> Reading<'a> {
 
     fn take_executed(&mut self, token: &Token<'a>) {
         match folded(token) {
-            Some(name) => self.found.executes.push(name),
+            Some(name) => self.found.executes.push(clipped(name)),
             None if token.kind == TokenKind::Quoted => self.is_unsafe(Some(Unsafe::PreparedStatement)),
             None => {}
         }

@@ -216,6 +216,39 @@ fn long_messages_are_read_from_their_beginning() {
     story.play(&format!("> {query} => S[{query}]\n! no_aim =>"));
 }
 
+/// A COMMIT behind 64 KiB of comment was once prepared as a statement that does nothing.
+#[test]
+fn a_long_comment_hides_no_commit() {
+    let comment = format!("/*{}*/", "x".repeat(70 << 10));
+    let unit = format!("P::{comment}commit B:: E S");
+    let mut story = Story::new("low_user");
+    story.play(&format!("= Q:begin => C:BEGIN Z:T\n> {unit} => S[{unit}]\n! no_aim =>"));
+}
+
+/// A transaction with one Query of more than 64 KiB was once immune up to its end, although the server's answer to it
+/// shows whether it was the end.
+#[test]
+fn an_answer_shows_that_a_text_which_was_not_read_was_no_end() {
+    let query = format!("Q:update_{}", "x".repeat(70 << 10));
+    let play = |answer: &str| {
+        let mut story = Story::new("low_user");
+        story.play(&format!("= Q:begin => C:BEGIN Z:T\n> {query} => S[{query}]\n! no_aim =>"));
+        story.play(&format!("< {answer} => C[{answer}]\n> Q:update => S[Q:update]"));
+        story
+    };
+    play("C:UPDATE C:UPDATE Z:T").play("! preempted => chained-and-failed C[E:40001 Z:E]");
+    for ended in ["C:UPDATE C:COMMIT C:BEGIN C:UPDATE Z:T", "C:ROLLBACK Z:T", "C:PREPARE_TRANSACTION C:BEGIN Z:T"] {
+        let story = play(ended);
+        assert_eq!(immune(&story), Some("may-have-ended"), "{ended}");
+    }
+    // Until everything has been answered.
+    let mut story = Story::new("low_user");
+    story.play(&format!("= Q:begin => C:BEGIN Z:T\n> {query} {query} => S[{query} {query}]"));
+    story.play("< C:UPDATE Z:T => C[C:UPDATE Z:T]\n! no_aim =>");
+    story.play("< C:UPDATE Z:T => C[C:UPDATE Z:T]\n= Q:update => C:UPDATE Z:T");
+    assert_eq!(immune(&story), None);
+}
+
 /// All transactions inside waited for the locks of a prepared transaction, and the COMMIT PREPARED that would have
 /// released them waited for admission.
 #[test]

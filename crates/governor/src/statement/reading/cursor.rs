@@ -4,7 +4,7 @@ use plimsoll_notation::sql::{Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
 use super::{Head, Reading};
-use crate::statement::name::folded;
+use crate::statement::name::{clipped, folded};
 
 impl<'a> Reading<'a> {
     /// DECLARE x …, FETCH … x, MOVE … x, CLOSE x, CLOSE ALL. FETCH and MOVE end with the name of the cursor.
@@ -22,8 +22,8 @@ impl<'a> Reading<'a> {
             return self.is_unsafe(Some(Unsafe::Cursor));
         }
         match folded(&token) {
-            Some(name) if is_declared => self.found.declares.push(name),
-            Some(name) => self.found.moves.push(name),
+            Some(name) if is_declared => self.found.declares.push(clipped(name)),
+            Some(name) => self.found.moves.push(clipped(name)),
             None if token.kind == TokenKind::Quoted => self.is_unsafe(Some(Unsafe::Cursor)),
             None => {}
         }
