@@ -15,8 +15,8 @@
 //! tag says otherwise. Where no rule matches, the default class applies.
 //!
 //! A tag that no rule knows names a class itself. Anyone who writes SQL can write tags and `SET plimsoll.class`, so both
-//! are obeyed only if other clients lose nothing: if the class has the same or a lower priority than that of the
-//! login, or if the class says that this user may choose it. A rule that names a tag is obeyed on the same condition. A
+//! are obeyed only if other clients lose nothing: if the class has a lower priority than that of the login, or the same
+//! and an `mpl` if that of the login has one, or if the class says that this user may choose it. A rule that names a tag is obeyed on the same condition. A
 //! rule that names a fingerprint is the administrator's word on that very text, and is always obeyed; where it raises
 //! the priority it should name the user too, because any client can send the text.
 //!
@@ -141,6 +141,8 @@ pub struct ClassTerms {
     pub name: String,
     /// The priority of its members, for schedulers.
     pub priority: Priority,
+    /// Whether only so many of its members may be inside at once.
+    pub has_mpl: bool,
     /// Users that may choose it although its priority is higher than that of their login.
     pub settable_by: Vec<Pattern>,
 }
@@ -159,7 +161,7 @@ pub struct Matched {
 /// ```
 /// use plimsoll_policy::{ClassIndex, ClassRule, ClassRules, ClassTerms, Login, Matched, Priority};
 ///
-/// let class = |name: &str, priority| ClassTerms { name: name.to_owned(), priority, settable_by: vec![] };
+/// let class = |name: &str, priority| ClassTerms { name: name.to_owned(), priority, has_mpl: false, settable_by: vec![] };
 /// let (low, high) = (ClassIndex(0), ClassIndex(1));
 /// let shop = ClassRule { user: glob::Pattern::new("shop_*").ok(), ..ClassRule::of(high) };
 /// let rules = ClassRules::new(vec![class("low", Priority::LOW), class("high", Priority::HIGH)], vec![shop], low);
@@ -269,6 +271,11 @@ impl ClassRules {
         Some(Matched { class, rule: None })
     }
 
+    /// Whether a class has an `mpl` has changed.
+    pub fn set_has_mpl(&mut self, class: ClassIndex, has_mpl: bool) {
+        self.classes[usize::from(class.0)].has_mpl = has_mpl;
+    }
+
     /// Whether any rule names a fingerprint, so that fingerprints must be computed.
     pub fn needs_fingerprints(&self) -> bool {
         self.needs_fingerprints
@@ -277,8 +284,10 @@ impl ClassRules {
     /// Whether a session of that user, whose login gave it `login_class`, may choose the class `chosen`.
     pub fn may_choose(&self, login_class: ClassIndex, chosen: ClassIndex, user: &str) -> bool {
         let terms = |class: ClassIndex| &self.classes[usize::from(class.0)];
-        let chosen = terms(chosen);
-        chosen.priority <= terms(login_class).priority || chosen.settable_by.iter().any(|users| users.matches(user))
+        let (own, chosen) = (terms(login_class), terms(chosen));
+        let is_below = chosen.priority < own.priority;
+        let is_beside = chosen.priority == own.priority && (chosen.has_mpl || !own.has_mpl);
+        is_below || is_beside || chosen.settable_by.iter().any(|users| users.matches(user))
     }
 
     /// The first earlier rule that matches everything that the rule at that place matches, so that the latter never

@@ -53,6 +53,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     let terms = classes.iter().map(|class| ClassTerms {
         name: class.name.clone(),
         priority: class.limits.priority,
+        has_mpl: class.limits.mpl.is_some(),
         settable_by: class.settable_by.clone(),
     });
     let terms = terms.collect();

@@ -76,7 +76,10 @@ impl Session {
         let transaction = Transaction { began: began(note.as_ref()), ..Transaction::new(class, now) };
         // It ends a transaction that is not open, or a prepared one, which transactions inside may wait for: it is over
         // at once.
-        let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some());
+        let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some()) && self.settings.is_limited(class);
+        let Some(only_ends) = (if only_ends { self.only_ends(bytes) } else { Some(false) }) else {
+            return (MessageAction::Stay, note);
+        };
         if only_ends || only_prepares || !self.settings.is_limited(class) {
             self.enter(transaction, chosen_by);
             return (MessageAction::Pass, note);
@@ -98,6 +101,11 @@ impl Session {
                 (if entry == Entry::Block { MessageAction::Stay } else { MessageAction::Drop }, note)
             }
         }
+    }
+
+    /// Whether the unit that begins here runs one statement, which ends a transaction; `None` as for [`shape`](super::unit::shape).
+    fn only_ends(&self, bytes: &[u8]) -> Option<bool> {
+        Some(self.shape_of(bytes)?.runs.is_some_and(|runs| runs.ends.is_some()))
     }
 
     fn entry(&self, note: &Option<Note>, ask: Ask, body: Option<&[u8]>) -> Entry {

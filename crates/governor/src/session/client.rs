@@ -171,6 +171,10 @@ impl Session {
             self.gate = Gate::UntilRest;
             return MessageAction::Stay;
         }
+        if self.has_slipped_in() && !self.outstanding.is_empty() {
+            self.gate = Gate::UntilRest;
+            return MessageAction::Stay;
+        }
         if self.is_at_rest() {
             let fate = match only_closes(bytes) {
                 // Drivers close statements at any time and ignore the answers: this is not a transaction that could
@@ -211,6 +215,13 @@ impl Session {
             MessageAction::Pass if self.open_unit(now) => MessageAction::Pass,
             _ => MessageAction::Stay,
         }
+    }
+
+    /// Whether the transaction needed no admission, although its class has a limit: its unit only prepares, or ends what
+    /// is not open. What follows may begin another transaction, which does.
+    fn has_slipped_in(&self) -> bool {
+        let is_idle = self.status == Status::Idle;
+        is_idle && self.transaction.as_ref().is_some_and(|one| !one.is_admitted && self.settings.is_limited(one.class))
     }
 
     /// Whether a message's text may change the class of its transaction, which has just begun.

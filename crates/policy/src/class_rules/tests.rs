@@ -7,6 +7,7 @@ fn rules(text: &str) -> ClassRules {
     let class = |name: &str, settable_by: &[&str]| ClassTerms {
         name: name.to_owned(),
         priority: name.parse().expect("a priority"),
+        has_mpl: false,
         settable_by: settable_by.iter().map(|users| pattern(users)).collect(),
     };
     let classes = vec![class("low", &[]), class("high", &[]), class("level2", &["boss*", "x"])];
@@ -179,4 +180,22 @@ fn the_table_has_every_key() {
     let told = rules.rules()[0].to_string();
     let displayed: Vec<&str> = told.split(", ").filter_map(|part| part.split(' ').next()).collect();
     assert_eq!(keys, displayed);
+}
+
+/// Whoever had to queue in a class with an `mpl` once went in by a tag of a class of equal priority without one.
+#[test]
+fn nobody_leaves_a_queue_by_naming_a_class_of_equal_priority_without_one() {
+    let class = |name: &str, has_mpl| ClassTerms {
+        name: name.to_owned(),
+        priority: Priority::LOW,
+        has_mpl,
+        settable_by: vec![pattern("boss")],
+    };
+    let mut rules = ClassRules::new(vec![class("queued", true), class("open", false)], vec![], ClassIndex(0));
+    let (queued, open) = (ClassIndex(0), ClassIndex(1));
+    let may = |rules: &ClassRules, from, to| rules.may_choose(from, to, "anybody");
+    assert!(!may(&rules, queued, open) && may(&rules, open, queued) && may(&rules, open, open));
+    assert!(rules.may_choose(queued, open, "boss"));
+    rules.set_has_mpl(open, true);
+    assert!(may(&rules, queued, open));
 }

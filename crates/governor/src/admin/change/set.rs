@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_notation::{did_you_mean, listed};
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_policy::{ParseTargetError, Target};
+use plimsoll_policy::{ClassIndex, ParseTargetError, Target};
 
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
@@ -74,6 +74,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         return Err(super::not_beside(key).hint(format!("Beside a server: {why}.")));
     }
     apply(&mut wanted, key, &value)?;
+    for (class, settings) in (0..).map(ClassIndex).zip(&wanted.classes) {
+        wanted.rules.set_has_mpl(class, settings.limits.mpl.is_some());
+    }
     // The settings were valid before.
     if let Some(fault) = target_faults(&wanted.classes, wanted.total_mpl).first() {
         let class = &wanted.classes[fault.class].name;

@@ -59,3 +59,31 @@ fn a_unit_is_read_by_the_names_that_the_server_keeps() {
          > P:{name}1:rollback B::{name}2 E S => S[P:{name}1:rollback B::{name}2 E S]"
     ));
 }
+
+/// A client behind the limit of its class sent a statement together with one that needs no admission, and went in with
+/// it: a unit that only prepares, the end of a transaction that is not open, and messages behind either.
+#[test]
+fn nobody_goes_in_behind_a_unit_that_needs_no_admission() {
+    for (first_unit, passes, answer) in [
+        ("P:s:select D S", "P:s:select D S", "1 T Z:I"),
+        ("Q:commit", "Q:commit", "N:25P01 C:COMMIT Z:I"),
+        ("P::commit B:: E S", "P::commit B:: E S", "1 2 N:25P01 C:COMMIT Z:I"),
+    ] {
+        for next in ["Q:select_pg%sleep(9)", "B::s E S"] {
+            let mut inside = Story::new("low_user");
+            inside.play("> Q:select => S[Q:select]");
+            for step in [usize::MAX, 1] {
+                let mut second = inside.beside("low_user");
+                second.step = step;
+                second.play(&format!("> {first_unit} {next} => S[{passes}]\n< {answer} => C[{answer}]"));
+                assert_eq!(second.session.card.state().phase, Phase::Queued, "{first_unit} {next}");
+                second.session.close(second.now);
+            }
+        }
+    }
+    let mut inside = Story::new("low_user");
+    inside.play("> Q:select => S[Q:select]");
+    let mut second = inside.beside("low_user");
+    second.play("> P::commit B:: E P::select_pg%sleep(9) B:: E S => ");
+    assert_eq!(second.session.card.state().phase, Phase::Queued);
+}
