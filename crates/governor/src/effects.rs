@@ -77,7 +77,15 @@ pub enum Next<'a> {
     /// Send this question, pass every row to [`Inquiry::on_row`], then call [`Inquiry::on_answered`].
     Ask(Question<'a>),
     /// The verdict.
-    Known(Result<(), Unsafe>),
+    Known(Result<Safe, Unsafe>),
+}
+
+/// A transaction may run twice: nothing that it does outlasts its rollback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Safe {
+    /// It may generate values that differ in a second run: of sequences, clocks, random numbers, or system columns. They
+    /// are in its answers only if it returns rows. What is not known to be the same counts as generated.
+    pub generates: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +112,7 @@ enum QuestionSubject {
 /// assert_eq!(question.parameters[0], br#"{"a","f","set","t","update"}"#);
 /// // The server has no function, relation or type of any of these names.
 /// inquiry.on_answered(true);
-/// assert_eq!(inquiry.next(), Next::Known(Ok(())));
+/// assert!(matches!(inquiry.next(), Next::Known(Ok(_))));
 /// ```
 #[derive(Debug)]
 pub struct Inquiry {
@@ -216,7 +224,9 @@ impl Inquiry {
     pub fn next(&mut self) -> Next<'_> {
         match (self.verdict, self.has_no_cursors) {
             (Some(Verdict::Unsafe(because)), _) => return Next::Known(Err(because)),
-            (Some(Verdict::Safe), _) | (Some(Verdict::SafeWithoutCursors), Some(true)) => return Next::Known(Ok(())),
+            (Some(Verdict::Safe), _) | (Some(Verdict::SafeWithoutCursors), Some(true)) => {
+                return Next::Known(Ok(Safe { generates: true }));
+            }
             (Some(Verdict::SafeWithoutCursors), Some(false)) => return Next::Known(Err(Unsafe::Cursor)),
             (Some(Verdict::SafeWithoutCursors), None) => return self.ask(QuestionSubject::Cursors),
             (None, _) => {}

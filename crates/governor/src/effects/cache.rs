@@ -85,7 +85,7 @@ mod tests {
         if is_asked {
             inquiry.on_answered(true);
             cache.look_up("d", &mut inquiry, now);
-            assert_eq!(inquiry.next(), Next::Known(Ok(())));
+            assert!(matches!(inquiry.next(), Next::Known(Ok(_))));
             cache.keep("d", &inquiry, now);
         }
         is_asked

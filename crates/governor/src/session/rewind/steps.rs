@@ -56,7 +56,7 @@ impl Session {
                 Next::Known(verdict) => {
                     effects.keep(&self.login.database, &question.inquiry, now);
                     match verdict {
-                        Ok(()) => rewind.safety = Safety::Proved,
+                        Ok(_) => rewind.safety = Safety::Proved,
                         Err(because) => {
                             inside.unsafe_because.get_or_insert(because);
                             rewind.failure = Some(Failure::NotReplayable(NoReplay::Unsafe(because)));
