@@ -299,3 +299,50 @@ fn a_signal_ends_it_with_a_report() {
     assert_eq!(observation.ended, Ended::Interrupted);
     assert!(observation.seconds < 30.0, "{}", observation.seconds);
 }
+
+/// Four databases on one server, each in an encoding of its own. The server shows the texts of all of them to all of
+/// them, as bytes that no single conversion fits. Observed from a database in SQL_ASCII or EUC_JP, the first such text
+/// had ended the observation with an error.
+#[test]
+fn texts_in_other_encodings_cost_nothing() {
+    const ENCODINGS: [&str; 4] = ["SQL_ASCII", "EUC_JP", "UTF8", "LATIN1"];
+    const LIKE: &str = "template template0 lc_collate 'C' lc_ctype 'C' encoding";
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = server();
+    let of = |encoding: &str, user: &str| {
+        let url = url(&server, user, "");
+        ServerUrl { database: encoding.to_lowercase(), ..url }
+    };
+    let mut admin = Connection::open(&url(&server, server.user(), "setup")).unwrap();
+    for encoding in ENCODINGS {
+        admin.run(&format!("create database {encoding} {LIKE} '{encoding}'")).unwrap();
+        let mut own = Connection::open(&of(encoding, server.user())).unwrap();
+        own.run("create extension pg_stat_statements").unwrap();
+    }
+    // A name that every database sees, in the bytes of the one in which it was created.
+    let mut latin1 = Connection::open(&of("LATIN1", server.user())).unwrap();
+    latin1.run(&format!("create database \"Übung\" {LIKE} 'SQL_ASCII'")).unwrap();
+    drop((admin, latin1));
+    // A database without an encoding shows the first 1,023 bytes of it, which end in the middle of a character.
+    let long: &'static [&'static str] =
+        vec![&*format!("select pg_sleep(0.05) as a, '{}'", "€".repeat(400)).leak()].leak();
+    let clients = Clients::none()
+        .with(of("SQL_ASCII", "shop"), &["select pg_sleep(0.05) as \"größe\""])
+        .with(of("EUC_JP", "shop"), &["select pg_sleep(0.05) as \"注文\""])
+        .with(of("UTF8", "shop"), &["select pg_sleep(0.05) as \"€\""])
+        .with(of("UTF8", "shop"), long)
+        .with(of("LATIN1", "shop"), &["select pg_sleep(0.05) as \"größe\""]);
+    for encoding in ENCODINGS {
+        let observation = watch(&of(encoding, "monitor"), 2.0);
+        assert_eq!(observation.ended, Ended::InTime, "from {encoding}");
+        assert_eq!(observation.missing, [], "from {encoding}");
+        let mut seen: Vec<&str> = observation.databases.iter().map(|part| part.name.as_str()).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, ["euc_jp", "latin1", "sql_ascii", "utf8"], "from {encoding}");
+        let texts: Vec<&str> = observation.statements.iter().map(|it| it.part.name.as_str()).collect();
+        assert!(texts.iter().any(|text| text.contains('€')), "from {encoding}: {texts:?}");
+        let databases: Vec<&str> = observation.throughput.iter().map(|it| it.database.as_str()).collect();
+        assert!(databases.contains(&"\u{fffd}bung"), "from {encoding}: {databases:?}");
+    }
+    drop(clients);
+}

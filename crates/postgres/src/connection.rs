@@ -17,6 +17,7 @@ mod start;
 mod stream;
 mod tls;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -72,14 +73,20 @@ pub enum TransactionState {
 impl Connection {
     /// Opens a session.
     pub fn open(url: &ServerUrl) -> Result<Self, WireError> {
-        start::start(url, &[])
+        start::start(url, &[("client_encoding", "UTF8")])
     }
 
     /// Opens a session in which an unqualified name refers to the server's own catalog: `search_path` is empty from the
     /// beginning, regardless of the role's and the database's settings. For callers that have more privileges than
     /// other users who may create objects in that database.
+    ///
+    /// Texts arrive as the server holds them. Names and statements of other databases may be in other encodings, and a
+    /// single one that cannot be converted would cost the whole answer. [`text_rows`](Connection::text_rows) and its
+    /// relatives replace what is not UTF-8. The session may compare texts of other databases, but not cut or search
+    /// them: functions on characters fail where bytes are not valid in the encoding of its own database. Statements
+    /// cut the bytes (`textsend`), which [`bytea`](crate::values::bytea) reads.
     pub fn open_isolated(url: &ServerUrl) -> Result<Self, WireError> {
-        start::start(url, &[("search_path", "")])
+        start::start(url, &[("client_encoding", "SQL_ASCII"), ("search_path", "")])
     }
 
     /// The server's version: 150018 is 15.18.
@@ -152,7 +159,8 @@ impl Connection {
         self.text_rows(sql, &mut |_| {})
     }
 
-    /// Runs statements separated by semicolons, and passes each of their rows to `each`, all values as text.
+    /// Runs statements separated by semicolons, and passes each of their rows to `each`, all values as text. Bytes that
+    /// are not UTF-8 are replaced by U+FFFD.
     pub fn text_rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), WireError> {
         self.check()?;
         frontend::query(sql, &mut self.output).map_err(|error| self.refused(&error))?;
@@ -253,8 +261,9 @@ impl Connection {
     }
 
     fn note_parameter(&mut self, body: &ParameterStatusBody) -> Result<(), WireError> {
-        let pair = body.name().and_then(|name| Ok((name.to_owned(), body.value()?.to_owned())));
-        let (name, value) = pair.map_err(|error| self.disorder(&error))?;
+        let name = body.name().map_err(|error| self.disorder(&error))?.to_owned();
+        // A value in an unknown encoding, such as the name of a role, is not needed.
+        let value = body.value().unwrap_or_default().to_owned();
         self.parameters.insert(name, value);
         Ok(())
     }
@@ -355,12 +364,9 @@ fn unexpected(tag: u8) -> String {
 }
 
 fn text_row(fields: Fields<'_>, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), String> {
-    let mut row = Vec::new();
-    for field in fields {
-        let text = field?.map(|bytes| std::str::from_utf8(bytes).map_err(|error| error.to_string()));
-        row.push(text.transpose()?);
-    }
-    each(&row);
+    let row: Vec<Option<Cow<'_, str>>> =
+        fields.map(|field| Ok(field?.map(String::from_utf8_lossy))).collect::<Result<_, String>>()?;
+    each(&row.iter().map(Option::as_deref).collect::<Vec<_>>());
     Ok(())
 }
 

@@ -19,4 +19,4 @@ mod plan;
 pub mod server;
 mod session;
 pub mod url;
-mod values;
+pub mod values;

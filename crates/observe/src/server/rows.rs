@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use plimsoll_postgres::activity::doing;
+use plimsoll_postgres::values::bytea;
 use plimsoll_workload::activity::Doing;
 
 use crate::snapshot::{DatabaseCounter, LockRow, Login, Session, StatementCounter, Text};
@@ -37,7 +38,7 @@ pub(super) fn session(row: &Row<'_>, text_bytes: usize) -> Option<(i64, Option<S
         statement_began_us: figure(row, 9),
         state_changed_us: figure(row, 10),
         query_id: figure(row, 11).filter(|id| *id != 0),
-        text: word(row, 12).and_then(bytes).map(|bytes| Text { is_cut: is_cut(&bytes), bytes }),
+        text: word(row, 12).and_then(bytea).map(|bytes| Text { is_cut: is_cut(&bytes), bytes }),
         times: None,
     };
     Some((server_us, Some(session)))
@@ -83,7 +84,7 @@ pub(super) fn statement(row: &Row<'_>) -> Option<(String, String, i64, Statement
 }
 
 pub(super) fn text_of_statement(row: &Row<'_>) -> Option<(i64, Vec<u8>)> {
-    Some((figure(row, 0)?, bytes(word(row, 1)?)?))
+    Some((figure(row, 0)?, bytea(word(row, 1)?)?))
 }
 
 fn word<'a>(row: &Row<'a>, column: usize) -> Option<&'a str> {
@@ -97,13 +98,6 @@ pub(super) fn figure<T: FromStr>(row: &Row<'_>, column: usize) -> Option<T> {
 
 pub(super) fn milliseconds(row: &Row<'_>, column: usize) -> Option<Duration> {
     Duration::try_from_secs_f64(figure::<f64>(row, column)? / 1e3).ok()
-}
-
-/// Bytes as PostgreSQL writes them: `\x` and two digits for each.
-fn bytes(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("\\x")?.as_bytes();
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    digits.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
 }
 
 #[cfg(test)]
@@ -148,11 +142,5 @@ mod tests {
     fn long_texts_are_cut() {
         let text = format!("\\x{}", "61".repeat(1021));
         assert!(session(&row("active", None, Some(&text), "client backend")).unwrap().text.unwrap().is_cut);
-    }
-
-    #[test]
-    fn bytes_are_read() {
-        assert_eq!(bytes("\\xff00A1"), Some(vec![255, 0, 0xa1]));
-        assert_eq!((bytes("\\x"), bytes("\\x1"), bytes("\\xzz"), bytes("abc")), (Some(vec![]), None, None, None));
     }
 }

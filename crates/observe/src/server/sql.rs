@@ -104,7 +104,7 @@ pub(crate) fn checkpoints(major_version: u32) -> &'static str {
 /// Tables that are being vacuumed. Those of other databases have numbers here, not names.
 pub(crate) const VACUUMS: &str = "select coalesce(case when v.datname = pg_catalog.current_database() \
     then v.relid::pg_catalog.regclass::pg_catalog.text end, \
-    pg_catalog.concat('table ', v.relid, ' of ', v.datname)), v.phase from pg_catalog.pg_stat_progress_vacuum as v order by 1";
+    pg_catalog.concat('table ', v.relid, ' of ', v.datname)), v.phase from pg_catalog.pg_stat_progress_vacuum as v";
 
 /// The counters of each statement: by user, database and query id. `schema` is that of the extension's function.
 pub(crate) fn statements(schema: &str) -> String {

@@ -64,7 +64,6 @@ pub(super) fn greet(stream: Stream, url: &ServerUrl, settings: &[Setting<'_>]) -
         ("user", url.user.as_str()),
         ("database", url.database.as_str()),
         ("application_name", url.application_name.as_str()),
-        ("client_encoding", "UTF8"),
         ("DateStyle", "ISO, YMD"),
         ("TimeZone", "UTC"),
     ];

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::cell::CellKind;
 use super::numeric::{Numeric, write_decimal};
-use super::{oid, parameter};
+use super::{bytea, oid, parameter};
 
 /// The result when a server returns a parameter unchanged.
 fn round_trip(value: Value<'_>, of: u32) -> Result<Rows, String> {
@@ -118,4 +118,10 @@ proptest! {
         }
         let _ = super::fields::Fields::of(&bytes).map(Iterator::count);
     }
+}
+
+#[test]
+fn bytes_are_read() {
+    assert_eq!(bytea("\\xff00A1"), Some(vec![255, 0, 0xa1]));
+    assert_eq!((bytea("\\x"), bytea("\\x1"), bytea("\\xzz"), bytea("abc")), (Some(vec![]), None, None, None));
 }

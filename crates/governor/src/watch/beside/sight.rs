@@ -2,6 +2,7 @@
 
 use plimsoll_policy::{GovernorAtServer, GovernorPlace, Login};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
+use plimsoll_postgres::values::bytea;
 
 use crate::watch::control::{NAME, NAME_BESIDE};
 
@@ -103,7 +104,9 @@ fn read(row: &[Option<&str>]) -> Option<(Row, i64)> {
     let cell = |place: usize| row.get(place).copied().flatten();
     let number = |place: usize| cell(place).and_then(|number| number.parse::<i64>().ok());
     // Names and texts of other databases may be in other encodings.
-    let name = |place: usize| String::from_utf8_lossy(&bytes(cell(place).unwrap_or_default())).into_owned();
+    let name = |place: usize| {
+        String::from_utf8_lossy(&bytea(cell(place).unwrap_or_default()).unwrap_or_default()).into_owned()
+    };
     let doing = match cell(5) {
         Some("active" | "fastpath function call") => Doing::Active,
         Some("idle") => Doing::Idle,
@@ -121,17 +124,10 @@ fn read(row: &[Option<&str>]) -> Option<(Row, i64)> {
         transaction_began: number(8),
         statement_began: number(9),
         state_since: number(10).unwrap_or_default(),
-        text: bytes(cell(11).unwrap_or_default()),
+        text: cell(11).and_then(bytea).unwrap_or_default(),
         is_of_our_role: cell(12) == Some("t"),
     };
     Some((row, number(13)?))
-}
-
-/// Bytes as PostgreSQL writes them with `bytea_output = hex`; empty for any other text.
-fn bytes(text: &str) -> Vec<u8> {
-    let digits = text.strip_prefix("\\x").unwrap_or_default().as_bytes();
-    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
-    digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
 #[cfg(test)]
