@@ -39,7 +39,9 @@ fn behind(ledger: &Ledger, proposals: &Proposals) -> Behind {
             Some(HolderState::Ran) => &mut behind.ran,
             Some(HolderState::Disk | HolderState::Other) => &mut behind.disk,
             // Behind important work, or behind a session that a governor never touches.
-            Some(HolderState::Prepared | HolderState::Unseen) | None => continue,
+            Some(HolderState::Prepared | HolderState::Idle | HolderState::Untracked | HolderState::Unseen) | None => {
+                continue;
+            }
         } += *time;
     }
     behind

@@ -18,6 +18,7 @@ use crate::results::{
     StatementPart, Throughput, Upkeep,
 };
 use crate::snapshot::StatementCounter;
+use crate::words::percent_above;
 
 /// Statements that are listed; the rest is in the sums.
 const STATEMENTS_MAX: usize = 50;
@@ -215,6 +216,9 @@ fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
             None => &proposals.logins[&login],
         };
         let named = statement.map(|statement| &ledger.identity.statements()[statement]);
+        let most = ledger.concurrency.get(&login).map(|concurrency| concurrency.most);
+        // Its statements about the snapshot are short, and a look may miss them.
+        let is_parallel_dump = ledger.identity.logins()[login].application == "pg_dump" && most > Some(1);
         ProposedClass {
             login: ledger.identity.logins()[login].clone(),
             statement: named.and_then(|statement| statement.text.clone()),
@@ -225,8 +229,9 @@ fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
             in_progress: if elapsed_s > 0.0 { bucket.response().as_secs_f64() / elapsed_s } else { 0.0 },
             most_in_progress: match statement {
                 Some(_) => None,
-                None => ledger.concurrency.get(&login).map(|concurrency| concurrency.most),
+                None => most,
             },
+            shares_snapshot: ledger.snapshot_sharers.contains(&login) || is_parallel_dump,
         }
     };
     let statements = proposals.statements.keys().map(|(login, statement)| make(*login, Some(*statement)));
@@ -257,11 +262,10 @@ fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
         ));
     }
     if seen.looking.share_of_a_core > seen.looking.bound {
+        let (taken, bound) = percent_above(seen.looking.share_of_a_core, seen.looking.bound);
         warnings.push(format!(
-            "Looking took {:.1} % of a core, more than {:.1} %: what was asked at the beginning and the end costs too much for \
-             an observation this short.",
-            seen.looking.share_of_a_core * 100.0,
-            seen.looking.bound * 100.0
+            "Looking took {taken} of a core, more than {bound}: what was asked at the beginning and the end costs too much for \
+             an observation this short."
         ));
     }
     if seen.ledger.looks > 1 && all.response().is_zero() {

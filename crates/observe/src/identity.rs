@@ -27,6 +27,19 @@ pub struct Statement {
     pub fingerprint: Option<u64>,
     /// Its text without values; `None` if it was not visible.
     pub text: Option<String>,
+    /// Whether it exports the snapshot of its transaction, or imports that of another one.
+    pub shares_snapshot: bool,
+}
+
+impl Statement {
+    fn note_text(&mut self, text: &Text) {
+        if self.text.is_none() {
+            let readable = readable(text);
+            self.shares_snapshot =
+                readable.contains("set transaction snapshot") || readable.contains("pg_export_snapshot");
+            self.text = Some(readable);
+        }
+    }
 }
 
 /// The key that distinguishes statements.
@@ -94,9 +107,14 @@ impl Identity {
     }
 
     fn statement_anew(&mut self, query_id: Option<i64>, text: Option<&Text>) -> StatementId {
-        if let Some(query_id) = query_id {
-            return self.statement_of(query_id, text);
+        match query_id {
+            Some(query_id) => self.statement_of(query_id, text),
+            None => self.statement_of_text(text),
         }
+    }
+
+    /// The number of the statement with that text.
+    pub fn statement_of_text(&mut self, text: Option<&Text>) -> StatementId {
         let Some(text) = text.filter(|text| !text.bytes.is_empty()) else { return self.statement_with(Key::Unseen) };
         if let Some(id) = self.by_text.get(text) {
             return *id;
@@ -105,7 +123,7 @@ impl Identity {
         let id = self.statement_with(Key::Fingerprint(number));
         let statement = &mut self.statements[id];
         if statement.text.is_none() {
-            statement.text = Some(readable(text));
+            statement.note_text(text);
             statement.fingerprint = (!text.is_cut).then_some(number);
         }
         if self.by_text.len() >= TEXTS_MAX {
@@ -142,7 +160,7 @@ impl Identity {
         }
         let statement = &mut self.statements[id];
         statement.query_id.get_or_insert(query_id);
-        statement.text.get_or_insert_with(|| readable(text));
+        statement.note_text(text);
         statement.fingerprint = (!text.is_cut).then_some(number);
         id
     }

@@ -6,14 +6,14 @@
 mod lock_waits;
 mod transactions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::class_proposal::LONG;
 use plimsoll_workload::activity::Doing;
 
-pub use self::lock_waits::{HolderState, Link, LockWaits};
+pub use self::lock_waits::{HolderState, Link, LockWaits, doing_of};
 pub use self::transactions::{IdleInTransaction, Transactions};
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::snapshot::{Look, Session};
@@ -106,6 +106,8 @@ pub struct Ledger {
     pub lock_waits: LockWaits,
     /// Transactions that wait for their clients, and the age of open ones.
     pub transactions: Transactions,
+    /// Logins whose transactions share a snapshot, as those of `pg_dump --jobs` do.
+    pub snapshot_sharers: BTreeSet<LoginId>,
     /// Looks. A count.
     pub looks: usize,
     /// Looks at locks. A count.
@@ -129,6 +131,9 @@ impl Ledger {
         for session in look.sessions.iter().filter(|session| session.leader.is_none()) {
             let login = self.identity.login(&session.login);
             let statement = self.identity.statement(session);
+            if self.identity.statements()[statement].shares_snapshot {
+                self.snapshot_sharers.insert(login);
+            }
             parties.insert(session.process, (login, statement));
             if !session.is_of_client {
                 continue;
@@ -146,6 +151,10 @@ impl Ledger {
                 }
             }
             self.transactions.note(session, login, bucket, look.server_us, time);
+        }
+        for holder in &look.holders {
+            let login = self.identity.login(&holder.login);
+            parties.insert(holder.process, (login, self.identity.statement_of_text(holder.text.as_ref())));
         }
         for (login, count) in at_once {
             let concurrency = self.concurrency.entry(login).or_default();

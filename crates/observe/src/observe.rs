@@ -150,14 +150,12 @@ impl Watcher {
         self.in_progress = look.sessions.iter().filter(|it| it.is_of_client && it.leader.is_none()).count();
         if look.sessions.iter().any(|session| session.doing == Doing::Lock) && self.pace.may_ask_for_locks(at) {
             let asked = self.began.elapsed();
-            let locks = self.server.locks();
+            let locks = self.server.locks(&mut look);
             let cost = self.cost.of(&self.server, asked, self.began);
             self.pace.note_locks(self.began.elapsed(), cost);
-            match locks {
-                Ok(locks) => look.locks = Some(locks),
-                Err(WireError::Lost(why)) => return Err(WireError::Lost(why)),
-                // The sessions were observed all the same.
-                Err(_) => {}
+            // After another error, the sessions were observed all the same.
+            if let Err(WireError::Lost(why)) = locks {
+                return Err(WireError::Lost(why));
             }
         }
         self.ledger.take(&look);

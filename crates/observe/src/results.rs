@@ -314,6 +314,9 @@ pub struct ProposedClass {
     pub in_progress: f64,
     /// The most at one look; null for a statement.
     pub most_in_progress: Option<usize>,
+    /// Whether its transactions share a snapshot: the one that exported it stays open until the others have it.
+    #[serde(default)]
+    pub shares_snapshot: bool,
 }
 
 /// What a governor would change for important work: upper bounds, since work that waits less may wait elsewhere.

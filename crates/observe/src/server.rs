@@ -4,7 +4,7 @@ pub(crate) mod rights;
 mod rows;
 mod sql;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use plimsoll_machine::MachineFacts;
@@ -13,8 +13,8 @@ use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 use plimsoll_postgres::url::ServerUrl;
 
 use crate::results::ServerFacts;
-use crate::snapshot::{CounterKey, Counters, LockRow, Look};
-use rights::{Missing, Sight};
+use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Look};
+use rights::{Missing, Sight, untracked};
 use rows::figure;
 
 /// Our application name in `pg_stat_activity`.
@@ -54,6 +54,7 @@ pub struct Server {
     connection: Connection,
     look: Prepared,
     locks: Prepared,
+    holders: Prepared,
     sight: Sight,
     database: String,
     is_standby: bool,
@@ -63,6 +64,8 @@ pub struct Server {
     statements_schema: Option<String>,
     users: HashMap<String, String>,
     databases: HashMap<String, String>,
+    /// Users in whose sessions the server does not record what they do.
+    untracked: BTreeSet<String>,
     /// Queries that the server refused, by their subject.
     refused: BTreeMap<&'static str, String>,
     last_look_us: i64,
@@ -102,6 +105,7 @@ impl Server {
         Ok(Server {
             look: connection.prepare_text("look", &sql::look(major_version))?,
             locks: connection.prepare_text("locks", &sql::locks(major_version))?,
+            holders: connection.prepare_text("holders", &sql::holders(major_version))?,
             connection,
             sight,
             database: word(1),
@@ -110,6 +114,7 @@ impl Server {
             statements_schema: statements.ok(),
             users: HashMap::new(),
             databases: HashMap::new(),
+            untracked: BTreeSet::new(),
             refused: BTreeMap::new(),
             last_look_us: 0,
         })
@@ -146,7 +151,9 @@ impl Server {
             works: "everything else".to_owned(),
             remedy: None,
         });
-        self.sight.missing().into_iter().chain(refused).collect()
+        // If nothing is recorded for our own session either, that is said once.
+        let untracked = self.untracked.iter().filter(|_| self.sight.tracks_activities).map(|user| untracked(user));
+        self.sight.missing().into_iter().chain(untracked).chain(refused).collect()
     }
 
     /// Processor times of the process that serves us; `None` if they are not visible.
@@ -159,12 +166,20 @@ impl Server {
         let since = (self.last_look_us - TEXT_MARGIN_US).to_string();
         let parameters = [since.as_str(), &TEXT_BYTES_MAX.to_string()];
         let mut look = Look { at, ..Look::default() };
+        let mut untracked = BTreeSet::new();
         self.connection.prepared_text_rows(&self.look, &parameters, &mut |row| {
+            if let Some(user) = rows::untracked_user(row).filter(|user| !untracked.contains(*user)) {
+                untracked.insert(user.to_owned());
+            }
             if let Some((server_us, session)) = rows::session(row, self.text_bytes) {
                 look.server_us = look.server_us.max(server_us);
                 look.sessions.extend(session);
             }
         })?;
+        for user in untracked {
+            let name = self.name(sql::USER, &user)?;
+            self.untracked.insert(name);
+        }
         for session in &mut look.sessions {
             if session.is_of_client {
                 session.login.user = self.name(sql::USER, &session.login.user)?;
@@ -177,10 +192,35 @@ impl Server {
         Ok(look)
     }
 
-    /// The locks of objects for which a session waits.
-    pub fn locks(&mut self) -> Result<Vec<LockRow>, WireError> {
-        let mut found = Vec::new();
+    /// Adds the locks of objects for which a session waits, and the holders that are not among the look's sessions.
+    pub fn locks(&mut self, look: &mut Look) -> Result<(), WireError> {
+        let mut found: Vec<LockRow> = Vec::new();
         self.connection.prepared_text_rows(&self.locks, &[], &mut |row| found.extend(rows::lock(row)))?;
+        let seen: BTreeSet<i32> = look.sessions.iter().map(|session| session.process).collect();
+        let others: BTreeSet<i32> = found.iter().map(|lock| lock.process).filter(|it| *it != 0).collect();
+        let others: Vec<i32> = others.difference(&seen).copied().collect();
+        look.locks = Some(found);
+        if !others.is_empty() {
+            look.holders = self.holders(&others)?;
+        }
+        Ok(())
+    }
+
+    /// The sessions of these processes, whatever they do. Those that have ended are left out.
+    fn holders(&mut self, processes: &[i32]) -> Result<Vec<Holder>, WireError> {
+        let numbers: Vec<String> = processes.iter().map(i32::to_string).collect();
+        let parameters = [format!("{{{}}}", numbers.join(",")), TEXT_BYTES_MAX.to_string()];
+        let mut found: Vec<Holder> = Vec::new();
+        let text_bytes = self.text_bytes;
+        self.connection.prepared_text_rows(&self.holders, &parameters.each_ref().map(String::as_str), &mut |row| {
+            found.extend(rows::holder(row, text_bytes));
+        })?;
+        for holder in &mut found {
+            if !holder.login.user.starts_with('(') {
+                holder.login.user = self.name(sql::USER, &holder.login.user)?;
+            }
+            holder.login.database = self.name(sql::DATABASE, &holder.login.database)?;
+        }
         Ok(found)
     }
 

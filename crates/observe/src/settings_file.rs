@@ -15,6 +15,7 @@ use crate::results::{Login, Observation, ProposedClass};
 pub fn settings_file(observation: &Observation, url: &ServerUrl) -> String {
     let mut text = String::new();
     head(&mut text, observation, url);
+    console(&mut text);
     classes(&mut text, observation);
     rules(&mut text, observation);
     text.push_str(
@@ -53,6 +54,16 @@ fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
     let _ = writeln!(text, "default_class = \"high\"");
 }
 
+/// The console has no user without a password, which only the operator can choose.
+fn console(text: &mut String) {
+    text.push('\n');
+    comment(
+        text,
+        "The console (SHOW, PAUSE, plimsoll top) has no user yet. `plimsoll govern --hash-password` prints a verifier:",
+    );
+    text.push_str("# [[admin.user]]\n# name = \"admin\"\n# verifier = \"SCRAM-SHA-256$…\"\n# may_change = true\n");
+}
+
 fn classes(text: &mut String, observation: &Observation) {
     text.push_str(
         "\n[[class]]\nname = \"high\"\npriority = \"high\"\n\n[[class]]\nname = \"low\"\npriority = \"low\"\n",
@@ -63,6 +74,18 @@ fn classes(text: &mut String, observation: &Observation) {
     let cores = observation.server.cores;
     // Half of the cores, so that important work finds one; if they are not known, half of the sessions observed.
     let mpl = cores.map_or((in_progress / 2.0).ceil() as usize, |cores| cores / 2).max(1);
+    let sharing = low.iter().filter(|class| class.shares_snapshot).filter_map(|class| class.most_in_progress);
+    let sharing: usize = sharing.sum();
+    if sharing > mpl {
+        comment(
+            text,
+            &format!(
+                "{sharing} transactions shared a snapshot, as those of pg_dump --jobs do: one of them stays open until all others \
+                 have begun, so they must fit in together."
+            ),
+        );
+    }
+    let mpl = mpl.max(sharing);
     let by = cores.map_or("half of that".to_owned(), |cores| format!("half of the server's {cores} cores"));
     comment(
         text,
@@ -197,6 +220,7 @@ fn server_url(url: &ServerUrl, user: Option<&str>) -> String {
 mod tests {
     use std::path::Path;
 
+    use plimsoll_governor::admin::scram::hash_password;
     use plimsoll_governor::config::{Config, Surroundings, parse};
 
     use super::*;
@@ -218,6 +242,7 @@ mod tests {
             response_s: 2.0,
             in_progress: 3.0,
             most_in_progress: Some(7),
+            shares_snapshot: false,
         }
     }
 
@@ -273,6 +298,35 @@ mod tests {
             config.settings.classes[usize::from(class.0)].name.clone()
         };
         assert_eq!([class(""), class("psql"), class("web"), class("new")], ["low", "low", "high", "high"], "{text}");
+    }
+
+    /// Four sessions of `pg_dump --jobs` were seen, and mpl = 1 was proposed. Its first session stays in a transaction
+    /// while the others are queued behind it, and waits for them: the dump never ended.
+    #[test]
+    fn sessions_that_share_a_snapshot_fit_in_together() {
+        let sharing = ProposedClass { shares_snapshot: true, ..class("dump", "low", None) };
+        let (text, config) = proposed(vec![sharing], "postgres://db.example/shop");
+        let low = config.settings.classes.iter().find(|class| class.name == "low").unwrap();
+        assert!(low.limits.mpl.is_none_or(|mpl| mpl >= 7), "{text}");
+        assert!(text.contains("shared a snapshot") && text.contains("# mpl = 7"), "{text}");
+    }
+
+    /// Nobody could log in to the console of a governor with the proposed file, and nothing in it said how.
+    #[test]
+    fn the_user_of_the_console_needs_only_a_verifier() {
+        let (text, config) = proposed(Vec::new(), "postgres://db.example/shop");
+        assert!(config.settings.admin.users.is_empty(), "nobody chose a password");
+        let begin = text.find("# [[admin.user]]").expect(&text);
+        let end = begin + text[begin..].find("may_change = true").expect(&text);
+        let opened = text[begin..end + 17].replace("# ", "").replace("SCRAM-SHA-256$…", &hash_password("secret"));
+        let text = format!("{}{opened}{}", &text[..begin], &text[end + 17..]);
+        let surroundings = Surroundings {
+            folder: Path::new("/"),
+            environment: &|name| (name == "USER").then(|| "ann".to_owned()),
+            classes: &[],
+        };
+        let config = parse(&text, "p.toml", &surroundings).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(config.settings.admin.users.len(), 1);
     }
 
     #[test]

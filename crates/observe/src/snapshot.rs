@@ -7,6 +7,8 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::Doing;
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::HolderState;
+
 /// The owner of a session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Login {
@@ -56,6 +58,19 @@ pub struct Session {
     pub times: Option<ThreadTimes>,
 }
 
+/// A session that holds or requests one of those locks although it is not in progress, or not visibly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The id of its process.
+    pub process: i32,
+    /// Its owner.
+    pub login: Login,
+    /// Its state.
+    pub state: HolderState,
+    /// Its last statement, if that is visible.
+    pub text: Option<Text>,
+}
+
 /// A lock that is held or waited for, of an object for which a session waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRow {
@@ -86,6 +101,8 @@ pub struct Look {
     pub sessions: Vec<Session>,
     /// Locks; `None` if they were not read.
     pub locks: Option<Vec<LockRow>>,
+    /// The sessions in `locks` that are not in `sessions`.
+    pub holders: Vec<Holder>,
 }
 
 /// The key of a statement in `pg_stat_statements`.

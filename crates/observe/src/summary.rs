@@ -197,6 +197,8 @@ fn did(blocker: &Blocker) -> String {
         HolderState::Disk => "waited for the disk",
         HolderState::Other => "waited for something else",
         HolderState::Prepared => "was prepared for two-phase commit",
+        HolderState::Idle => "was idle, with a lock of its session (such as an advisory lock)",
+        HolderState::Untracked => "not recorded: track_activities is off for it",
         HolderState::Unseen => "not visible",
     };
     let parts: Vec<String> =

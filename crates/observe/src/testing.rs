@@ -50,7 +50,7 @@ pub fn lock(process: i32, is_granted: bool) -> LockRow {
 
 /// A look at that moment of the server's clock.
 pub fn look(server_us: i64, sessions: Vec<Session>, locks: Option<Vec<LockRow>>) -> Look {
-    Look { at: Duration::from_micros(server_us.unsigned_abs()), server_us, sessions, locks }
+    Look { at: Duration::from_micros(server_us.unsigned_abs()), server_us, sessions, locks, holders: Vec::new() }
 }
 
 /// The findings in a ledger and counters, in made-up circumstances.

@@ -13,6 +13,14 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// A part of 1 and a lower bound of it, with as many digits as tell them apart: `1.04 %`, `1.00 %`.
+pub(crate) fn percent_above(share: f64, bound: f64) -> (String, String) {
+    let shown = |share: f64, digits: usize| format!("{:.digits$} %", share * 100.0);
+    let differs = |digits: &usize| shown(share, *digits) != shown(bound, *digits);
+    let digits = (1..=9).find(differs).unwrap_or(9);
+    (shown(share, digits), shown(bound, digits))
+}
+
 /// Seconds as `12 µs`, `3.4 ms`, `5.6 s` or `3 min 20 s`.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
@@ -90,6 +98,15 @@ mod tests {
         let times = [0.0, 0.000_012, 0.0034, 0.056, 0.5, 5.6, 56.0, 200.0].map(seconds);
         assert_eq!(times, ["0 s", "12 µs", "3.40 ms", "56.0 ms", "500 ms", "5.60 s", "56.0 s", "3 min 20 s"]);
         assert_eq!([0.5, 123.4, 12_345.0].map(rate), ["0.50 /s", "123 /s", "12.3 k/s"]);
+    }
+
+    /// A warning said "1.0 % of a core, more than 1.0 %".
+    #[test]
+    fn a_bound_and_what_exceeds_it_do_not_read_the_same() {
+        let pair = |share, bound| percent_above(share, bound);
+        assert_eq!(pair(0.0104, 0.01), ("1.04 %".to_owned(), "1.00 %".to_owned()));
+        assert_eq!(pair(0.025, 0.01), ("2.5 %".to_owned(), "1.0 %".to_owned()));
+        assert_eq!(pair(0.010_000_4, 0.01), ("1.00004 %".to_owned(), "1.00000 %".to_owned()));
     }
 
     #[test]

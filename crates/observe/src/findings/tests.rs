@@ -21,7 +21,7 @@ fn ledger() -> Ledger {
             Session { times: Some(times), query_id: Some(number as i64 + 1), ..doing(of, text, what) }
         });
         let sessions = sessions.collect();
-        ledger.take(&Look { at, server_us: 10_000 * step as i64, sessions, locks: None });
+        ledger.take(&Look { at, server_us: 10_000 * step as i64, sessions, ..Look::default() });
     }
     ledger.lock_waits.finish();
     ledger

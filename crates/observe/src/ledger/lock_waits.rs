@@ -31,7 +31,11 @@ pub enum HolderState {
     Other,
     /// It is prepared for a commit in two phases; no process works for it.
     Prepared,
-    /// This role may not see it, or it was idle and held a lock of its session.
+    /// It was idle, and kept a lock of its session, such as an advisory lock.
+    Idle,
+    /// The server does not record what it does: `track_activities` is off for it.
+    Untracked,
+    /// This role may not see what it does.
     Unseen,
 }
 
@@ -117,7 +121,7 @@ impl LockWaits {
         self.longest = self.longest.max(wait.began_us.map_or(Duration::ZERO, |began| since(began, look.server_us)));
         let link = |process: &i32| {
             let session = look.sessions.iter().find(|session| session.process == *process);
-            Link { party: parties.get(process).copied(), state: state(*process, session, graph) }
+            Link { party: parties.get(process).copied(), state: state(*process, session, graph, look) }
         };
         let mut links: Vec<Link> = chain(graph, process).iter().map(link).collect();
         if links.len() > LINKS_MAX {
@@ -144,19 +148,28 @@ impl LockWaits {
     }
 }
 
-fn state(process: i32, session: Option<&Session>, graph: &BTreeMap<i32, Wait>) -> HolderState {
+fn state(process: i32, session: Option<&Session>, graph: &BTreeMap<i32, Wait>, look: &Look) -> HolderState {
     if process == 0 {
         return HolderState::Prepared;
     }
     if graph.contains_key(&process) {
         return HolderState::Waited;
     }
-    match session.map(|session| session.doing) {
-        None | Some(Doing::Idle) => HolderState::Unseen,
+    let Some(session) = session else {
+        let holder = look.holders.iter().find(|holder| holder.process == process);
+        return holder.map_or(HolderState::Unseen, |holder| holder.state);
+    };
+    doing_of(session.doing)
+}
+
+/// The state of a session that does this and waits for no other.
+pub fn doing_of(doing: Doing) -> HolderState {
+    match doing {
+        Doing::Idle => HolderState::Idle,
         // It waited when locks were read, but no longer a moment later.
-        Some(Doing::Running | Doing::Lock) => HolderState::Ran,
-        Some(Doing::Io | Doing::IoLatch) => HolderState::Disk,
-        Some(Doing::Client) => HolderState::Thought,
-        Some(Doing::Other) => HolderState::Other,
+        Doing::Running | Doing::Lock => HolderState::Ran,
+        Doing::Io | Doing::IoLatch => HolderState::Disk,
+        Doing::Client => HolderState::Thought,
+        Doing::Other => HolderState::Other,
     }
 }

@@ -123,6 +123,8 @@ fn did(state: HolderState) -> &'static str {
         HolderState::Disk => "waited for the disk",
         HolderState::Other => "waited for something else",
         HolderState::Prepared => "was prepared for two-phase commit",
+        HolderState::Idle => "was idle, with a lock of its session (such as an advisory lock)",
+        HolderState::Untracked => "was not recorded: track_activities is off for it",
         HolderState::Unseen => "was not visible",
     }
 }

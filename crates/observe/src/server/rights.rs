@@ -19,6 +19,19 @@ pub struct Missing {
     pub remedy: Option<String>,
 }
 
+/// The sessions of a user that the server does not record.
+pub(super) fn untracked(user: &str) -> Missing {
+    Missing {
+        what: format!("what sessions of {user} do"),
+        why: "track_activities is off for this role, its database or these sessions".to_owned(),
+        works: "that they block others, throughput and deadlocks by database".to_owned(),
+        remedy: Some(format!(
+            "as a superuser: ALTER ROLE {} SET track_activities = on; this is for new sessions",
+            sql_name(user)
+        )),
+    }
+}
+
 /// Facts about the server and the role that decide what is visible.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sight {

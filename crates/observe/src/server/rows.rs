@@ -7,7 +7,8 @@ use plimsoll_postgres::activity::doing;
 use plimsoll_postgres::values::bytea;
 use plimsoll_workload::activity::Doing;
 
-use crate::snapshot::{DatabaseCounter, LockRow, Login, Session, StatementCounter, Text};
+use crate::ledger::{HolderState, doing_of};
+use crate::snapshot::{DatabaseCounter, Holder, LockRow, Login, Session, StatementCounter, Text};
 
 type Row<'a> = [Option<&'a str>];
 
@@ -24,8 +25,6 @@ pub(super) fn session(row: &Row<'_>, text_bytes: usize) -> Option<(i64, Option<S
     if state == "disabled" || doing == Doing::Idle || is_worker && leader.is_none() {
         return Some((server_us, None));
     }
-    // The server cuts at a whole character, of at most four bytes.
-    let is_cut = |bytes: &[u8]| bytes.len() + 4 >= text_bytes || bytes.len() >= 8_192;
     let user = if is_vacuum { "(autovacuum)" } else { text(2) };
     let session = Session {
         process,
@@ -38,10 +37,40 @@ pub(super) fn session(row: &Row<'_>, text_bytes: usize) -> Option<(i64, Option<S
         statement_began_us: figure(row, 9),
         state_changed_us: figure(row, 10),
         query_id: figure(row, 11).filter(|id| *id != 0),
-        text: word(row, 12).and_then(bytea).map(|bytes| Text { is_cut: is_cut(&bytes), bytes }),
+        text: word(row, 12).and_then(bytea).map(|bytes| text_of(bytes, text_bytes)),
         times: None,
     };
     Some((server_us, Some(session)))
+}
+
+/// The user, as a number, of a session that shows that the server does not record what it does.
+pub(super) fn untracked_user<'a>(row: &Row<'a>) -> Option<&'a str> {
+    (word(row, 5)? == "disabled").then_some(word(row, 2)?)
+}
+
+/// A session with locks, with numbers for names.
+pub(super) fn holder(row: &Row<'_>, text_bytes: usize) -> Option<Holder> {
+    let text = |column| word(row, column).unwrap_or_default();
+    let state = match text(5) {
+        // A background process of the server has no state, and neither has a session that this role may not see.
+        "" if text(13).is_empty() => HolderState::Unseen,
+        "disabled" => HolderState::Untracked,
+        state => doing_of(doing(if state.is_empty() { "active" } else { state }, word(row, 6), word(row, 7))),
+    };
+    // Walsenders and workers of logical replication have no user, or work for one without a client.
+    let user = if text(2).is_empty() { format!("({})", text(13)) } else { text(2).to_owned() };
+    let shows_text = !matches!(state, HolderState::Unseen | HolderState::Untracked);
+    Some(Holder {
+        process: figure(row, 0)?,
+        login: Login { user, database: text(3).to_owned(), application: text(4).to_owned() },
+        state,
+        text: word(row, 12).filter(|_| shows_text).and_then(bytea).map(|bytes| text_of(bytes, text_bytes)),
+    })
+}
+
+/// A text, of which the server may show only the beginning. It cuts at a whole character, of at most four bytes.
+fn text_of(bytes: Vec<u8>, text_bytes: usize) -> Text {
+    Text { is_cut: bytes.len() + 4 >= text_bytes || bytes.len() >= 8_192, bytes }
 }
 
 /// A row of `pg_locks`.

@@ -40,6 +40,21 @@ pub(crate) const STATEMENTS_FUNCTION: &str = "select n.nspname from pg_catalog.p
 /// Sessions that are not idle, parallel workers, and autovacuum. Statements that began before `$1` come without their
 /// text. `$2` is the number of bytes wanted of a text.
 pub(crate) fn look(major_version: u32) -> String {
+    sessions(
+        major_version,
+        "s.state <> 'idle' and pg_catalog.date_part('epoch', s.query_start) * 1e6 >= $1::pg_catalog.float8",
+        "s.pid <> pg_catalog.pg_backend_pid() and (s.backend_type = 'client backend' \
+         and s.state is distinct from 'idle' or s.backend_type in ('parallel worker', 'autovacuum worker'))",
+    )
+}
+
+/// The sessions of the processes `$1`, in the same columns, whatever they do. `$2` is as there.
+pub(crate) fn holders(major_version: u32) -> String {
+    sessions(major_version, "true", "s.pid = any ($1::pg_catalog.int4[])")
+}
+
+/// The sessions of a kind, with the texts of some.
+fn sessions(major_version: u32, has_text: &str, of: &str) -> String {
     // The query id exists since version 14.
     let query_id = if major_version < 14 { "null::pg_catalog.int8" } else { "s.query_id" };
     format!(
@@ -52,15 +67,14 @@ pub(crate) fn look(major_version: u32) -> String {
             micros!("s.state_change"),
             ", {query_id}, ",
             // As bytes: a text of another database may be in another encoding.
-            "case when s.state <> 'idle' and pg_catalog.date_part('epoch', s.query_start) * 1e6 >= $1::pg_catalog.float8 ",
-            "then pg_catalog.substr(pg_catalog.textsend(s.query), 1, $2::pg_catalog.int4) end, ",
+            "case when {has_text} then pg_catalog.substr(pg_catalog.textsend(s.query), 1, $2::pg_catalog.int4) end, ",
             "s.backend_type, ",
             micros!("pg_catalog.clock_timestamp()"),
-            " from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as s ",
-            "where s.pid <> pg_catalog.pg_backend_pid() and (s.backend_type = 'client backend' ",
-            "and s.state is distinct from 'idle' or s.backend_type in ('parallel worker', 'autovacuum worker'))"
+            " from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as s where {of}"
         ),
-        query_id = query_id
+        query_id = query_id,
+        has_text = has_text,
+        of = of
     )
 }
 
@@ -136,7 +150,8 @@ mod tests {
 
     fn all() -> Vec<String> {
         let fixed = [RIGHTS, STATEMENTS_FUNCTION, USER, DATABASE, UNSEEN, DATABASES, VACUUMS];
-        let by_version = [13, 14, 17, 18].map(|major| [look(major), locks(major), checkpoints(major).to_owned()]);
+        let by_version =
+            [13, 14, 17, 18].map(|major| [look(major), holders(major), locks(major), checkpoints(major).to_owned()]);
         let of_extension = [statements("public"), statement_texts("a\"b")];
         fixed.map(str::to_owned).into_iter().chain(by_version.into_iter().flatten()).chain(of_extension).collect()
     }
