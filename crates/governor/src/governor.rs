@@ -156,6 +156,12 @@ pub struct Health {
     pub control_up: Option<SystemTime>,
     /// Why it is down.
     pub control_error: Option<String>,
+    /// Whether another governor is active beside the server, so that nothing is expected of this one.
+    pub stands_by: bool,
+    /// Why the governor does not see the sessions that it should govern, if so.
+    pub blind: Option<String>,
+    /// Whether commits of the server may wait for standbys, as far as is known.
+    pub commits_wait: bool,
     /// The levers in words: `preemption`, on or off, why.
     pub levers: Vec<Lever>,
     /// Server processes whose CPU share cannot be changed, and why.
@@ -186,8 +192,21 @@ pub struct Lever {
     pub name: &'static str,
     /// Whether it works.
     pub is_on: bool,
+    /// Whether the settings ask for it.
+    pub is_wanted: bool,
     /// Why it does not work, and what to do; or how it works.
     pub why: String,
+}
+
+impl Lever {
+    /// Its state in a word: `works`; `off` if the settings do not ask for it; otherwise `failing`.
+    pub fn state(&self) -> &'static str {
+        match (self.is_on, self.is_wanted) {
+            (true, _) => "works",
+            (false, false) => "off",
+            (false, true) => "failing",
+        }
+    }
 }
 
 impl Governor {
@@ -366,13 +385,17 @@ impl Governor {
     pub fn levers(&self) -> Vec<Lever> {
         let settings = self.settings();
         let mut levers = settings.own_levers();
-        levers.extend(self.health.lock().levers.iter().cloned());
+        let health = self.health.lock();
+        levers.extend(health.levers.iter().cloned().map(|lever| Lever {
+            is_wanted: settings.wants(lever.name) && !health.stands_by,
+            ..lever
+        }));
         levers
     }
 
     /// The lever of that name, once its state was reported.
     pub(crate) fn lever(&self, name: &str) -> Option<Lever> {
-        self.health.lock().levers.iter().find(|lever| lever.name == name).cloned()
+        self.levers().into_iter().find(|lever| lever.name == name)
     }
 
     /// Records a preemption, under a new number, before it is carried out.

@@ -199,7 +199,7 @@ pub fn names() -> Vec<(String, &'static str)> {
     add("", &mut heads(&CLASS_GAUGES).chain(heads(&TARGET_GAUGES)));
     add("", &mut heads(&CLASS_LIMITS).chain(heads(&CLASS_HISTOGRAMS)));
     add("_total", &mut heads(&COUNTERS).chain(heads(&SECONDS)));
-    add("", &mut heads(&GAUGES).chain([LEVER, UNTOUCHABLE]));
+    add("", &mut heads(&GAUGES).chain([LEVER, FAILING, UNTOUCHABLE]));
     names
 }
 
@@ -210,6 +210,9 @@ const ABORTS: (&str, &str) = (
 );
 /// Whether each lever works.
 const LEVER: (&str, &str) = ("lever_works", "1 for each lever that works, by its name.");
+/// Whether each lever fails.
+const FAILING: (&str, &str) =
+    ("lever_failing", "1 for each lever that the settings ask for and that does not work, by its name.");
 /// Server processes whose CPU share cannot be changed.
 const UNTOUCHABLE: (&str, &str) =
     ("untouchable_processes", "Server processes whose share of the cores cannot be changed.");
@@ -240,6 +243,11 @@ impl Collector for Metrics {
         let mut metric = encoder.encode_descriptor(LEVER.0, LEVER.1, None, MetricType::Gauge)?;
         for lever in self.0.levers() {
             metric.encode_family(&[("lever", lever.name)])?.encode_gauge(&f64::from(lever.is_on))?;
+        }
+        let mut metric = encoder.encode_descriptor(FAILING.0, FAILING.1, None, MetricType::Gauge)?;
+        for lever in self.0.levers() {
+            let is_failing = lever.is_wanted && !lever.is_on;
+            metric.encode_family(&[("lever", lever.name)])?.encode_gauge(&f64::from(is_failing))?;
         }
         let mut metric = encoder.encode_descriptor(UNTOUCHABLE.0, UNTOUCHABLE.1, None, MetricType::Gauge)?;
         metric.encode_gauge(&(facts.health.untouchable.len() as f64))

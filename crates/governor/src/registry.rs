@@ -77,6 +77,9 @@ pub enum Immunity {
     Pipeline,
     /// It has failed already, and holds no locks.
     Failed,
+    /// Its unit may be committing, and commits of the server may wait for standbys: a cancel would let it succeed before
+    /// they have it.
+    Standby,
     /// Its client is thinking, and relies on an advisory lock while it does.
     AdvisoryLock,
     /// The clients of its class do not retry, and either it could not be replayed or its client is thinking.
@@ -85,13 +88,14 @@ pub enum Immunity {
 
 impl Immunity {
     /// All variants.
-    pub const ALL: [Immunity; 8] = [
+    pub const ALL: [Immunity; 9] = [
         Immunity::MayHaveEnded,
         Immunity::OutsideBlock,
         Immunity::Copy,
         Immunity::UnitOpen,
         Immunity::Pipeline,
         Immunity::Failed,
+        Immunity::Standby,
         Immunity::AdvisoryLock,
         Immunity::NoRetry,
     ];
@@ -105,6 +109,7 @@ impl Immunity {
             Immunity::UnitOpen => "unit-open",
             Immunity::Pipeline => "pipeline",
             Immunity::Failed => "failed",
+            Immunity::Standby => "standby",
             Immunity::AdvisoryLock => "advisory-lock",
             Immunity::NoRetry => "no-retry",
         }
@@ -197,6 +202,8 @@ pub struct CardState {
     pub preemptible: bool,
     /// Why it is immune, if its class permits rollbacks.
     pub immune: Option<Immunity>,
+    /// Whether its unit in flight may reach a commit by itself: it began outside of a block.
+    pub may_commit: bool,
     /// Whether it could be replayed, as far as is known.
     pub replayable: Result<(), NoReplay>,
     /// Whether its client waits for a server's answer, which it could cancel.
@@ -208,6 +215,13 @@ pub struct CardState {
 }
 
 impl CardState {
+    /// Why it must not be rolled back now, if its class permits rollbacks; `commits_wait` says whether commits of the
+    /// server may wait for standbys.
+    pub(crate) fn immunity(&self, commits_wait: bool) -> Option<Immunity> {
+        let may_wait = commits_wait && self.preemptible && self.may_commit && self.phase == Phase::Active;
+        self.immune.or(may_wait.then_some(Immunity::Standby))
+    }
+
     /// Whether the server's process works for that transaction.
     pub(crate) fn is_working_on(&self, transaction: u64) -> bool {
         self.phase.is_inside() && self.transaction == transaction
@@ -287,6 +301,7 @@ impl SessionCard {
             cycle_loss: None,
             preemptible: false,
             immune: None,
+            may_commit: true,
             replayable: Ok(()),
             is_awaited: false,
             cancels: Cancels::default(),

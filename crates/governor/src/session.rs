@@ -160,6 +160,10 @@ struct Unit {
     has_chained: bool,
     /// The name of its portal, if the unit runs only a plain COMMIT.
     commit: Option<Box<[u8]>>,
+    /// The name of its portal, if the first statement of the unit is a BEGIN.
+    begin: Option<Box<[u8]>>,
+    /// It has run that BEGIN, so all of it is within a block.
+    is_block: bool,
     /// The server has completed one of its statements.
     has_completed: bool,
     has_run: bool,
@@ -183,6 +187,8 @@ impl Unit {
             chains: None,
             has_chained: false,
             commit: None,
+            begin: None,
+            is_block: false,
             has_completed: false,
             has_run: false,
             has_failed: false,
@@ -584,8 +590,10 @@ impl Session {
         let preemptible = watched.is_some() && immune.is_none() && is_candidate;
         let waits = self.transaction.as_ref().filter(|_| phase == Phase::Active);
         let cycle_loss = waits.and_then(|inside| self.cycle_loss(inside));
+        let may_commit = self.status == Status::Idle && !self.unit.is_block;
         let mut state = self.card.state();
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
+        state.may_commit = may_commit;
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
         (state.aborts, state.cycle_loss) = (self.aborts, cycle_loss);
         state.work = self.transaction.as_ref().map_or(Duration::ZERO, |inside| inside.work);

@@ -1,6 +1,7 @@
 //! The operator's configuration, checked and complete. `config` reads it from the file.
 
 mod described;
+mod levers;
 mod targets;
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +15,6 @@ use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, Sta
 use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::CertificateDer;
 
-use crate::governor::Lever;
 pub(crate) use described::needs_restart;
 pub use targets::Held;
 pub(crate) use targets::target_faults;
@@ -345,57 +345,6 @@ impl Settings {
             || is_limited(self.class(class))
             || self.is_below_target(class)
             || self.is_searched(class)
-    }
-
-    /// The levers whose state depends on settings alone.
-    pub(crate) fn own_levers(&self) -> Vec<Lever> {
-        if self.is_beside {
-            let why = "the governor works beside the server, so that no transaction passes through it";
-            return ["admission", "replay"].map(|name| Lever { name, is_on: false, why: why.to_owned() }).into();
-        }
-        let limited = self.names_of(|class| class.limits.mpl.is_some());
-        let searched: Vec<&str> = self.searched().map(|(_, class)| class.name.as_str()).collect();
-        let admission = match (limited.is_empty(), self.total_mpl) {
-            (true, None) if !searched.is_empty() => {
-                format!("limits {} where that costs no throughput", searched.join(", "))
-            }
-            (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
-            (false, None) => format!("limits {limited}"),
-            (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
-            (false, Some(mpl)) => format!("limits {limited}, and all classes together to {mpl}"),
-        };
-        let replayed = self.names_of(|class| class.preemptible && class.replay);
-        let rolls_back = self.control.is_some() && self.preemption.policy.acts();
-        let replay = match (rolls_back, replayed.is_empty()) {
-            (false, _) => "nothing is rolled back".to_owned(),
-            (true, true) => "no class is preemptible and has replay".to_owned(),
-            (true, false) => format!("replays rolled back transactions of {replayed}"),
-        };
-        let is_limiting = !limited.is_empty() || self.total_mpl.is_some() || !searched.is_empty();
-        let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
-        let promised: Vec<String> = promised.collect();
-        let mut levers = vec![
-            Lever { name: "admission", is_on: is_limiting, why: admission },
-            Lever { name: "replay", is_on: rolls_back && !replayed.is_empty(), why: replay },
-            self.retry_lever(),
-        ];
-        if !promised.is_empty() {
-            let why = format!("limits classes below for {}", promised.join(", "));
-            levers.push(Lever { name: "targets", is_on: true, why });
-        }
-        levers
-    }
-
-    /// Whether transactions that the server aborts are replayed.
-    fn retry_lever(&self) -> Lever {
-        let retried = self.names_of(|class| class.replay && class.retry_aborted > 0);
-        let tracks = self.preemption.policy.only_tracks();
-        let why = match (tracks, retried.is_empty()) {
-            (true, _) => "the policy is track: errors of the server go to the clients".to_owned(),
-            (false, true) => "no class has retry_aborted and replay".to_owned(),
-            (false, false) => format!("replays transactions of {retried} that the server aborts"),
-        };
-        Lever { name: "retry", is_on: !tracks && !retried.is_empty(), why }
     }
 
     /// The class of that name.

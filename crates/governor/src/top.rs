@@ -21,8 +21,10 @@ pub fn table(state: &State) -> String {
     table.queue(state);
     table.preemptions(state);
     table.targets(state);
-    for lever in state.levers.iter().filter(|lever| !lever.works) {
-        table.wrapped(&format!("off: {}: ", lever.name), &lever.why);
+    for word in ["failing", "off"] {
+        for lever in state.levers.iter().filter(|lever| lever.state == word) {
+            table.wrapped(&format!("{word}: {}: ", lever.name), &lever.why);
+        }
     }
     table.0
 }
@@ -382,7 +384,7 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
         state.server = "a-host-with-a-name-that-is-long.and-a-domain.example:5432".to_owned();
         state.classes[1].name = "a_class_with_a_long_name".to_owned();
         state.classes[1].is_paused = true;
-        state.levers.push(Lever { name: "cpu shares".to_owned(), works: false, why: "why ".repeat(60) });
+        state.levers.push(Lever { name: "cpu shares".to_owned(), works: false, state: "failing".to_owned(), why: "why ".repeat(60) });
         let table = table(&state);
         assert!(table.lines().all(|line| line.chars().count() <= WIDTH), "{table}");
         assert!(

@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use plimsoll_postgres::connection::WireError;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::agent::Agent;
@@ -102,6 +103,8 @@ struct Watch {
     cycles: Cycles,
     /// How much time looks for late units may take.
     budget: Budget,
+    /// The last look for waiters has failed.
+    has_look_failed: bool,
 }
 
 impl Drop for Watch {
@@ -116,7 +119,7 @@ impl Watch {
         let (round, now) = (Round::new(governor.clone()), Instant::now());
         let (outside, cycles) = (Outside::new(now), Cycles::new(now));
         let (beside, budget) = (Beside::new(governor.clone()), Budget::new(now));
-        Watch { governor, stop, control, agent, round, outside, beside, cycles, budget }
+        Watch { governor, stop, control, agent, round, outside, beside, cycles, budget, has_look_failed: false }
     }
 
     fn run(mut self) {
@@ -183,13 +186,27 @@ impl Watch {
             return;
         }
         let Some(up) = self.control.connection() else { return };
-        if let Err(error) = self.round.go(up, &settings, &suspects, &mut self.agent) {
-            self.control.lost_or_refused(&error);
-        }
+        let outcome = self.round.go(up, &settings, &suspects, &mut self.agent);
+        self.note_look(outcome);
         self.cycles.looked(now.elapsed(), self.round.has_pending_cycle, &settings, Instant::now());
         if !self.cycles.is_pending {
             self.round.forget();
         }
+    }
+
+    /// Reports a look that has failed until one succeeds.
+    fn note_look(&mut self, outcome: Result<Seen, WireError>) -> Seen {
+        let has_failed = outcome.is_err();
+        let seen = outcome.unwrap_or_else(|error| {
+            if !self.control.lost_or_refused(&error) {
+                levers::look_failed(&self.governor, &error);
+            }
+            Seen::default()
+        });
+        if std::mem::replace(&mut self.has_look_failed, has_failed) && !has_failed {
+            self.control.tell_preemption();
+        }
+        seen
     }
 
     /// Looks, decides and acts for as long as a unit is late.
@@ -214,10 +231,7 @@ impl Watch {
                 false => self.round.go(up, &settings, &from, &mut self.agent),
                 true => Ok(Seen::default()),
             };
-            let seen = outcome.unwrap_or_else(|error| {
-                self.control.lost_or_refused(&error);
-                Seen::default()
-            });
+            let seen = self.note_look(outcome);
             pace.note(now.elapsed(), seen);
             if !from.is_empty() {
                 self.budget.spend(now.elapsed(), self.round.take_won(), Instant::now());

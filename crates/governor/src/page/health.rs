@@ -27,7 +27,7 @@ pub(super) fn why_not_ready(governor: &Governor) -> Option<String> {
     settings.control.as_ref()?;
     let health = governor.health.lock();
     match (health.control_up, &health.control_error) {
-        (Some(_), _) => None,
+        (Some(_), _) => health.blind.as_ref().map(|why| one_line(&format!("the governor cannot see sessions: {why}"))),
         (None, Some(why)) => Some(one_line(&format!("the control login is down: {why}"))),
         (None, None) => Some("the control login is not up yet".to_owned()),
     }

@@ -185,6 +185,9 @@ pub struct Lever {
     pub name: String,
     /// Whether it works.
     pub works: bool,
+    /// `works`, `off` if the settings do not ask for it, or `failing`.
+    #[serde(default)]
+    pub state: String,
     /// Why not and what to do, or how.
     pub why: String,
 }
@@ -196,8 +199,12 @@ impl State {
         let health = governor.health.lock().clone();
         let own = OwnProcess::read();
         let sessions = governor.registry.all();
-        let levers = governor.levers().into_iter();
-        let levers = levers.map(|lever| Lever { name: lever.name.to_owned(), works: lever.is_on, why: lever.why });
+        let levers = governor.levers().into_iter().map(|lever| Lever {
+            name: lever.name.to_owned(),
+            works: lever.is_on,
+            state: lever.state().to_owned(),
+            why: lever.why,
+        });
         State {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at: moment(SystemTime::now()),

@@ -216,6 +216,7 @@ fn sample() -> state::State {
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),
         works: false,
+        state: "failing".to_owned(),
         why: "the server's processes cannot be given shares; run as root or with CAP_SYS_NICE".to_owned(),
     });
     state

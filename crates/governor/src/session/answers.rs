@@ -124,6 +124,11 @@ pub(crate) fn sqlstate(body: &[u8]) -> Option<&[u8]> {
     field_of(body, b'C')
 }
 
+/// The function of the server that reported an error or a notice, which is never translated.
+pub(super) fn routine(body: &[u8]) -> Option<&[u8]> {
+    field_of(body, b'R')
+}
+
 /// Whether the body of an `ErrorResponse`, or its beginning, says that the session ends.
 pub fn is_fatal(body: &[u8]) -> bool {
     matches!(field_of(body, b'V'), Some(b"FATAL" | b"PANIC"))

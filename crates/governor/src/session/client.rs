@@ -336,6 +336,7 @@ impl Session {
                 let is_it = |bound: &Box<[u8]>| stored(portal) == Some(bound);
                 self.unit.chains = self.unit.chains.take().filter(is_it);
                 self.unit.commit = self.unit.commit.take().filter(is_it);
+                self.unit.is_block |= self.unit.begin.take().filter(is_it).is_some();
             }
             Ask::Close => {
                 let change = match body.and_then(|body| body.split_first()) {
@@ -366,6 +367,7 @@ impl Session {
         self.rules_may_change |= note.changes_rules;
         let is_only = !std::mem::replace(&mut self.unit.has_run, true);
         self.unit.chains = stored(portal).filter(|_| note.chains && is_only).map(Into::into);
+        self.unit.begin = stored(portal).filter(|_| note.is_bare_begin && is_only).map(Into::into);
         if note.changes_code {
             self.governor.effects.forget(&self.login.database);
         }

@@ -68,6 +68,7 @@ impl Session {
     fn reads(&self, answer: Answer) -> bool {
         match answer {
             Answer::Ready | Answer::Error | Answer::Parameter => true,
+            Answer::Notice => self.transaction.as_ref().is_some_and(|inside| inside.is_watched),
             Answer::CommandComplete => {
                 let is_heard = |inside: &Transaction| inside.class_before.is_some() || inside.runs_unread;
                 self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(is_heard)
@@ -139,6 +140,10 @@ impl Session {
             Answer::Parameter => {
                 self.on_parameter(body);
                 Ok(true)
+            }
+            Answer::Notice => {
+                self.on_notice(body);
+                Ok(is_passed)
             }
             Answer::Notification => Ok(true),
             Answer::ParseComplete | Answer::CloseComplete => {
@@ -318,6 +323,18 @@ impl Session {
     pub(super) fn cancelled_for(&self) -> (bool, bool) {
         let state = self.card.state();
         (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
+    }
+
+    /// A cancel of ours that has met a commit ended its wait for a standby: the transaction is committed, but a failover
+    /// may lose it. Such units are not cancelled; this reports it if a server has begun to wait in that very moment.
+    fn on_notice(&self, body: &[u8]) {
+        if answers::routine(body) == Some(b"SyncRepWaitForLSN") && self.cancelled_for() == (true, false) {
+            count(&self.statistics(self.inside_index()).commit_waits_cancelled);
+            tracing::warn!(
+                session = self.card.id.0,
+                "a rollback came when its victim was committed and waited for a standby, and has ended that wait"
+            );
+        }
     }
 
     fn on_copy(&mut self, answer: Answer, out: &mut impl Outbox) {

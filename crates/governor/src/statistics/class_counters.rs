@@ -110,6 +110,8 @@ class_counters! {
         preempted_idle = "preempted_idle", in_path_only: true;
         /// Preemptions that came too late: the victim had ended the statement.
         preempted_too_late = "preemptions_too_late", in_path_only: false;
+        /// Commits that waited for a standby when a rollback came, and no longer wait: a failover may lose them.
+        commit_waits_cancelled = "commit_waits_cancelled", in_path_only: true;
         /// Transactions left alone because their rollback would have cost more than it saves.
         rollbacks_spared = "rollbacks_spared", in_path_only: false;
         /// Rollbacks after which the transaction that they were done for still waited, for another.

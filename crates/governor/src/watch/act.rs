@@ -37,6 +37,8 @@ pub(super) struct Target {
     pub breaks_cycle: bool,
     /// Whether it is to be cancelled only if it waits for a lock.
     pub if_waiting: bool,
+    /// Whether it may reach its commit while the cancel is on its way.
+    pub may_commit: bool,
     /// The event to settle if the session was not cancelled.
     pub event: EventId,
     pub stake: Stake,
@@ -179,6 +181,7 @@ impl Batch<'_> {
             column(|link| link.1),
             column(|link| link.2),
             format!("{:.6}", self.looked_at.server + LEASE.as_secs_f64()),
+            array(&targets().map(|target| target.may_commit).collect::<Vec<_>>()),
         ];
         let mut done = Vec::new();
         connection.prepared_text_rows(prepared, &parameters.each_ref().map(String::as_str), &mut |row| {

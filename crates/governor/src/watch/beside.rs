@@ -50,16 +50,20 @@ pub(super) struct Observing {
     sees_all: bool,
     /// Whether the server records what sessions do.
     keeps_account: bool,
+    /// A text of this many bytes may have been cut.
+    cut_bytes: usize,
 }
 
 impl Observing {
     /// Prepares an isolated session for observing.
     pub(super) fn on(connection: &mut Connection) -> Result<Observing, WireError> {
         connection.run(statements::OPENING_BESIDE)?;
-        let (mut sees_all, mut keeps_account) = (false, false);
+        // Without the server's limit, any text may have been cut.
+        let (mut sees_all, mut keeps_account, mut cut_bytes) = (false, false, 0);
         connection.text_rows(statements::SIGHT_RIGHTS, &mut |row| {
             sees_all = row.first() == Some(&Some("t"));
             keeps_account = row.get(1) == Some(&Some("on"));
+            cut_bytes = row.get(2).copied().flatten().and_then(|bytes| bytes.parse().ok()).map_or(0, cut_bytes_of);
         })?;
         Ok(Observing {
             sessions: connection.prepare_text("sessions", statements::SESSIONS)?,
@@ -67,13 +71,20 @@ impl Observing {
             end: connection.prepare_text("end_observed", statements::END_OBSERVED)?,
             sees_all,
             keeps_account,
+            cut_bytes,
         })
     }
 
     /// Reads the server's sessions.
     pub(super) fn sight(&self, connection: &mut Connection) -> Result<Sight, WireError> {
-        Sight::of(connection, &self.sessions)
+        Sight::of(connection, &self.sessions, self.cut_bytes)
     }
+}
+
+/// The length from which a text may have been cut, given `track_activity_query_size`: the server keeps one byte less,
+/// and as few as three bytes less than that where the limit falls in the middle of a character.
+fn cut_bytes_of(size: usize) -> usize {
+    (size.saturating_sub(1)).min(statements::TEXT_BYTES_MAX).saturating_sub(3)
 }
 
 /// Whether this governor is the active one.
@@ -147,6 +158,9 @@ impl Beside {
 
     /// Looks, if that is due. Returns whether this governor has become active or has ceased to be.
     pub(super) fn tend(&mut self, control: &mut Control, settings: &Settings, now: Instant) -> bool {
+        if !settings.observes() {
+            levers::blind(&self.governor, None);
+        }
         if !settings.observes() || now < self.next {
             return false;
         }
@@ -166,11 +180,13 @@ impl Beside {
                 (Standing::Works, false) => (took * REST_FACTOR).clamp(EVERY.0, EVERY.1),
                 _ => LOOKS_ON_EVERY,
             };
-        if let Err(error) = looked
-            && control.lost_or_refused(&error)
-        {
+        if let Err(error) = &looked {
+            // What sessions did a while ago says nothing about now.
             self.cards.clear();
+            (self.told, self.is_anybody_late) = (None, false);
+            control.lost_or_refused(error);
         }
+        levers::blind(&self.governor, looked.err().map(|error| error.to_string()).as_deref());
         let works = |standing: &Standing| *standing == Standing::Works;
         works(&before) != works(&self.standing)
     }
@@ -186,6 +202,9 @@ impl Beside {
             (self.standing, self.told) = (Standing::Settling(now), None);
         }
         self.stand(&sight, own, now);
+        let stands_by = settings.is_beside && matches!(self.standing, Standing::StandsBy(_));
+        self.governor.health.lock().stands_by = stands_by;
+        up.note_commits(&self.governor, sight.commits_wait);
         if let Some(why) = self.passive_because().map(str::to_owned) {
             self.cards.clear();
             (self.told, self.is_anybody_late) = (None, false);

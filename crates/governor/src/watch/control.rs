@@ -48,6 +48,8 @@ pub(super) struct Up {
     /// The state that only a governor beside its server has.
     pub observing: Option<Observing>,
     pub role: String,
+    /// Whether commits of the server may wait for standbys, as of the first statement.
+    commits_wait: bool,
     used: Instant,
 }
 
@@ -87,22 +89,30 @@ impl Control {
                 (self.up, self.next_try, self.retry) = (None, now, RETRY.0);
                 self.tried = settings.control.clone();
             }
-            if let Some(up) = &self.up {
-                levers::preemption(&self.governor, up.signals, &up.role);
-            }
+            self.tell_preemption();
         }
         let Some(url) = &settings.control else { return is_new && self.tell_none() };
         match &mut self.up {
             Some(up) if now.saturating_duration_since(up.used) > TRY_OUT_EVERY => {
                 up.used = now;
-                match up.connection.run(statements::TRY_OUT) {
-                    Ok(()) => false,
+                match up.connection.text(statements::TRY_OUT) {
+                    Ok(commits_wait) => {
+                        up.note_commits(&self.governor, commits_wait.as_deref() != Some("f"));
+                        false
+                    }
                     Err(error) => self.lost_or_refused(&error),
                 }
             }
             Some(_) => false,
             None if now >= self.next_try => self.connect(url, now),
             None => false,
+        }
+    }
+
+    /// Reports how the server's transactions are rolled back.
+    pub(super) fn tell_preemption(&self) {
+        if let Some(up) = &self.up {
+            levers::preemption(&self.governor, up.signals, &up.role);
         }
     }
 
@@ -123,6 +133,7 @@ impl Control {
                 if let Some(warning) = newer_version(up.connection.server_version_num() / 10_000) {
                     tracing::warn!("{warning}");
                 }
+                self.governor.health.lock().commits_wait = up.commits_wait;
                 levers::preemption(&self.governor, up.signals, &up.role);
                 self.here = here(&mut up.connection);
                 let cores = std::thread::available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok());
@@ -190,6 +201,14 @@ fn open(url: &ServerUrl, settings: &Settings, now: Instant) -> Result<Up, WireEr
 }
 
 impl Up {
+    /// Whether commits of the server may wait for standbys, which limits what may be cancelled.
+    pub(super) fn note_commits(&self, governor: &Governor, may_wait: bool) {
+        let was = std::mem::replace(&mut governor.health.lock().commits_wait, may_wait);
+        if was != may_wait {
+            levers::preemption(governor, self.signals, &self.role);
+        }
+    }
+
     /// How many transactions the server has ended since its counts were reset, in all databases.
     pub(super) fn transactions_ended(&mut self) -> Result<i64, WireError> {
         let ended = self.connection.text(statements::TRANSACTIONS)?;
@@ -202,6 +221,7 @@ impl Up {
         if connection.server_version_num() >= 140_000 {
             connection.run(statements::OPENING_SINCE_14)?;
         }
+        let commits_wait = connection.text(statements::TRY_OUT)?.as_deref() != Some("f");
         let (mut role, mut may_signal) = (String::new(), false);
         connection.text_rows(statements::RIGHTS, &mut |row| {
             if let [Some(name), is_superuser, has_right] = row {
@@ -218,6 +238,7 @@ impl Up {
             signals: if may_signal { Signals::ByRight } else { Signals::ByKey },
             observing: None,
             role,
+            commits_wait,
             unsignallable: BTreeSet::new(),
             used: now,
         })

@@ -152,11 +152,13 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant, clo
         priority: settings.class(state.class).limits.priority,
         rollbacks: state.rollbacks,
         activity,
-        preemptible: is_preemptible(state),
+        preemptible: is_preemptible(state) && state.immunity(looked.commits_wait).is_none(),
         waited: if waits { in_flight(state, now) } else { Duration::ZERO },
         began: clock.saturating_sub(now.saturating_duration_since(state.transaction_since)),
         aborts: state.aborts,
-        cycle_loss: state.cycle_loss.filter(|_| state.phase == Phase::Active),
+        cycle_loss: state
+            .cycle_loss
+            .filter(|_| state.phase == Phase::Active && !(looked.commits_wait && state.may_commit)),
     }
 }
 

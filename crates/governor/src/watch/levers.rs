@@ -5,13 +5,13 @@ use plimsoll_postgres::connection::WireError;
 use super::control::Signals;
 use crate::governor::{Governor, Lever};
 
-const PREEMPTION: &str = "preemption";
+pub(crate) const PREEMPTION: &str = "preemption";
 pub(crate) const SHARES: &str = "cpu shares";
 pub(crate) const INHERITANCE: &str = "inheritance";
 pub(crate) const CONTROL_GROUPS: &str = "control groups";
 /// Whether the activity of sessions at the server can be seen.
-const SESSIONS: &str = "sessions";
-const IDLE_BOUND: &str = "idle bound";
+pub(crate) const SESSIONS: &str = "sessions";
+pub(crate) const IDLE_BOUND: &str = "idle bound";
 pub(crate) const DISK: &str = "disk limits";
 pub(crate) const CACHE: &str = "cache";
 pub(crate) const AWAKE: &str = "awake cores";
@@ -20,7 +20,7 @@ pub(crate) const AWAKE: &str = "awake cores";
 pub(crate) fn set(governor: &Governor, name: &'static str, works: Result<String, String>) {
     let is_on = works.is_ok();
     let (Ok(why) | Err(why)) = works;
-    let lever = Lever { name, is_on, why };
+    let lever = Lever { name, is_on, is_wanted: true, why };
     let mut health = governor.health.lock();
     match health.levers.iter_mut().find(|known| known.name == name) {
         Some(known) => *known = lever,
@@ -44,10 +44,19 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     let settings = governor.settings();
     let policy = &settings.preemption.policy;
     let opted_in = settings.names_of(|class| class.preemptible && class.retries);
+    let commits_wait = governor.health.lock().commits_wait;
     let works = match (settings.is_beside, signals) {
         _ if !policy.watches() => Err("the policy is never".to_owned()),
         _ if !policy.acts() => Err("the policy is track: only counted".to_owned()),
-        (false, Signals::ByRight) => Ok(format!("the role {role} cancels by pg_cancel_backend")),
+        (false, Signals::ByRight) => {
+            let but = if commits_wait {
+                ", but no statement outside of a block while `synchronous_standby_names` is set: it may be waiting for \
+                 a standby after its commit"
+            } else {
+                ""
+            };
+            Ok(format!("the role {role} cancels by pg_cancel_backend{but}"))
+        }
         (false, Signals::ByKey) => Ok(format!(
             "by each session's own key, which takes a connection for each, since the role {role} may not signal others; \
              quicker with `GRANT pg_signal_backend TO {role}`"
@@ -55,6 +64,12 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
         (true, _) if opted_in.is_empty() => {
             Err("only counted: no class has preemptible = \"retry-by-application\"".to_owned())
         }
+        (true, Signals::ByRight) if commits_wait => Err(
+            "only counted: `synchronous_standby_names` is set, and beside a server a cancel could meet a commit that \
+             waits for a standby, which a failover would then lose; clients that come through the governor can be \
+             rolled back"
+                .to_owned(),
+        ),
         (true, Signals::ByRight) => {
             Ok(format!("statements of {opted_in} are cancelled by pg_cancel_backend, as role {role}"))
         }
@@ -63,6 +78,11 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
         }
     };
     set(governor, PREEMPTION, works);
+}
+
+/// The server refuses to tell which sessions wait for which.
+pub(super) fn look_failed(governor: &Governor, error: &WireError) {
+    set(governor, PREEMPTION, Err(format!("the last look at the sessions that wait has failed: {error}")));
 }
 
 /// The sessions at the server are not governed, for this reason.
@@ -83,6 +103,20 @@ pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bo
         )),
     };
     set(governor, SESSIONS, works);
+}
+
+/// The last look at the sessions has failed, for this reason, or has not.
+pub(super) fn blind(governor: &Governor, why: Option<&str>) {
+    let was = std::mem::replace(&mut governor.health.lock().blind, why.map(str::to_owned));
+    if let Some(why) = why {
+        set(governor, SESSIONS, Err(format!("the sessions at the server cannot be seen: {why}")));
+    }
+    if was.is_some() != why.is_some() {
+        match why {
+            Some(why) => tracing::warn!(why, "the sessions at the server cannot be seen, and are left alone"),
+            None => tracing::info!("the sessions at the server can be seen again"),
+        }
+    }
 }
 
 /// Beside a server: whether sessions can be ended if their clients keep a transaction waiting for too long.

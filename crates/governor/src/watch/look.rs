@@ -18,6 +18,8 @@ pub(super) struct Looked {
     pub waits: BTreeMap<i32, Vec<i32>>,
     /// The server's clock, seconds since 1970; 0 if no session waits.
     pub at: f64,
+    /// Whether commits may wait for standbys, and so must not be cancelled.
+    pub commits_wait: bool,
 }
 
 impl Looked {
@@ -58,7 +60,7 @@ impl Looked {
 pub(super) fn look(up: &mut Up, from: &[i32]) -> Result<Looked, WireError> {
     let mut looked = Looked::default();
     up.connection.prepared_text_rows(&up.look, &[&array(from)], &mut |row| {
-        let [Some(pid), Some(blockers), Some(at)] = row else { return };
+        let [Some(pid), Some(blockers), Some(at), Some(commits_wait)] = row else { return };
         let mut blockers = read_array(blockers);
         blockers.sort_unstable();
         blockers.dedup();
@@ -67,6 +69,7 @@ pub(super) fn look(up: &mut Up, from: &[i32]) -> Result<Looked, WireError> {
             looked.waits.insert(pid, blockers);
         }
         looked.at = at.parse().unwrap_or(0.0);
+        looked.commits_wait = *commits_wait != "f";
     })?;
     Ok(looked)
 }
@@ -118,7 +121,7 @@ mod tests {
     #[test]
     fn the_shortest_chain_is_found_also_among_circles() {
         let waits = [(1, vec![2, 3]), (2, vec![3]), (3, vec![4, 1]), (5, vec![0])];
-        let looked = Looked { waits: waits.into_iter().collect(), at: 0.0 };
+        let looked = Looked { waits: waits.into_iter().collect(), ..Looked::default() };
         assert_eq!(looked.chain(1, 4), Some(vec![(1, 3), (3, 4)]));
         assert_eq!(looked.chain(2, 2), Some(vec![]));
         assert_eq!(looked.chain(3, 2), Some(vec![(3, 1), (1, 2)]));

@@ -105,6 +105,9 @@ impl Round {
         let looked = look(up, late);
         self.governor.statistics.count_look(began.elapsed());
         let looked = looked?;
+        if !looked.waits.is_empty() {
+            up.note_commits(&self.governor, looked.commits_wait);
+        }
         self.forget_ended();
         self.ledger.learn(&self.governor, &looked, Instant::now());
         let mut acted = admit_holders(&self.governor, &looked, began);
@@ -315,6 +318,7 @@ impl Round {
             unit: state.unit,
             breaks_cycle,
             if_waiting: breaks_cycle || scene.graph.transactions[victim].activity == Activity::WaitsForLock,
+            may_commit: state.may_commit,
             event,
             stake,
             chain,

@@ -6,6 +6,17 @@
 //!
 //! [`Connection::open_isolated`]: plimsoll_postgres::connection::Connection::open_isolated
 
+/// Whether commits may wait for standbys. Such a wait must never be cancelled: the transaction is committed, its client
+/// receives a success, and a failover loses it.
+macro_rules! commits_wait {
+    ($before:literal) => {
+        concat!(
+            $before,
+            "(pg_catalog.current_setting('synchronous_standby_names') operator(pg_catalog.<>) '')"
+        )
+    };
+}
+
 /// The first statements of every session. A look must be quick or fail; none of its statements needs a plan that is
 /// made to measure.
 pub(crate) const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
@@ -14,8 +25,8 @@ pub(crate) const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout
 /// Additionally since PostgreSQL 14, which has a timeout for idle sessions.
 pub(crate) const OPENING_SINCE_14: &str = "set idle_session_timeout = 0";
 
-/// Whether the server still answers.
-pub(crate) const TRY_OUT: &str = "select 1";
+/// Whether the server still answers, and whether its commits wait for standbys.
+pub(crate) const TRY_OUT: &str = commits_wait!("select ");
 
 /// The role, whether it is a superuser, and whether it may signal the processes of others.
 pub(crate) const RIGHTS: &str = "select current_user, \
@@ -28,13 +39,15 @@ pub(crate) const BACKEND_BEGAN: &str = "select pg_catalog.date_part('epoch', a.b
 
 /// Which processes wait for which, beginning with the processes `$1`. A process that does not wait has no row. One that
 /// waits for a prepared transaction has 0 among its blockers, and parallel workers appear as their leader, several
-/// times.
-pub(crate) const LOOK: &str = "with recursive seen(pid) as (\
-    select pg_catalog.unnest($1::pg_catalog.int4[]) \
-    union select pg_catalog.unnest(pg_catalog.pg_blocking_pids(pid)) from seen) \
-    select pid, blockers, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.text from (\
-    select pid, pg_catalog.pg_blocking_pids(pid) as blockers from seen offset 0) as of_each \
-    where blockers operator(pg_catalog.<>) '{}'";
+/// times. Each row also has the moment, and whether commits may wait for standbys.
+pub(crate) const LOOK: &str = concat!(
+    "with recursive seen(pid) as (select pg_catalog.unnest($1::pg_catalog.int4[]) ",
+    "union select pg_catalog.unnest(pg_catalog.pg_blocking_pids(pid)) from seen) ",
+    "select pid, blockers, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.text, ",
+    commits_wait!(""),
+    " from (select pid, pg_catalog.pg_blocking_pids(pid) as blockers from seen offset 0) as of_each ",
+    "where blockers operator(pg_catalog.<>) '{}'"
+);
 
 /// Which of the processes `$1` hold an advisory lock.
 pub(crate) const ADVISORY: &str = "select l.pid from pg_catalog.pg_locks as l \
@@ -47,12 +60,14 @@ pub(crate) const WAITED_FOR: &str = "select l.pid, pg_catalog.concat_ws('/', l.l
     where not l.granted and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
 
 /// Signals the victims `$1` (`$2`: only if they wait) until the moment `$6`. The links that make each one a victim are
-/// `$3` victim, `$4` waiter, `$5` blocker. Has a row for each victim that was signalled.
+/// `$3` victim, `$4` waiter, `$5` blocker. `$7` says which victims may reach their commit while the signal is on its
+/// way: none is signalled if commits may wait for standbys. Has a row for each victim that was signalled.
 macro_rules! of_victims {
     ($deed:literal) => {
         concat!(
-            "with victim(pid, if_waiting) as materialized (select v.pid, v.if_waiting from rows from (",
-            "pg_catalog.unnest($1::pg_catalog.int4[]), pg_catalog.unnest($2::pg_catalog.bool[])) as v(pid, if_waiting)), ",
+            "with victim(pid, if_waiting, may_commit) as materialized (select v.pid, v.if_waiting, v.may_commit from rows from (",
+            "pg_catalog.unnest($1::pg_catalog.int4[]), pg_catalog.unnest($2::pg_catalog.bool[]), ",
+            "pg_catalog.unnest($7::pg_catalog.bool[])) as v(pid, if_waiting, may_commit)), ",
             "stale(pid) as materialized (select l.pid from rows from (pg_catalog.unnest($3::pg_catalog.int4[]), ",
             "pg_catalog.unnest($4::pg_catalog.int4[]), pg_catalog.unnest($5::pg_catalog.int4[])) as l(pid, waiter, blocker) ",
             "where not l.blocker operator(pg_catalog.=) any (pg_catalog.pg_blocking_pids(l.waiter))) ",
@@ -61,7 +76,9 @@ macro_rules! of_victims {
             " from victim where pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) ",
             "operator(pg_catalog.<) $6::pg_catalog.float8 ",
             "and not exists (select from stale where stale.pid operator(pg_catalog.=) victim.pid) ",
-            "and (not if_waiting or pg_catalog.pg_blocking_pids(pid) operator(pg_catalog.<>) '{}')"
+            "and not (may_commit and ",
+            commits_wait!(""),
+            ") and (not if_waiting or pg_catalog.pg_blocking_pids(pid) operator(pg_catalog.<>) '{}')"
         )
     };
 }
@@ -75,9 +92,11 @@ pub(crate) const CHECK: &str = of_victims!("true");
 /// Additional first statement beside a server: texts come as bytes.
 pub(crate) const OPENING_BESIDE: &str = "set bytea_output = 'hex'";
 
-/// Whether the role may see the activity of other roles' sessions, and whether the server records activity at all.
+/// Whether the role may see the activity of other roles' sessions, whether the server records activity at all, and how
+/// many bytes it keeps for each text, its end included.
 pub(crate) const SIGHT_RIGHTS: &str = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), \
-    pg_catalog.current_setting('track_activities')";
+    pg_catalog.current_setting('track_activities'), (select s.setting from pg_catalog.pg_settings as s \
+    where s.name operator(pg_catalog.=) 'track_activity_query_size')";
 
 /// A moment as microseconds since 1970: equal moments are equal numbers.
 macro_rules! micros {
@@ -90,10 +109,13 @@ macro_rules! micros {
     };
 }
 
+/// How many bytes of a text [`SESSIONS`] asks for.
+pub(crate) const TEXT_BYTES_MAX: usize = 4096;
+
 /// Every session of applications and governors: process, user, database and application as bytes, address, state,
 /// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 bytes of its
-/// statement unless it is idle, whether it uses the control role, and the moment. A row without a state is either a
-/// session that the role may not see, or not a session at all.
+/// statement unless it is idle, whether it uses the control role, the moment, and whether commits may wait for standbys.
+/// A row without a state is either a session that the role may not see, or not a session at all.
 pub(crate) const SESSIONS: &str = concat!(
     "select a.pid, pg_catalog.textsend(a.usename::pg_catalog.text), pg_catalog.textsend(a.datname::pg_catalog.text), ",
     "pg_catalog.textsend(a.application_name), pg_catalog.host(a.client_addr), a.state, ",
@@ -109,6 +131,7 @@ pub(crate) const SESSIONS: &str = concat!(
     "(a.state operator(pg_catalog.<>) 'idle')::pg_catalog.int4 operator(pg_catalog.*) 4096), ",
     "a.usename operator(pg_catalog.=) current_user, ",
     micros!("pg_catalog.clock_timestamp()"),
+    commits_wait!(", "),
     " from pg_catalog.pg_stat_activity as a where a.usesysid operator(pg_catalog.>) 0::pg_catalog.oid ",
     "and (a.backend_type operator(pg_catalog.=) 'client backend' ",
     "or a.backend_type is null and a.datid operator(pg_catalog.>) 0::pg_catalog.oid)"
@@ -121,8 +144,8 @@ pub(crate) const TRANSACTIONS: &str = "select pg_catalog.sum(d.xact_commit opera
 
 /// Cancels the statement of process `$1` if it is the one that was looked at: the same process (`$2`), transaction
 /// (`$3`) and statement (`$4`), still active, still waiting if that is why (`$5`), still waited for link by link (`$6`
-/// waiter, `$7` blocker), and before `$8`. A statement that waits for a standby has already committed. Has a row if it
-/// was cancelled.
+/// waiter, `$7` blocker), and before `$8`. Nothing is cancelled if commits may wait for standbys: the session goes on
+/// while the signal is on its way, and may reach its commit. Has a row if it was cancelled.
 pub(crate) const CANCEL_OBSERVED: &str = concat!(
     "with stale(pid) as materialized (select l.waiter from rows from (pg_catalog.unnest($6::pg_catalog.int4[]), ",
     "pg_catalog.unnest($7::pg_catalog.int4[])) as l(waiter, blocker) ",
@@ -134,8 +157,9 @@ pub(crate) const CANCEL_OBSERVED: &str = concat!(
     micros!("a.xact_start"),
     " operator(pg_catalog.=) $3::pg_catalog.int8 and ",
     micros!("a.query_start"),
-    " operator(pg_catalog.=) $4::pg_catalog.int8 and (a.wait_event operator(pg_catalog.=) 'SyncRep') is not true ",
-    "and (not $5::pg_catalog.bool or pg_catalog.pg_blocking_pids(a.pid) operator(pg_catalog.<>) '{}') ",
+    " operator(pg_catalog.=) $4::pg_catalog.int8 ",
+    commits_wait!("and not "),
+    " and (not $5::pg_catalog.bool or pg_catalog.pg_blocking_pids(a.pid) operator(pg_catalog.<>) '{}') ",
     "and pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.<) $8::pg_catalog.float8"
 );
 
@@ -236,8 +260,8 @@ mod tests {
     /// No test had checked the statement that asks which lock a session waits for.
     #[test]
     fn every_statement_is_listed() {
-        let constants = include_str!("statements.rs").matches("\npub(crate) const ").count();
-        assert_eq!(constants - 1, ALL.len(), "all but the list itself");
+        let constants = include_str!("statements.rs").matches(": &str = ").count();
+        assert_eq!(constants - 1, ALL.len(), "all but the text above");
     }
 
     /// A checker that never finds a fault would be worthless.

@@ -14,7 +14,7 @@ use super::nice;
 use super::process::{self, Governor, rows, socket, start_server, url, value};
 
 /// `shop` is important; statements of `batch` may be cancelled, those of other users are only counted.
-const CLASSES: &str = r#"
+pub(super) const CLASSES: &str = r#"
 [[class]]
 name = "high"
 priority = "high"
@@ -56,7 +56,12 @@ pub(super) fn open(server: &PrivateServer, user: &str) -> Connection {
 
 /// Settings of a governor beside the given server, with the given control role.
 fn beside(server: &PrivateServer, role: &str, more: &str) -> impl FnOnce(String) -> String + use<> {
-    let control = format!("postgres://{role}@/{}?{}", server.database(), socket(server));
+    beside_at(&format!("postgres://{role}@/{}?{}", server.database(), socket(server)), more)
+}
+
+/// The same with any control URL.
+pub(super) fn beside_at(control: &str, more: &str) -> impl FnOnce(String) -> String + use<> {
+    let control = control.to_owned();
     let more = more.to_owned();
     move |text| {
         let folder = text.split("socket_folders = [\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
@@ -81,7 +86,7 @@ format = "json"
     }
 }
 
-fn start(server: &PrivateServer, more: &str) -> Governor {
+pub(super) fn start(server: &PrivateServer, more: &str) -> Governor {
     let governor = Governor::start_with(beside(server, server.user(), more), false);
     governor.logged("are governed from now on");
     governor

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod beside;
+mod blind;
 mod direct;
 mod disk;
 mod handover;
 mod process;
+mod spared;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -49,6 +49,13 @@ impl Governed {
         Governed::start_of(&server, &control, "", "retry_aborted = 0", "retry_aborted = 0")
     }
 
+    /// The same with another policy.
+    pub fn start_with_policy(server: &Server, policy: &str, low: &str) -> Governed {
+        let (server, control) = Governed::places(server);
+        let text = text(&server, &control, "", low, "");
+        Governed::start_text(&text.replace("policy = \"pow\"", &format!("policy = \"{policy}\"")))
+    }
+
     /// The same in front of any server.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
         Governed::start_of(server, control, listen, low, "")
@@ -63,46 +70,12 @@ impl Governed {
     }
 
     fn start_of(server: &str, control: &str, listen: &str, low: &str, high: &str) -> Governed {
+        Governed::start_text(&text(server, control, listen, low, high))
+    }
+
+    fn start_text(text: &str) -> Governed {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plimsoll.toml");
-        let text = format!(
-            r#"
-            server = "{server}"
-            trust_clients = true
-            {control}
-            default_class = "low"
-            [listen]
-            addresses = ["127.0.0.1:0"]
-            {listen}
-            [[class]]
-            name = "high"
-            priority = "high"
-            {high}
-            [[class]]
-            name = "low"
-            priority = "low"
-            retries = true
-            {low}
-            [[rule]]
-            class = "high"
-            user = "high*"
-            [preemption]
-            policy = "pow"
-            [http]
-            address = "127.0.0.1:0"
-            [log]
-            level = "info"
-            [admin]
-            database = "{CONSOLE}"
-            [[admin.user]]
-            name = "operator"
-            password = "{PASSWORD}"
-            may_change = true
-            [[admin.user]]
-            name = "viewer"
-            password = "{PASSWORD}"
-            "#
-        );
         fs::write(&file, text).unwrap();
         let said = folder.path().join("said");
         let (child, address) = spawn(&file, &said);
@@ -255,4 +228,46 @@ fn as_a_process() {
     let ended = plimsoll_governor::run::govern(Path::new(&settings), false);
     eprintln!("{ended:?}");
     process::exit(i32::from(ended.is_err()));
+}
+
+/// The settings file.
+fn text(server: &str, control: &str, listen: &str, low: &str, high: &str) -> String {
+    format!(
+        r#"
+            server = "{server}"
+            trust_clients = true
+            {control}
+            default_class = "low"
+            [listen]
+            addresses = ["127.0.0.1:0"]
+            {listen}
+            [[class]]
+            name = "high"
+            priority = "high"
+            {high}
+            [[class]]
+            name = "low"
+            priority = "low"
+            retries = true
+            {low}
+            [[rule]]
+            class = "high"
+            user = "high*"
+            [preemption]
+            policy = "pow"
+            [http]
+            address = "127.0.0.1:0"
+            [log]
+            level = "info"
+            [admin]
+            database = "{CONSOLE}"
+            [[admin.user]]
+            name = "operator"
+            password = "{PASSWORD}"
+            may_change = true
+            [[admin.user]]
+            name = "viewer"
+            password = "{PASSWORD}"
+            "#
+    )
 }

@@ -25,6 +25,7 @@ pub const COLUMNS: &[Column] = &[
 
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
+    let commits_wait = call.governor.health.lock().commits_wait;
     let rows = call.governor.registry.all().into_iter().map(|card| {
         let state = card.state().clone();
         let since = |moment| Cell::seconds(call.now.saturating_duration_since(moment));
@@ -44,7 +45,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             if state.observed.is_some() { Cell::Null } else { state.transaction.into() },
             state.rollbacks.into(),
             // Why its transaction must not be rolled back now although its class allows it.
-            state.immune.map(Immunity::name).into(),
+            state.immunity(commits_wait).map(Immunity::name).into(),
             card.process().map(i64::from).into(),
             since(card.opened),
         ]

@@ -248,7 +248,8 @@ impl Known {
     /// Reads its statement: for the class of its transaction, and for reasons against cancelling it.
     fn read(&mut self, row: &Row, settings: &Settings, state: &mut CardState) {
         let statement = read(&row.text);
-        self.immune = immunity(&statement);
+        // The end of a text that was cut is unknown, and may be a COMMIT.
+        self.immune = if row.is_cut { Some(Immunity::MayHaveEnded) } else { immunity(&statement) };
         if self.is_class_decided {
             return;
         }

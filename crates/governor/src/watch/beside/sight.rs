@@ -34,6 +34,8 @@ pub(in crate::watch) struct Row {
     pub state_since: i64,
     /// The beginning of its last statement; empty while it is idle.
     pub text: Vec<u8>,
+    /// Whether that may not be all of the statement.
+    pub is_cut: bool,
     /// Whether it uses the same role as the governor's own connection.
     pub is_of_our_role: bool,
 }
@@ -44,15 +46,24 @@ pub(in crate::watch) struct Sight {
     pub rows: Vec<Row>,
     /// The server's clock, microseconds since 1970.
     pub at: i64,
+    /// Whether commits may wait for standbys.
+    pub commits_wait: bool,
 }
 
 impl Sight {
-    pub(super) fn of(connection: &mut Connection, sessions: &Prepared) -> Result<Sight, WireError> {
+    /// Reads all sessions; texts of `cut_bytes` or more may have been cut.
+    pub(super) fn of(
+        connection: &mut Connection,
+        sessions: &Prepared,
+        cut_bytes: usize,
+    ) -> Result<Sight, WireError> {
         let mut sight = Sight::default();
         connection.prepared_text_rows(sessions, &[], &mut |row| {
-            if let Some((row, at)) = read(row) {
-                sight.rows.push(row);
+            if let Some((mut session, at)) = read(row) {
+                session.is_cut = session.text.len() >= cut_bytes;
+                sight.rows.push(session);
                 sight.at = at;
+                sight.commits_wait = row.last() != Some(&Some("f"));
             }
         })?;
         Ok(sight)
@@ -94,6 +105,7 @@ impl Row {
             statement_began: None,
             state_since: 1_000_000,
             text: Vec::new(),
+            is_cut: false,
             is_of_our_role: false,
         }
     }
@@ -125,6 +137,7 @@ fn read(row: &[Option<&str>]) -> Option<(Row, i64)> {
         statement_began: number(9),
         state_since: number(10).unwrap_or_default(),
         text: cell(11).and_then(bytea).unwrap_or_default(),
+        is_cut: false,
         is_of_our_role: cell(12) == Some("t"),
     };
     Some((row, number(13)?))
@@ -152,6 +165,7 @@ mod tests {
                 Some("\\x53ff"),
                 Some("f"),
                 Some("2000000"),
+                Some("f"),
             ]
         };
         let (row, at) = read(&cells(Some("active"))).expect("a row");
@@ -164,7 +178,7 @@ mod tests {
         let doing = |state| read(&cells(state)).map(|(row, _)| row.doing);
         assert_eq!(doing(Some("idle in transaction (aborted)")), Some(Doing::IdleInTransaction { has_failed: true }));
         assert_eq!((doing(None), doing(Some("disabled"))), (Some(Doing::Unseen), Some(Doing::Unseen)));
-        assert_eq!(read(&[None; 14]), None);
+        assert_eq!(read(&[None; 15]), None);
     }
 
     /// A session that calls itself a governor is not one, unless it has our role.
@@ -172,7 +186,7 @@ mod tests {
     fn strangers_are_no_governors() {
         let login = Login { application_name: NAME.to_owned(), ..Login::default() };
         let row = |is_of_our_role| Row { login: login.clone(), is_of_our_role, ..Row::idle(5, "ann") };
-        let count = |is_of_our_role| Sight { rows: vec![row(is_of_our_role)], at: 2 }.governors().count();
+        let count = |is_of_our_role| Sight { rows: vec![row(is_of_our_role)], at: 2, commits_wait: false }.governors().count();
         assert_eq!((count(false), count(true)), (0, 1));
     }
 }

@@ -61,7 +61,7 @@ impl World {
     }
 
     fn looked(&self) -> Looked {
-        Looked { waits: [(1, vec![2])].into_iter().collect(), at: 0.0 }
+        Looked { waits: [(1, vec![2])].into_iter().collect(), ..Looked::default() }
     }
 
     /// The holder's transaction ends, and the next begins.
@@ -160,7 +160,7 @@ fn a_rollback_after_which_the_waiter_waits_for_another_was_in_vain() {
     carry_out(&mut world, 0);
     world.ledger.learn(&world.governor, &world.looked(), world.at(2));
     assert_eq!(in_vain(&world), 0, "its victim is still there");
-    let other = Looked { waits: [(1, vec![3])].into_iter().collect(), at: 0.0 };
+    let other = Looked { waits: [(1, vec![3])].into_iter().collect(), ..Looked::default() };
     world.ledger.learn(&world.governor, &other, world.at(4));
     assert_eq!(in_vain(&world), 1);
     carry_out(&mut world, 10);

@@ -42,6 +42,7 @@ pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target
         unit,
         breaks_cycle: false,
         if_waiting: true,
+        may_commit: false,
         event,
         stake: Stake { lost: Duration::ZERO, won: None, waiter: HIGH, looked: Instant::now() },
         chain,

@@ -42,7 +42,7 @@ impl World {
 
     fn see(&mut self, rows: Vec<Row>) -> Noticed {
         self.at += SECOND;
-        let sight = Sight { rows, at: self.at };
+        let sight = Sight { rows, at: self.at, commits_wait: false };
         self.cards.see(&sight, &self.governor.settings(), 1, |_| true, Instant::now())
     }
 
