@@ -1,7 +1,9 @@
 //! The state that all threads of a governor share.
 
 mod bell;
+mod blocked;
 mod events;
+mod lever;
 mod lines;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,9 +17,11 @@ use parking_lot::{Mutex, RwLock};
 use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, RefusalReason, Ticket, Waiting};
 
 pub use bell::{Bell, Heard};
+pub use blocked::{Blocked, LeftAlone};
 pub(crate) use events::CYCLE;
 use events::Events;
 pub use events::{EventId, Outcome, PreemptionEvent};
+pub use lever::Lever;
 use lines::Lines;
 pub(crate) use lines::Repeated;
 
@@ -50,6 +54,8 @@ pub struct Governor {
     shares_are_due: AtomicBool,
     /// Which parts work and which do not, for operators.
     pub health: Mutex<Health>,
+    /// The units that wait for locks, as the last look has shown them.
+    pub(crate) blocked: Mutex<Vec<Blocked>>,
     /// Whether the server could be reached when it was last tried.
     pub reach: Reach,
     /// The counts of the last seconds.
@@ -185,30 +191,6 @@ pub struct DiskReading {
     pub least: u64,
 }
 
-/// A lever of the governor and whether it works.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lever {
-    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`, `awake cores`.
-    pub name: &'static str,
-    /// Whether it works.
-    pub is_on: bool,
-    /// Whether the settings ask for it.
-    pub is_wanted: bool,
-    /// Why it does not work, and what to do; or how it works.
-    pub why: String,
-}
-
-impl Lever {
-    /// Its state in a word: `works`; `off` if the settings do not ask for it; otherwise `failing`.
-    pub fn state(&self) -> &'static str {
-        match (self.is_on, self.is_wanted) {
-            (true, _) => "works",
-            (false, false) => "off",
-            (false, true) => "failing",
-        }
-    }
-}
-
 impl Governor {
     /// A new governor with these settings.
     pub fn new(settings: Settings, now: Instant) -> Self {
@@ -224,6 +206,7 @@ impl Governor {
             awake: Awake::new(now),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
+            blocked: Mutex::default(),
             reach: Reach::default(),
             history: Mutex::default(),
             targets: Mutex::default(),
@@ -381,21 +364,16 @@ impl Governor {
         }
     }
 
-    /// All levers of the governor, and whether they work now.
-    pub fn levers(&self) -> Vec<Lever> {
-        let settings = self.settings();
-        let mut levers = settings.own_levers();
-        let health = self.health.lock();
-        levers.extend(health.levers.iter().cloned().map(|lever| Lever {
-            is_wanted: settings.wants(lever.name) && !health.stands_by,
-            ..lever
-        }));
-        levers
-    }
-
-    /// The lever of that name, once its state was reported.
-    pub(crate) fn lever(&self, name: &str) -> Option<Lever> {
-        self.levers().into_iter().find(|lever| lever.name == name)
+    /// The units that wait for locks and still do as far as their sessions know, by the last look.
+    pub fn blocked(&self) -> Vec<Blocked> {
+        let all = self.blocked.lock().clone();
+        let waits = |blocked: &Blocked| {
+            self.registry.get(blocked.waiter).is_some_and(|card| {
+                let state = card.state();
+                state.phase == Phase::Active && (state.transaction, state.unit) == blocked.unit
+            })
+        };
+        all.into_iter().filter(waits).collect()
     }
 
     /// Records a preemption, under a new number, before it is carried out.

@@ -7,6 +7,8 @@
 //! wants to cancel increments it under the card's lock, where it sees which unit is in flight; the session begins a
 //! unit under the same lock. A cancel that is aimed at one unit therefore never hits another.
 
+mod immunity;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,6 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
 
 use crate::governor::EventId;
+pub use immunity::Immunity;
 
 /// Identifies a session while the governor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,62 +59,6 @@ impl Phase {
             Phase::IdleInTransaction => "idle in transaction",
             Phase::Preempted => "preempted",
             Phase::Ungoverned => "ungoverned",
-        }
-    }
-}
-
-/// Why a transaction must not be rolled back now although its class permits it. Sessions that wait for its locks
-/// continue to wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Immunity {
-    /// Its end was requested, or may have been: COMMIT was sent, or a text too long to be read.
-    MayHaveEnded,
-    /// A statement outside a block that may commit by itself, or has effects that no rollback undoes: CALL, DO, VACUUM.
-    OutsideBlock,
-    /// Data is being copied.
-    Copy,
-    /// The client has not ended its unit by a Sync, and may wait for an answer to a Flush: a rollback has no place
-    /// there.
-    UnitOpen,
-    /// The client has sent another unit before the answer to the first.
-    Pipeline,
-    /// It has failed already, and holds no locks.
-    Failed,
-    /// Its unit may be committing, and commits of the server may wait for standbys: a cancel would let it succeed before
-    /// they have it.
-    Standby,
-    /// Its client is thinking, and relies on an advisory lock while it does.
-    AdvisoryLock,
-    /// The clients of its class do not retry, and either it could not be replayed or its client is thinking.
-    NoRetry,
-}
-
-impl Immunity {
-    /// All variants.
-    pub const ALL: [Immunity; 9] = [
-        Immunity::MayHaveEnded,
-        Immunity::OutsideBlock,
-        Immunity::Copy,
-        Immunity::UnitOpen,
-        Immunity::Pipeline,
-        Immunity::Failed,
-        Immunity::Standby,
-        Immunity::AdvisoryLock,
-        Immunity::NoRetry,
-    ];
-
-    /// The name in the console and metrics, which must not change.
-    pub fn name(self) -> &'static str {
-        match self {
-            Immunity::MayHaveEnded => "may-have-ended",
-            Immunity::OutsideBlock => "outside-block",
-            Immunity::Copy => "copy",
-            Immunity::UnitOpen => "unit-open",
-            Immunity::Pipeline => "pipeline",
-            Immunity::Failed => "failed",
-            Immunity::Standby => "standby",
-            Immunity::AdvisoryLock => "advisory-lock",
-            Immunity::NoRetry => "no-retry",
         }
     }
 }
@@ -206,6 +153,8 @@ pub struct CardState {
     pub may_commit: bool,
     /// Whether it could be replayed, as far as is known.
     pub replayable: Result<(), NoReplay>,
+    /// Whether its transaction has exported a snapshot, in a class with a limit.
+    pub exports_snapshot: bool,
     /// Whether its client waits for a server's answer, which it could cancel.
     pub is_awaited: bool,
     /// Cancels under way.
@@ -303,6 +252,7 @@ impl SessionCard {
             immune: None,
             may_commit: true,
             replayable: Ok(()),
+            exports_snapshot: false,
             is_awaited: false,
             cancels: Cancels::default(),
             observed: None,

@@ -594,6 +594,7 @@ impl Session {
         let mut state = self.card.state();
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
         state.may_commit = may_commit;
+        state.exports_snapshot = self.transaction.as_ref().is_some_and(|inside| inside.exports_snapshot);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
         (state.aborts, state.cycle_loss) = (self.aborts, cycle_loss);
         state.work = self.transaction.as_ref().map_or(Duration::ZERO, |inside| inside.work);

@@ -11,8 +11,8 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 use tempfile::TempDir;
 
-use crate::governor::{EventId, Governor, Outcome, PreemptionEvent};
-use crate::page::state::{Preempted, Queued};
+use crate::governor::{EventId, Governor, LeftAlone, Outcome, PreemptionEvent};
+use crate::page::state::{BlockedUnit, Preempted, Queued};
 use crate::registry::{BackendKey, Phase, SessionCard, SessionId};
 use crate::settings::{Settings, for_tests};
 
@@ -99,6 +99,20 @@ pub(crate) fn preempted() -> Preempted {
         outcome: "40001: answer 12 differed".to_owned(),
         lost_s: Some(0.012),
         won_s: None,
+    }
+}
+
+/// A unit that waits for a lock, in the form of the live page.
+pub(crate) fn blocked() -> BlockedUnit {
+    BlockedUnit {
+        waiter: 8,
+        waiter_class: "high".to_owned(),
+        waited_s: 3.0,
+        holder: Some(11),
+        holder_process: 111,
+        holder_class: Some("low".to_owned()),
+        holder_was: "waited for its client".to_owned(),
+        left_alone: Some(LeftAlone::NoRetry.to_string()),
     }
 }
 

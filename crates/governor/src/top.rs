@@ -19,6 +19,7 @@ pub fn table(state: &State) -> String {
     table.classes(state);
     table.totals(state);
     table.queue(state);
+    table.blocked(state);
     table.preemptions(state);
     table.targets(state);
     for word in ["failing", "off"] {
@@ -166,6 +167,26 @@ impl Table {
         }
     }
 
+    /// Who waits for whom: only those that are left alone, because the others are rolled back or counted below.
+    fn blocked(&mut self, state: &State) {
+        let mut left_alone = state.blocked.iter().filter(|blocked| blocked.left_alone.is_some()).take(ROWS).peekable();
+        if left_alone.peek().is_some() {
+            self.line("");
+        }
+        for blocked in left_alone {
+            let holder = match (&blocked.holder_class, blocked.holder) {
+                (Some(class), Some(session)) => format!("{class} {session}"),
+                _ => format!("process {}", blocked.holder_process),
+            };
+            let (waited, why) = (length(Some(blocked.waited_s)), blocked.left_alone.as_deref().unwrap_or_default());
+            let was = short(&blocked.holder_was);
+            self.wrapped(
+                &format!("blocked {waited:>7}  "),
+                &format!("{} {} by {holder} ({was}), left alone: {why}", blocked.waiter_class, blocked.waiter),
+            );
+        }
+    }
+
     /// One sentence each, on as many lines as it needs: nothing is truncated.
     fn preemptions(&mut self, state: &State) {
         if state.preemptions.is_empty() {
@@ -175,18 +196,23 @@ impl Table {
         self.line("UTC       victim and what it did, for whom, who had waited that long: outcome");
         for one in state.preemptions.iter().take(ROWS) {
             let at = one.at.get(11..19).unwrap_or("-");
-            let was = match one.victim_was.as_str() {
-                "waited for a lock" => "waiting",
-                "waited for its client" => "idle",
-                "ran" => "running",
-                other => other,
-            };
+            let was = short(&one.victim_was);
             let (victim, waiter) = (&one.victim_class, &one.waiter_class);
             let waited = length(Some(one.waited_s));
             let words =
                 format!("{victim} {} ({was}) for {waiter} {} after {waited}: {}", one.victim, one.waiter, one.outcome);
             self.wrapped(&format!("{at}  "), &words);
         }
+    }
+}
+
+/// What a session was doing, in one word.
+fn short(was: &str) -> &str {
+    match was {
+        "waited for a lock" => "waiting",
+        "waited for its client" => "idle",
+        "ran" => "running",
+        other => other,
     }
 }
 
@@ -338,6 +364,17 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
           replayed (prepared-statement)
 ";
 
+    /// Clients waited for a transaction of a class with the defaults, and the screen named nobody.
+    #[test]
+    fn a_holder_that_is_left_alone_is_shown_with_the_reason() {
+        let mut state = busy(Duration::from_secs(10));
+        state.blocked = vec![testing::blocked()];
+        let table = table(&state);
+        let expect = "blocked   3.0 s  high 8 by low 11 (idle), left alone: no-retry (retries = true\n                 would change that, or idle_in_transaction_timeout)\n";
+        assert!(table.contains(expect), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= WIDTH), "{table}");
+    }
+
     /// An operator looked two seconds after the start: 100 transactions had run, and the column of the last 10 s, which
     /// had not passed yet, must show 50 per second, not 10.
     #[test]
@@ -384,7 +421,12 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
         state.server = "a-host-with-a-name-that-is-long.and-a-domain.example:5432".to_owned();
         state.classes[1].name = "a_class_with_a_long_name".to_owned();
         state.classes[1].is_paused = true;
-        state.levers.push(Lever { name: "cpu shares".to_owned(), works: false, state: "failing".to_owned(), why: "why ".repeat(60) });
+        state.levers.push(Lever {
+            name: "cpu shares".to_owned(),
+            works: false,
+            state: "failing".to_owned(),
+            why: "why ".repeat(60),
+        });
         let table = table(&state);
         assert!(table.lines().all(|line| line.chars().count() <= WIDTH), "{table}");
         assert!(

@@ -115,7 +115,7 @@ mod tests {
         assert!(matches!(asking.next(), Next::Ask(_)));
         cache.forget("d");
         asking.on_answered(true);
-        assert_eq!(asking.next(), Next::Known(Ok(())));
+        assert!(matches!(asking.next(), Next::Known(Ok(_))));
         cache.keep("d", &asking, now);
         assert!(is_asked(&cache, "select f(1)", now));
     }

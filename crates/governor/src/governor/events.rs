@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use plimsoll_policy::NoReplay;
 
+use super::blocked::LeftAlone;
 use super::lines::LineLimit;
 use crate::registry::{SessionId, Stake};
 
@@ -35,6 +36,8 @@ pub enum Outcome {
     Cancelled,
     /// Nothing was done, because the victim must not be rolled back while it waits for its client.
     Spared(NoReplay),
+    /// Nothing is done about a holder of important work, for this reason.
+    LeftAlone(LeftAlone),
     /// The victim's unit had already ended.
     TooLate,
     /// It was replayed, and its client did not notice.
@@ -67,6 +70,7 @@ impl fmt::Display for Outcome {
             Outcome::TrackedBeside => f.write_str("tracked: would be cancelled"),
             Outcome::Cancelled => f.write_str("57014: left to its application"),
             Outcome::Spared(why) => write!(f, "spared ({why})"),
+            Outcome::LeftAlone(why) => write!(f, "left alone: {why}"),
             Outcome::TooLate => f.write_str("too late"),
             Outcome::Replayed => f.write_str("replayed"),
             Outcome::Differed(statement) => write!(f, "40001: answer {statement} differed"),
@@ -85,7 +89,8 @@ pub struct PreemptionEvent {
     pub id: EventId,
     /// When it was decided.
     pub at: SystemTime,
-    /// The session that was rolled back, and its server process.
+    /// The session that was rolled back, or is in the way, and its server process. The session is 0 if the governor does not
+    /// know it.
     pub victim: (SessionId, i32),
     /// The victim's class.
     pub victim_class: String,
@@ -97,7 +102,7 @@ pub struct PreemptionEvent {
     pub lever: String,
     /// How long the waiter had waited.
     pub waited: Duration,
-    /// What the victim was doing: `waited for a lock`, `waited for its client`, `ran`.
+    /// What the victim was doing: `waited for a lock`, `waited for its client`, `ran`, `prepared`.
     pub victim_was: &'static str,
     /// The action: `cancelled`, `rolled back`, `tracked`, `left alone`, `too late`.
     pub done: &'static str,

@@ -65,6 +65,9 @@ pub struct State {
     pub classes: Vec<ClassState>,
     /// Transactions that wait to be let in, next first, 50 at most.
     pub queue: Vec<Queued>,
+    /// Units that wait for locks, longest first, 20 at most: who holds them up, as the last look has shown it.
+    #[serde(default)]
+    pub blocked: Vec<BlockedUnit>,
     /// The last preemptions, latest first, 20 at most.
     pub preemptions: Vec<Preempted>,
     /// What works of the governor, and why not.
@@ -147,12 +150,33 @@ pub struct Queued {
     pub why: String,
 }
 
+/// A unit that waits for a lock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockedUnit {
+    /// Its session.
+    pub waiter: u64,
+    /// Its class.
+    pub waiter_class: String,
+    /// For how long the unit has been in flight.
+    pub waited_s: f64,
+    /// The session that it waits for in the end; null if the governor does not know it.
+    pub holder: Option<u64>,
+    /// The server process of that; 0 for a prepared transaction.
+    pub holder_process: i32,
+    /// Its class.
+    pub holder_class: Option<String>,
+    /// What it was doing.
+    pub holder_was: String,
+    /// Why it is left alone, and which setting would change that; null if it is not, or if the unit is not important.
+    pub left_alone: Option<String>,
+}
+
 /// A preemption.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Preempted {
     /// When.
     pub at: String,
-    /// The session that was rolled back.
+    /// The session that was rolled back, or left alone; 0 if the governor does not know it.
     pub victim: u64,
     /// Its class.
     pub victim_class: String,
@@ -225,6 +249,7 @@ impl State {
             cpu_s: seconds(own.cpu),
             classes: classes(governor, &sessions),
             queue: queue(governor, now),
+            blocked: blocked(governor, now),
             preemptions: preemptions(governor),
             levers: levers.collect(),
             targets: TargetsState::of(governor, now),
@@ -295,6 +320,22 @@ fn queue(governor: &Governor, now: Instant) -> Vec<Queued> {
         }
     };
     governor.waiting().into_iter().take(QUEUE_MAX).map(row).collect()
+}
+
+fn blocked(governor: &Governor, now: Instant) -> Vec<BlockedUnit> {
+    let mut blocked = governor.blocked();
+    blocked.sort_by_key(|blocked| blocked.since);
+    let row = |blocked: crate::governor::Blocked| BlockedUnit {
+        waiter: blocked.waiter.0,
+        waiter_class: blocked.waiter_class,
+        waited_s: seconds(now.saturating_duration_since(blocked.since)),
+        holder: blocked.holder.map(|holder| holder.0),
+        holder_process: blocked.holder_process,
+        holder_class: blocked.holder_class,
+        holder_was: blocked.holder_was.to_owned(),
+        left_alone: blocked.why.map(|why| why.to_string()),
+    };
+    blocked.into_iter().take(PREEMPTIONS_MAX).map(row).collect()
 }
 
 fn preemptions(governor: &Governor) -> Vec<Preempted> {

@@ -8,7 +8,7 @@ use plimsoll_policy::{ClassIndex, NoReplay, PreemptionPolicy};
 use super::*;
 use crate::governor::{Outcome, PreemptionEvent};
 use crate::settings::{Http, for_tests};
-use crate::testing::{self, preempted, preemption, queued};
+use crate::testing::{self, blocked, preempted, preemption, queued};
 
 fn governor() -> Arc<Governor> {
     let address = ([127, 0, 0, 1], 0).into();
@@ -211,7 +211,7 @@ fn sample() -> state::State {
     state.control.is_set = true;
     state.control.up_since = Some("2026-01-02T03:02:32.000Z".to_owned());
     state.classes[1].mpl = Some(4);
-    (state.queue, state.preemptions) = (vec![queued()], vec![preempted()]);
+    (state.queue, state.preemptions, state.blocked) = (vec![queued()], vec![preempted()], vec![blocked()]);
     state.targets = targets();
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),
@@ -274,7 +274,7 @@ fn the_page_can_be_read_without_colours() {
         LIVE_PAGE.contains(".good::before { content: \"\\2713")
             && LIVE_PAGE.contains(".bad::before { content: \"\\2717")
     );
-    assert!(LIVE_PAGE.contains("lever.works ? \"works\" : \"off\""));
+    assert!(LIVE_PAGE.contains("[lever.state, {"));
     let schemes: Vec<&str> = LIVE_PAGE.split(":root {").skip(1).take(2).collect();
     for scheme in schemes {
         let colour = |name: &str| {
@@ -289,4 +289,15 @@ fn the_page_can_be_read_without_colours() {
             }
         }
     }
+}
+
+/// The governor saw no session at all, and `/healthz` said that all was well.
+#[test]
+fn who_cannot_see_is_not_well() {
+    let governor = testing::governor(|settings| settings.control = Some(settings.server.clone()));
+    governor.health.lock().control_up = Some(std::time::SystemTime::now());
+    let why = || crate::page::health::why_not_ready(&governor);
+    assert_eq!(why(), None);
+    governor.health.lock().blind = Some("permission denied for view pg_stat_activity".to_owned());
+    assert!(why().is_some_and(|why| why.contains("cannot see") && why.contains("permission denied")), "{:?}", why());
 }

@@ -290,6 +290,11 @@ impl Session {
     fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
         let Message { ask, body, is_whole, bytes } = message;
         let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
+        if let Some(inside) = self.transaction.as_mut().filter(|inside| inside.is_admitted)
+            && matches!(ask, Ask::Query | Ask::Parse)
+        {
+            inside.exports_snapshot |= body.is_some_and(exports_snapshot);
+        }
         if ask == Ask::Query {
             self.prepared.query();
         }
@@ -431,6 +436,11 @@ impl Session {
             }),
         }
     }
+}
+
+/// Whether a text may export a snapshot.
+fn exports_snapshot(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b"pg_export_snapshot").is_some()
 }
 
 /// The statement's text in the body of a `Query`, or after the name in a `Parse`.

@@ -50,6 +50,8 @@ pub(super) struct Transaction {
     pub unit_immunity: Option<Immunity>,
     /// It has taken advisory locks, on which the application relies for mutual exclusion even while it thinks.
     pub relies_on_lock: bool,
+    /// It was admitted and has exported a snapshot, which other sessions of its client import.
+    pub exports_snapshot: bool,
     /// It may change the code that later statements of any session run.
     pub changes_code: bool,
     /// Why it may not be run twice.
@@ -87,6 +89,7 @@ impl Transaction {
             overlapped: false,
             unit_immunity: None,
             relies_on_lock: false,
+            exports_snapshot: false,
             changes_code: false,
             unsafe_because: None,
             has_savepoint: false,

@@ -2,9 +2,7 @@
 
 use super::Settings;
 use crate::governor::Lever;
-use crate::watch::levers::{
-    AWAKE, CACHE, CONTROL_GROUPS, DISK, IDLE_BOUND, INHERITANCE, PREEMPTION, SESSIONS, SHARES,
-};
+use crate::watch::levers::{AWAKE, CACHE, CONTROL_GROUPS, DISK, IDLE_BOUND, INHERITANCE, PREEMPTION, SESSIONS, SHARES};
 
 impl Settings {
     /// The levers whose state depends on settings alone.
@@ -70,7 +68,9 @@ impl Settings {
             DISK => !self.disk_yielders().is_empty(),
             CACHE => !self.cache_confined().is_empty(),
             SESSIONS => self.observes(),
-            IDLE_BOUND => self.is_beside && self.classes.iter().any(|class| class.idle_in_transaction_timeout.is_some()),
+            IDLE_BOUND => {
+                self.is_beside && self.classes.iter().any(|class| class.idle_in_transaction_timeout.is_some())
+            }
             AWAKE => return self.cpu.awake,
             _ => false,
         };
@@ -81,4 +81,30 @@ impl Settings {
 /// A lever that settings alone switch on or off.
 fn own(name: &'static str, is_on: bool, why: String) -> Lever {
     Lever { name, is_on, is_wanted: is_on, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_policy::PreemptionPolicy;
+
+    use crate::testing;
+    use crate::watch::levers::{AWAKE, PREEMPTION, set};
+
+    /// An operator looked for what fails, and `SHOW LEVERS` marked everything that the settings do not ask for in the same
+    /// way.
+    #[test]
+    fn what_is_off_is_told_from_what_fails() {
+        let state = |policy: &str, works: Result<String, String>| {
+            let governor = testing::governor(|settings| {
+                settings.preemption.policy = PreemptionPolicy::parse(policy).expect("a policy");
+                settings.control = Some(settings.server.clone());
+            });
+            set(&governor, PREEMPTION, works);
+            set(&governor, AWAKE, Err("turned off in the settings".to_owned()));
+            [PREEMPTION, AWAKE].map(|name| governor.lever(name).expect("it was reported").state())
+        };
+        assert_eq!(state("pow", Err("the connection is down".to_owned())), ["failing", "off"]);
+        assert_eq!(state("track", Err("only counted".to_owned())), ["off", "off"]);
+        assert_eq!(state("pow", Ok("by pg_cancel_backend".to_owned())), ["works", "off"]);
+    }
 }

@@ -96,7 +96,7 @@ class_counters! {
         errors = "errors", in_path_only: true;
         /// Transactions that were queued.
         queued = "queued", in_path_only: true;
-        /// Transactions admitted beyond the limits, because others waited for their sessions.
+        /// Transactions admitted beyond the limits, because others waited for their sessions or for a snapshot's importers.
         let_in = "let_in_beyond_limits", in_path_only: true;
         /// Transactions refused because the queue was full.
         refused_full = "refused_queue_full", in_path_only: true;

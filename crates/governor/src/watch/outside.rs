@@ -3,16 +3,21 @@
 //! A session may hold locks between its transactions: advisory ones. If all admitted transactions wait for such a lock,
 //! none of them ends, and the transaction that would release it is never admitted. It is therefore admitted beyond the
 //! limits.
+//!
+//! The same holds for a snapshot. `pg_dump --jobs` and others like it export one in an admitted transaction, which stays
+//! open until several more sessions have imported it and done all the work. While that transaction waits for its client,
+//! sessions with the same login are admitted beyond the limits.
 
 use std::time::{Duration, Instant};
 
+use plimsoll_policy::Login;
 use plimsoll_postgres::connection::WireError;
 
 use super::control::Up;
 use super::late::cards_of;
 use super::look::{Looked, look};
 use crate::governor::{Governor, Repeated};
-use crate::registry::Phase;
+use crate::registry::{Phase, SessionCard};
 use crate::settings::Settings;
 use crate::statistics::count;
 
@@ -45,20 +50,25 @@ impl Outside {
         if now < self.next || !is_anything_limited(settings) {
             return None;
         }
-        let (mut is_any_queued, mut inside) = (false, Vec::new());
+        let (mut queued, mut inside, mut exporters) = (Vec::new(), Vec::new(), Vec::new());
         for card in governor.registry.all() {
-            let (phase, since) = {
+            let (phase, since, exports_snapshot) = {
                 let state = card.state();
-                (state.phase, state.since)
+                (state.phase, state.since, state.exports_snapshot)
             };
             if now.saturating_duration_since(since) < ASKED_AFTER {
                 continue;
             }
-            is_any_queued |= phase == Phase::Queued;
-            inside.extend(card.process().filter(|_| matches!(phase, Phase::Active | Phase::Preempted)));
+            match phase {
+                Phase::Queued => queued.push(card),
+                Phase::Active | Phase::Preempted => inside.extend(card.process()),
+                Phase::IdleInTransaction if exports_snapshot => exporters.push(card.login.clone()),
+                _ => {}
+            }
         }
-        let is_due = is_any_queued && !inside.is_empty();
-        self.pause = if is_due { (self.pause * 2).min(PAUSE_MAX) } else { ASKED_AFTER };
+        let has_admitted = admit_importers(governor, settings, &queued, &exporters);
+        let is_due = !queued.is_empty() && !inside.is_empty();
+        self.pause = if is_due && !has_admitted { (self.pause * 2).min(PAUSE_MAX) } else { ASKED_AFTER };
         self.next = now + self.pause;
         is_due.then_some(inside)
     }
@@ -77,6 +87,33 @@ impl Outside {
 
 fn is_anything_limited(settings: &Settings) -> bool {
     settings.indexed().any(|(class, _)| settings.is_limited(class))
+}
+
+/// Admits sessions whose client thinks in another session, which has exported a snapshot for them. Returns whether any
+/// were admitted.
+fn admit_importers(
+    governor: &Governor,
+    settings: &Settings,
+    queued: &[std::sync::Arc<SessionCard>],
+    exporters: &[Login],
+) -> bool {
+    let mut has_admitted = false;
+    for card in queued.iter().filter(|card| exporters.contains(&card.login)) {
+        let class = card.state().class;
+        if !settings.class(class).is_paused && governor.let_in(card.id) {
+            has_admitted = true;
+            count(&governor.statistics.class(class).let_in);
+            if governor.logs(Repeated::AdmittedBeyond) {
+                let class = &settings.class(class).name;
+                tracing::info!(
+                    session = card.id.0,
+                    class,
+                    "admitted beyond the limits: its client has exported a snapshot in another session, and may wait for it"
+                );
+            }
+        }
+    }
+    has_admitted
 }
 
 /// Admits all sessions that block others while they wait for admission themselves, and did so before the look began: a

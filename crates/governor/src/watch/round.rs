@@ -1,5 +1,7 @@
 //! One round: look, decide, act.
 
+mod blocked;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -46,6 +48,8 @@ pub(super) struct Round {
     ledger: Ledger,
     /// The expected savings of rollbacks since `take_won` was last called.
     won: Duration,
+    /// The transaction of each process that was recorded as left alone.
+    named: BTreeMap<i32, u64>,
     /// The last look has shown a cycle that can be broken once another look confirms it.
     pub(super) has_pending_cycle: bool,
 }
@@ -74,6 +78,7 @@ impl Round {
             tracked: Tracked::default(),
             ledger: Ledger::default(),
             won: Duration::ZERO,
+            named: BTreeMap::new(),
             has_pending_cycle: false,
         }
     }
@@ -88,6 +93,8 @@ impl Round {
         (self.links, self.last) = (Links::default(), Looked::default());
         self.dealt_with.clear();
         self.advisory.clear();
+        self.named.clear();
+        self.governor.blocked.lock().clear();
         self.tracked.end(&self.governor, Instant::now());
         self.ledger.close(&self.governor, Instant::now());
     }
@@ -119,6 +126,7 @@ impl Round {
         if !looked.waits.is_empty() {
             tracing::debug!(graph = %scene, ?actions, "a look");
         }
+        self.name_holders(&scene, &looked, settings, &rules, &actions);
         for action in actions {
             match action {
                 Action::Inherit { holder, priority } => {
@@ -396,24 +404,19 @@ impl Round {
         done: &'static str,
         outcome: Outcome,
     ) -> Option<EventId> {
-        let party =
-            |at: usize| scene.nodes[at].session.as_ref().map(|(card, state)| (card, state, scene.nodes[at].process));
-        let (victim_is, waiter_is) = (party(victim)?, party(waiter)?);
+        let (of_waiter, waiter_is) = scene.nodes[waiter].session.as_ref()?;
+        let of_victim = scene.nodes[victim].session.as_ref();
         let class_of = |state: &CardState| settings.class(state.class).name.clone();
         Some(self.governor.note(PreemptionEvent {
             id: EventId(0),
             at: SystemTime::now(),
-            victim: (victim_is.0.id, victim_is.2),
-            victim_class: class_of(victim_is.1),
-            waiter: (waiter_is.0.id, waiter_is.2),
-            waiter_class: class_of(waiter_is.1),
+            victim: (of_victim.map_or(SessionId(0), |(card, _)| card.id), scene.nodes[victim].process),
+            victim_class: of_victim.map_or_else(|| "-".to_owned(), |(_, state)| class_of(state)),
+            waiter: (of_waiter.id, scene.nodes[waiter].process),
+            waiter_class: class_of(waiter_is),
             lever: if done == BREAKS_CYCLE { CYCLE.to_owned() } else { settings.preemption.policy.to_string() },
-            waited: in_flight(waiter_is.1, Instant::now()),
-            victim_was: match scene.graph.transactions[victim].activity {
-                Activity::WaitsForLock => "waited for a lock",
-                Activity::WaitsForClient => "waited for its client",
-                _ => "ran",
-            },
+            waited: in_flight(waiter_is, Instant::now()),
+            victim_was: blocked::doing(scene.graph.transactions[victim].activity),
             done,
             outcome,
             stake: self.ledger.stake(scene, victim, waiter, Instant::now()),

@@ -10,10 +10,7 @@
 /// receives a success, and a failover loses it.
 macro_rules! commits_wait {
     ($before:literal) => {
-        concat!(
-            $before,
-            "(pg_catalog.current_setting('synchronous_standby_names') operator(pg_catalog.<>) '')"
-        )
+        concat!($before, "(pg_catalog.current_setting('synchronous_standby_names') operator(pg_catalog.<>) '')")
     };
 }
 

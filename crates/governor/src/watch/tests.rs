@@ -10,4 +10,5 @@ mod resting;
 mod running;
 mod stage;
 mod stalled;
+mod standby;
 mod stress;

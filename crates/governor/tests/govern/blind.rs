@@ -5,7 +5,7 @@ use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::until;
 
 use super::beside::{CLASSES, beside_at, client, lever, open, server};
-use super::process::{Governor, socket, url};
+use super::process::{Governor, rows, socket, url};
 
 /// One session with a letter that the control database's encoding has not, or that the server had cut in two, and the
 /// governor saw no session at all: `SHOW LEVERS` and `/healthz` said that all was well.
@@ -38,4 +38,32 @@ fn a_text_in_another_encoding_hides_no_session() {
         drop(admin);
         governor.end();
     }
+}
+
+/// A monitor that goes blind reports it, and also when it sees again.
+#[test]
+fn a_governor_that_cannot_see_sessions_reports_it() {
+    let (server, mut own) = server();
+    own.run("grant pg_read_all_stats, pg_signal_backend to timid").unwrap();
+    let control = format!("postgres://timid@/{}?{}", server.database(), socket(&server));
+    let governor = Governor::start_with(beside_at(&control, CLASSES), false);
+    governor.logged("are governed from now on");
+    let shop = open(&server, "shop");
+    let mut admin = governor.console("admin");
+    until("the session to be seen", || client(&mut admin, shop.process_id()).is_some());
+    own.run("revoke all on pg_catalog.pg_stat_activity from public, timid").unwrap();
+    let state = |admin: &mut Connection| {
+        let row = rows(admin, "SHOW LEVERS").into_iter().find(|row| row[0] == "sessions").expect("there is a row");
+        (row[3].clone(), row[2].clone())
+    };
+    until("the lever to fail", || {
+        let (state, why) = state(&mut admin);
+        state == "failing" && why.contains("cannot be seen") && why.contains("permission denied")
+    });
+    assert_eq!(client(&mut admin, shop.process_id()), None, "what it did a while ago says nothing about now");
+    own.run("grant select on pg_catalog.pg_stat_activity to public").unwrap();
+    until("the lever to work", || state(&mut admin).0 == "works");
+    until("the session to be seen again", || client(&mut admin, shop.process_id()).is_some());
+    drop(admin);
+    governor.end();
 }

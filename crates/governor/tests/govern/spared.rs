@@ -41,10 +41,17 @@ fn a_text_that_was_cut_is_not_cancelled() {
 }
 
 /// The session goes on while a signal is on its way, so that it may meet a commit that waits for a standby, and end that
-/// wait with a success. With `synchronous_standby_names` nothing is cancelled beside a server, and the lever says so.
+/// wait with a success. With `synchronous_standby_names` nothing is cancelled beside a server, and the lever reports it.
 #[test]
 fn nothing_is_cancelled_beside_a_server_whose_commits_wait_for_a_standby() {
-    let (server, mut own) = server();
+    let (mut server, own) = server();
+    drop(own);
+    let mut own = open(&server, server.user());
+    own.run("alter system set wal_level = 'replica'").unwrap();
+    own.run("alter system set max_wal_senders = 4").unwrap();
+    drop(own);
+    server.restart().unwrap();
+    let mut own = open(&server, server.user());
     own.run("alter role shop set synchronous_commit = local; set synchronous_commit = local").unwrap();
     own.run("alter system set synchronous_standby_names = 'nobody'").unwrap();
     own.run("select pg_reload_conf()").unwrap();

@@ -28,6 +28,7 @@ mod reading;
 mod requests;
 mod retried;
 mod server;
+mod snapshots;
 mod standby;
 mod targets;
 mod versions;

@@ -15,7 +15,9 @@ use super::server::Server;
 
 /// The server, whose important clients do not wait for the standby.
 fn server() -> Server {
-    let server = Server::start();
+    let mut server = Server::start();
+    server.connection().run("ALTER SYSTEM SET wal_level = 'replica'").unwrap();
+    server.restart_with("max_wal_senders", "4");
     server.connection().run("ALTER ROLE high SET synchronous_commit = local").unwrap();
     wait_for(&server, "nobody");
     server

@@ -236,7 +236,7 @@ impl Drop for GovernorProcess {
 fn works(console: &mut Connection) -> Result<(), String> {
     let mut outcome = Err("it has not looked at the server yet".to_owned());
     let read = console.text_rows("SHOW LEVERS", &mut |row| {
-        if let [Some("sessions"), Some(works), why] = row {
+        if let [Some("sessions"), Some(works), why, ..] = row {
             outcome = if *works == "t" { Ok(()) } else { Err(why.unwrap_or_default().to_owned()) };
         }
     });

@@ -21,14 +21,18 @@ pub const COLUMNS: &[Column] = &[
     text("immune"),
     int("server_pid"),
     float("connected_s"),
+    int("holder_id"),
+    int("holder_pid"),
 ];
 
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
     let commits_wait = call.governor.health.lock().commits_wait;
+    let blocked = call.governor.blocked();
     let rows = call.governor.registry.all().into_iter().map(|card| {
         let state = card.state().clone();
         let since = |moment| Cell::seconds(call.now.saturating_duration_since(moment));
+        let holder = blocked.iter().find(|blocked| blocked.waiter == card.id);
         let is_between = matches!(state.phase, Phase::Starting | Phase::Idle);
         vec![
             Cell::from(card.id.0),
@@ -48,6 +52,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             state.immunity(commits_wait).map(Immunity::name).into(),
             card.process().map(i64::from).into(),
             since(card.opened),
+            // The session that it waits for in the end, if the last look has shown one.
+            holder.and_then(|blocked| blocked.holder).map(|holder| holder.0).into(),
+            holder.map(|blocked| i64::from(blocked.holder_process)).into(),
         ]
     });
     Ok(Answer::of(rows.collect()))

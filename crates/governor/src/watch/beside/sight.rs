@@ -52,11 +52,7 @@ pub(in crate::watch) struct Sight {
 
 impl Sight {
     /// Reads all sessions; texts of `cut_bytes` or more may have been cut.
-    pub(super) fn of(
-        connection: &mut Connection,
-        sessions: &Prepared,
-        cut_bytes: usize,
-    ) -> Result<Sight, WireError> {
+    pub(super) fn of(connection: &mut Connection, sessions: &Prepared, cut_bytes: usize) -> Result<Sight, WireError> {
         let mut sight = Sight::default();
         connection.prepared_text_rows(sessions, &[], &mut |row| {
             if let Some((mut session, at)) = read(row) {
@@ -186,7 +182,8 @@ mod tests {
     fn strangers_are_no_governors() {
         let login = Login { application_name: NAME.to_owned(), ..Login::default() };
         let row = |is_of_our_role| Row { login: login.clone(), is_of_our_role, ..Row::idle(5, "ann") };
-        let count = |is_of_our_role| Sight { rows: vec![row(is_of_our_role)], at: 2, commits_wait: false }.governors().count();
+        let count =
+            |is_of_our_role| Sight { rows: vec![row(is_of_our_role)], at: 2, commits_wait: false }.governors().count();
         assert_eq!((count(false), count(true)), (0, 1));
     }
 }

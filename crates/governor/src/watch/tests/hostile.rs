@@ -126,7 +126,7 @@ fn ask_everything(up: &mut Up) {
     look(up, &[process]).unwrap();
     advisory_holders(up, &[process]).unwrap();
     waited_for(up, &[process]).unwrap();
-    let victims = [&array, "{f}", "{}", "{}", "{}", "4e9"];
+    let victims = [&array, "{f}", "{}", "{}", "{}", "4e9", "{f}"];
     let mut rows = 0;
     let check = up.check.clone();
     up.connection.prepared_text_rows(&check, &victims, &mut |_| rows += 1).unwrap();

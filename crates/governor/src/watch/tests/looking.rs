@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use plimsoll_policy::{Activity, NoReplay, Unsafe};
 
 use super::stage::{Client, HIGH, LOW, Stage};
-use crate::governor::{EventId, Outcome, SessionCommand};
-use crate::registry::SessionId;
+use crate::governor::{EventId, LeftAlone, Outcome, SessionCommand};
+use crate::registry::{Immunity, SessionId};
 use crate::watch::graph::Links;
 use crate::watch::late::cards_of;
 use crate::watch::look::{Looked, look};
@@ -105,6 +105,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     assert_eq!(looked.waits, BTreeMap::from([(high.process(), vec![0])]));
     assert_eq!(activities(&stage, &looked), [(0, Activity::Prepared), (high.process(), Activity::WaitsForLock)]);
     stage.round().unwrap();
+    assert_eq!(stage.governor.events().pop().unwrap().outcome, Outcome::LeftAlone(LeftAlone::Prepared));
     preparer.run("rollback prepared 'watched'");
     high.outcome().unwrap();
     high.run("rollback; drop table shared_by_all");
@@ -121,7 +122,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     assert!(activities(&stage, &looked).contains(&(stranger.process(), Activity::Foreign)));
     stage.told();
     stage.round().unwrap();
-    assert_eq!(stage.told(), [is_to_roll_back(&low, 1)]);
+    assert_eq!(stage.told(), [is_to_roll_back(&low, 2)]);
     low.run("rollback");
     stranger.outcome().unwrap();
     stranger.run("rollback; drop table held_by_low");
@@ -268,4 +269,58 @@ fn track_counts_what_it_would_have_saved() {
     let counted = std::time::Duration::from_nanos(saved(&stage));
     assert!(!counted.is_zero() && counted <= began.elapsed(), "{counted:?}");
     parties.1.run("rollback; drop table tracked");
+}
+
+/// With `track` clients waited for seconds, and neither `SHOW PREEMPTIONS` nor the page named anybody: the commonest
+/// holder, whose client thinks and whose class has the defaults, was nobody's victim.
+#[test]
+fn a_holder_that_is_left_alone_is_named_with_the_setting_that_would_help() {
+    let no_retry = Some(Immunity::NoRetry);
+    for (place, preemptible, immune, why) in
+        [(0, true, no_retry, LeftAlone::NoRetry), (1, false, None, LeftAlone::NotPreemptible)]
+    {
+        let mut stage = Stage::with("track", |settings| settings.classes[1].preemptible = preemptible);
+        let (high, holder) = (stage.client(HIGH), stage.client(LOW));
+        let key = 160 + place;
+        let lock = format!("select pg_advisory_xact_lock({key})");
+        holder.run(&format!("begin; {lock}"));
+        (holder.card.state().preemptible, holder.card.state().immune) = (false, immune);
+        high.send(&lock);
+        stage.until_it_waits(&high);
+        for _ in 0..2 {
+            stage.round().unwrap();
+        }
+        let blocked = stage.governor.blocked();
+        let [blocked] = &blocked[..] else { panic!("{blocked:?}") };
+        assert_eq!((blocked.waiter, blocked.holder), (high.card.id, Some(holder.card.id)));
+        assert_eq!((blocked.holder_was, blocked.why), ("waited for its client", Some(why)));
+        let events = stage.governor.events();
+        let [event] = &events[..] else { panic!("it is recorded once: {events:?}") };
+        assert_eq!((event.victim.0, event.waiter.0), (holder.card.id, high.card.id));
+        assert_eq!((event.done, event.outcome), ("left alone", Outcome::LeftAlone(why)));
+        let told = event.told();
+        assert!(told.contains(if preemptible { "retries = true" } else { "preemptible = true" }), "{told}");
+        holder.run("rollback");
+        high.outcome().unwrap();
+        assert_eq!(stage.governor.blocked(), [], "it does not wait any more");
+    }
+}
+
+/// A session that the governor does not know held up important work while less important work went on.
+#[test]
+fn a_strangers_process_is_named() {
+    let mut stage = Stage::new("pow");
+    let (high, stranger, other) = (stage.client(HIGH), stage.stranger(), stage.client(LOW));
+    stranger.run("begin; select pg_advisory_xact_lock(170)");
+    other.run("begin");
+    high.send("select pg_advisory_xact_lock(170)");
+    stage.until_it_waits(&high);
+    stage.round().unwrap();
+    let event = stage.governor.events().pop().expect("it is recorded");
+    assert_eq!(
+        (event.victim, event.outcome),
+        ((SessionId(0), stranger.process()), Outcome::LeftAlone(LeftAlone::Foreign))
+    );
+    stranger.run("rollback");
+    high.outcome().unwrap();
 }
