@@ -290,11 +290,7 @@ impl Session {
     fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
         let Message { ask, body, is_whole, bytes } = message;
         let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
-        if let Some(inside) = self.transaction.as_mut().filter(|inside| inside.is_admitted)
-            && matches!(ask, Ask::Query | Ask::Parse)
-        {
-            inside.exports_snapshot |= body.is_some_and(exports_snapshot);
-        }
+        self.note_snapshot(ask, body);
         if ask == Ask::Query {
             self.prepared.query();
         }
@@ -358,6 +354,14 @@ impl Session {
                 self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");
             }
             _ => {}
+        }
+    }
+
+    /// Notes whether an admitted transaction exports a snapshot, for which other sessions of its client may wait.
+    fn note_snapshot(&mut self, ask: Ask, body: Option<&[u8]>) {
+        let inside = self.transaction.as_mut().filter(|inside| inside.is_admitted);
+        if let (Some(inside), Ask::Query | Ask::Parse, Some(text)) = (inside, ask, body) {
+            inside.exports_snapshot |= memchr::memmem::find(text, b"pg_export_snapshot").is_some();
         }
     }
 
@@ -436,11 +440,6 @@ impl Session {
             }),
         }
     }
-}
-
-/// Whether a text may export a snapshot.
-fn exports_snapshot(text: &[u8]) -> bool {
-    memchr::memmem::find(text, b"pg_export_snapshot").is_some()
 }
 
 /// The statement's text in the body of a `Query`, or after the name in a `Parse`.

@@ -20,10 +20,10 @@ fn a_text_that_was_cut_is_not_cancelled() {
     let governor = start(&server, &format!("{CLASSES}[preemption]\npolicy = \"pabort\"\n"));
     let mut admin = governor.console("admin");
     for (round, letter) in ["x", "\u{20ac}"].into_iter().enumerate() {
-        let batch = open(&server, "batch");
+        let mut batch = open(&server, "batch");
         let process = batch.process_id();
         let text = format!("/* {} */ call halves()", letter.repeat(4000 / letter.len()));
-        let calling = running(batch, Box::leak(text.into_boxed_str()));
+        let calling = std::thread::spawn(move || batch.run(&text));
         let has_first = format!("select money = {} from account where id = 1", round + 1);
         until("the first half to be committed", || own.text(&has_first).unwrap().as_deref() == Some("t"));
         let waiting = running(open(&server, "shop"), "update account set money = money where id = 2");
@@ -32,7 +32,7 @@ fn a_text_that_was_cut_is_not_cancelled() {
                 .iter()
                 .any(|row| row[13] == process.to_string() && row[12] == "may-have-ended")
         });
-        calling.join().unwrap().1.unwrap();
+        calling.join().unwrap().unwrap();
         waiting.join().unwrap().1.unwrap();
     }
     assert_eq!(own.text("select money from account where id = 2").unwrap().as_deref(), Some("2"));
