@@ -259,6 +259,11 @@ impl Governor {
         self.settings().is_beside || self.registry.relayed() == 0
     }
 
+    /// Whether a drain is over.
+    pub(crate) fn awaits_nobody(&self) -> bool {
+        self.settings().is_beside || self.registry.awaited() == 0
+    }
+
     /// Requests admission for a transaction of that class. Its session's number is the ticket.
     pub(crate) fn ask_admission(&self, session: SessionId, class: ClassIndex, now: Instant) -> Asked {
         self.admission.lock().ask(Ticket(session.0), class, self.clock(now))

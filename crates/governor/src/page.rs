@@ -9,9 +9,10 @@ mod listener;
 pub mod state;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,10 +32,12 @@ use listener::Bounded;
 /// The live page: HTML with its styles and scripts.
 const LIVE_PAGE: &str = include_str!("page/live.html");
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// The maximum number of connections; a new one replaces the one that was answered the longest ago.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The thread that serves the pages.
+/// The thread that serves the pages, and the one that takes the snapshots.
 #[derive(Debug)]
 pub struct Page {
     address: Option<SocketAddr>,
@@ -43,7 +46,9 @@ pub struct Page {
     /// Stops listening.
     retire: Option<oneshot::Sender<()>>,
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Closed to end the thread that takes snapshots.
+    ticks: Option<mpsc::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// The address cannot be used.
@@ -78,16 +83,22 @@ pub(crate) fn start_with(governor: &Arc<Governor>, inherited: &mut Inherited) ->
     };
     let (stop, stopped) = oneshot::channel();
     let (retire, retired) = oneshot::channel();
-    let governor = Arc::clone(governor);
+    let (governor, served) = (Arc::clone(governor), Arc::clone(governor));
     let run = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
-            Ok(runtime) => runtime.block_on(serve(governor, listener, retired, stopped)),
-            Err(error) => tracing::error!("no metrics, no live page and no targets: {error}"),
+            Ok(runtime) => runtime.block_on(serve(served, listener, retired, stopped)),
+            Err(error) => tracing::error!("no metrics and no live page: {error}"),
         }
     };
-    let thread = std::thread::Builder::new().name("http".to_owned()).spawn(run);
-    Ok(Page { address, place, retire: Some(retire), stop: Some(stop), thread: Some(thread.map_err(wrong)?) })
+    let thread = std::thread::Builder::new().name("http".to_owned()).spawn(run).map_err(wrong)?;
+    let mut page = Page { address, place, retire: Some(retire), stop: Some(stop), ticks: None, threads: vec![thread] };
+    let (ticks, ticked) = mpsc::channel();
+    let second_hand = std::thread::Builder::new().name("second-hand".to_owned());
+    // If it does not start, dropping the page ends the other thread.
+    page.threads.push(second_hand.spawn(move || second_hand_of(&governor, &ticked)).map_err(wrong)?);
+    page.ticks = Some(ticks);
+    Ok(page)
 }
 
 impl Page {
@@ -111,13 +122,14 @@ impl Page {
 }
 
 impl Drop for Page {
-    /// Ends the thread without waiting for requests in progress.
+    /// Ends the threads without waiting for requests in progress.
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             // If it has ended already, no thread receives this.
             let _ = stop.send(());
         }
-        if let Some(thread) = self.thread.take() {
+        self.ticks = None;
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -129,7 +141,7 @@ async fn serve(
     retired: oneshot::Receiver<()>,
     stopped: oneshot::Receiver<()>,
 ) {
-    let second_hand = second_hand(Arc::clone(&governor));
+    let looks = look_for_the_server(Arc::clone(&governor));
     let pages = async move {
         let Some(listener) = listener else { return std::future::pending().await };
         match tokio::net::TcpListener::from_std(listener) {
@@ -146,26 +158,36 @@ async fn serve(
     let pages = async move {
         tokio::select! {
             () = pages => {}
-            // The snapshots continue.
+            // The server is still looked for.
             Ok(()) = retired => std::future::pending().await,
         }
     };
     tokio::select! {
-        () = second_hand => {}
+        () = looks => {}
         () = pages => {}
         _ = stopped => {}
     }
 }
 
-/// Takes a snapshot and adjusts targets every second.
-async fn second_hand(governor: Arc<Governor>) {
-    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+/// Takes a snapshot and adjusts targets every second, until the sender is dropped. It has a thread of its own, so that
+/// nobody who asks for pages delays it.
+fn second_hand_of(governor: &Governor, ticked: &mpsc::Receiver<()>) {
+    loop {
+        let now = Instant::now();
+        governor.history.lock().take(&governor.statistics, now);
+        governor.targets.lock().turn(governor, now);
+        if ticked.recv_timeout(SECOND) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+/// Tries a server that could not be reached again.
+async fn look_for_the_server(governor: Arc<Governor>) {
+    let mut ticks = tokio::time::interval(SECOND);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let now = Instant::now();
-        governor.history.lock().take(&governor.statistics, now);
-        governor.targets.lock().turn(&governor, now);
         health::look_again(&governor);
     }
 }
@@ -216,12 +238,19 @@ async fn check_host(State(governor): State<Arc<Governor>>, request: Request, nex
 
 /// Whether a page at that host can only be ours: an address cannot be redirected elsewhere, a name can.
 fn is_ours(host: &str, hosts: &[String]) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest
+            .split_once(']')
+            .is_some_and(|(address, port)| address.parse::<Ipv6Addr>().is_ok() && is_port(port));
+    }
+    let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
     let name = name.to_ascii_lowercase();
-    name == "localhost" || name.parse::<IpAddr>().is_ok() || hosts.contains(&name)
+    is_port(port) && (name == "localhost" || name.parse::<IpAddr>().is_ok() || hosts.contains(&name))
+}
+
+/// Whether nothing or a port follows a host.
+fn is_port(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Forbids to load anything from elsewhere, and to frame or store the pages.

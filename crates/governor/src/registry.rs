@@ -389,6 +389,13 @@ impl Registry {
         self.cards.lock().values().filter(|card| !card.is_direct()).count()
     }
 
+    /// The number of those for which a drain waits: it cannot know when one that is not governed is between two
+    /// transactions, and a standby never is.
+    pub fn awaited(&self) -> usize {
+        let is_awaited = |card: &&Arc<SessionCard>| !card.is_direct() && card.state().phase != Phase::Ungoverned;
+        self.all().iter().filter(is_awaited).count()
+    }
+
     /// The known server processes of these sessions.
     pub(crate) fn relayed_processes(&self) -> BTreeSet<i32> {
         self.cards.lock().values().filter(|card| !card.is_direct()).filter_map(|card| card.process()).collect()

@@ -6,7 +6,7 @@
 //!
 //! `client` reads the client's messages, and `server` the server's answers. `begin` handles the beginning of a
 //! transaction (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another
-//! transaction, `aborted` an abort by the server, `refuse` answers in place of the server. `outstanding`, `prepared`
+//! transaction, `aborted` an abort by the server, `refuse` answers in place of the server, `ending` the ends of both connections. `outstanding`, `prepared`
 //! and `recording` keep track of earlier messages; `unit` looks ahead.
 
 mod aborted;
@@ -14,6 +14,7 @@ mod answers;
 mod begin;
 mod class;
 mod client;
+mod ending;
 mod frames;
 mod outstanding;
 mod prepared;
@@ -55,6 +56,10 @@ use workers::{Limiting, Workers};
 
 /// How long a client waits for admission before it receives a notice.
 const QUEUE_NOTICE_AFTER: Duration = Duration::from_secs(5);
+
+/// How often the server hears something from a session whose client waits for admission: servers end sessions that are
+/// silent (`idle_session_timeout`, `idle_in_transaction_session_timeout`), and this one is not silent by its own choice.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_millis(500);
 
 /// A unit that began while no less important transaction was inside is checked again after this time.
 const LATE_WITH_NOBODY_BELOW: Duration = Duration::from_millis(50);
@@ -254,6 +259,8 @@ pub struct Session {
     /// Kept for the next transaction that is recorded.
     spare_recording: Option<Box<Recording>>,
     from_client: Passing,
+    /// The server's next `ReadyForQuery` answers a `Sync` of our own, which keeps the session alive.
+    is_kept_alive: bool,
     /// How many of the client's bytes before the current message are still to be recorded.
     unrecorded: usize,
     from_server: Passing,
@@ -303,6 +310,7 @@ impl Session {
             workers: Workers::default(),
             spare_recording: None,
             from_client: Passing::default(),
+            is_kept_alive: false,
             unrecorded: 0,
             from_server: Passing::default(),
             rings_at: None,
@@ -365,11 +373,11 @@ impl Session {
 
     /// When [`on_time`](Self::on_time) must be called next; `None` for never. The caller asks after every other call.
     pub fn wakes_at(&self) -> Option<Instant> {
-        let notice = match &self.flow {
-            Flow::Queued(queued) if !queued.is_noticed => Some(queued.since + QUEUE_NOTICE_AFTER),
+        let queued = match &self.flow {
+            Flow::Queued(queued) => self.queue_wakes_at(queued),
             _ => None,
         };
-        [notice, self.rings_at, self.ends_at()].into_iter().flatten().min()
+        [queued, self.rings_at, self.ends_at()].into_iter().flatten().min()
     }
 
     /// When the client's permitted think time within its transaction ends.
@@ -386,6 +394,7 @@ impl Session {
     /// Handles a timer; see [`wakes_at`](Self::wakes_at).
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
         self.notice_queued(now, out);
+        self.keep_alive(now, out);
         if self.rings_at.is_some_and(|at| at <= now) {
             if self.is_anybody_below() {
                 self.rings_at = None;

@@ -126,6 +126,24 @@ fn is_reset(stream: &mut TcpStream) -> bool {
     stream.read(&mut [0]).is_ok_and(|bytes| bytes == 0)
 }
 
+/// The counts of the last seconds and the controller of targets shared a thread with the pages: readers that kept the
+/// pages busy held up the controller, and important work missed its target.
+#[test]
+fn who_reads_pages_does_not_delay_what_is_done_every_second() {
+    let governor = governor();
+    let page = start(&governor).expect("it starts");
+    // The page of the queue waits for as long as this is held.
+    let held = governor.admission.lock();
+    let mut stream = TcpStream::connect(page.address().expect("it serves")).expect("it listens");
+    stream.write_all(b"GET /state.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it reads");
+    let taken = || governor.history.lock().points().count();
+    let before = taken();
+    plimsoll_testing::until("three snapshots", || taken() >= before + 3);
+    stream.set_read_timeout(Some(Duration::from_millis(10))).expect("a timeout");
+    assert!(stream.read(&mut [0]).is_err(), "the page did not wait");
+    drop(held);
+}
+
 #[test]
 fn only_get_and_only_by_a_name_of_ours() {
     let page = start(&governor()).expect("it starts");
@@ -146,7 +164,18 @@ fn names_can_be_made_to_lead_here_and_addresses_cannot() {
     {
         assert!(is_ours(ours, &hosts), "{ours}");
     }
-    for other in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[evil]:1", ":6433"] {
+    for other in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[evil]:1", ":6433"]
+        .into_iter()
+        .chain([
+            "[::1].evil.example",
+            "[::1]evil.example:6433",
+            "[::1",
+            "[127.0.0.1]",
+            "127.0.0.1:80.evil.example",
+            "::1",
+        ])
+        .chain(["localhost:evil.example", "evil.example:127.0.0.1", "[::1]:6433:evil"])
+    {
         assert!(!is_ours(other, &hosts), "{other}");
     }
 }

@@ -11,7 +11,7 @@ use super::WorkerInbox;
 use super::context::{Context, Note, Visitor};
 use super::listener::{self, Listener, Peer};
 use super::refusal::no_files;
-use super::silent::GivesWay;
+use super::silent::{GivesWay, silent_max};
 use super::socket::Socket;
 use crate::statistics::count;
 
@@ -21,8 +21,9 @@ const FIRST: usize = usize::MAX - 1;
 /// More listeners than any configuration has.
 const LISTENERS_MAX: usize = 1 << 16;
 
-/// How many clients are accepted before sessions are served again.
-const ACCEPTED_MAX: usize = 64;
+/// How many clients are accepted before sessions are served again, and before silent clients that must give way to
+/// them are closed.
+const ACCEPTED_MAX: usize = 16;
 
 /// How long to wait before the next attempt when file descriptors or memory are exhausted.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -138,17 +139,21 @@ impl Door {
     fn deal(&mut self, socket: Socket, peer: Peer, context: &Context) -> Option<Visitor> {
         count(&context.governor.statistics.clients);
         self.next = (self.next + 1) % self.workers.len();
-        let (place, gives_way) = context.shared.silent.enter(self.next);
-        if let Some(GivesWay { worker, number }) = gives_way {
-            count(&context.governor.statistics.clients_refused);
-            self.tell(worker, Note::GiveWay(number));
-        }
+        let (place, gives_way) = context.shared.silent.enter(self.next, silent_max());
+        self.close_silent(gives_way, context);
         let visitor = Visitor { socket, peer, place };
         if self.next == context.worker {
             return Some(visitor);
         }
         self.tell(self.next, Note::Client(visitor));
         None
+    }
+
+    fn close_silent(&self, gives_way: Option<GivesWay>, context: &Context) {
+        if let Some(GivesWay { worker, number }) = gives_way {
+            count(&context.governor.statistics.clients_refused);
+            self.tell(worker, Note::GiveWay(number));
+        }
     }
 
     fn tell(&self, worker: usize, note: Note) {
@@ -163,6 +168,8 @@ impl Door {
     /// descriptor that this frees. Returns whether a client was waiting, and the client if the calling worker serves
     /// it: it is accepted if another descriptor became free.
     fn turn_away(&mut self, place: usize, context: &Context) -> (bool, Option<Visitor>) {
+        // The next one shall find room.
+        self.close_silent(context.shared.silent.oldest(), context);
         drop(self.kept.take());
         let Some(Ok((mut socket, peer))) = self.listeners.get(place).map(Listener::accept) else {
             self.kept = keep_a_file();

@@ -12,6 +12,7 @@
 mod cancel;
 mod dial;
 mod greet;
+mod leaving;
 mod serve;
 mod time;
 
@@ -25,6 +26,7 @@ use mio::event::Event;
 pub(super) use cancel::Aimed;
 use dial::Dial;
 use greet::Greeting;
+use leaving::Leaving;
 
 use super::context::Context;
 use super::listener::Peer;
@@ -90,8 +92,8 @@ pub(super) struct Pair {
     connection_permit: Option<Permit>,
     client_permit: Option<Permit>,
     login_place: Option<LoginPlace>,
-    /// The client's last message was Terminate.
-    has_said_goodbye: bool,
+    /// How much the server knows of the end of its client.
+    leaving: Leaving,
 }
 
 #[derive(Debug)]
@@ -146,7 +148,7 @@ impl Pair {
             connection_permit: None,
             client_permit: None,
             login_place: None,
-            has_said_goodbye: false,
+            leaving: Leaving::default(),
         }
     }
 
@@ -155,6 +157,8 @@ impl Pair {
         let Some(side) = self.side(end) else { return };
         let is_over = event.is_read_closed() || event.is_write_closed() || event.is_error();
         side.is_hung_up |= is_over;
+        side.is_closed |= event.is_write_closed() || event.is_error();
+        side.is_reset |= event.is_error();
         side.is_readable |= is_over || event.is_readable();
         if end == End::Server && matches!(self.phase, Phase::Dialling(_)) {
             self.on_dial_event(context, now);
@@ -196,7 +200,7 @@ impl Pair {
             context.spare.put(held);
             return true;
         }
-        if !side.is_readable || other_is_full || side.held.len() > HELD_MAX {
+        if side.is_at_end || !side.is_readable || other_is_full || side.held.len() > HELD_MAX {
             return false;
         }
         let mut buffer = mem::take(&mut context.buffer);
@@ -296,14 +300,18 @@ impl Pair {
             Phase::Dialling(_) | Phase::Login(..) => self.refuse(&Refusal::new("57P03", what), context, now),
             // Operators may still connect, to see what the drain waits for.
             Phase::Greeting(_) | Phase::Console(_) => {}
-            // The ends of their transactions are unknown here.
+            // The ends of their transactions are unknown here, and no drain waits for those that are not governed.
             Phase::Session(_) | Phase::Raw | Phase::Cancel { .. } | Phase::Closing { .. } | Phase::Over => {}
         }
     }
 
     /// Whether a stopping governor waits for it.
     pub(super) fn is_waited_for(&self) -> bool {
-        !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
+        match &self.phase {
+            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw => false,
+            Phase::Session(session) => !session.is_ungoverned(),
+            _ => true,
+        }
     }
 
     pub(super) fn is_at_important_work(&self) -> bool {
@@ -347,16 +355,12 @@ impl Pair {
         self.close(context, now);
     }
 
-    /// Sends the remaining bytes, then ends.
+    /// Sends the remaining bytes to both ends, then ends.
     fn close(&mut self, context: &mut Context, now: Instant) {
-        if matches!(self.phase, Phase::Session(_) | Phase::Raw) && self.server.is_some() && !self.has_said_goodbye {
-            // The server would notice only when it sends, and would hold its locks until then.
-            context.cancel_for_the_gone(self.card.as_ref());
-        }
         self.leave(context, now);
         self.phase = Phase::Closing { is_finished: false };
         self.deadline = Some(now + FAREWELL);
-        self.server = self.server.take().filter(|server| self.has_said_goodbye && !server.is_flushed());
+        self.server = self.server.take().filter(|server| !server.is_flushed());
         if let Some(client) = &mut self.client {
             (client.is_readable, client.is_blocked) = (true, false);
         }

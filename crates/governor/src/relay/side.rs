@@ -37,6 +37,10 @@ pub(super) struct Side {
     pub(super) is_readable: bool,
     /// The peer has closed its direction, or is gone.
     pub(super) is_hung_up: bool,
+    /// The peer has closed both directions: it reads no more.
+    pub(super) is_closed: bool,
+    /// The connection has failed, for one because its peer has reset it.
+    pub(super) is_reset: bool,
     /// The end was read: no more bytes can be read.
     pub(super) is_at_end: bool,
     /// Sending has failed: no more bytes can be sent.
@@ -60,6 +64,8 @@ impl Side {
             is_blocked: false,
             is_readable: false,
             is_hung_up: false,
+            is_closed: false,
+            is_reset: false,
             is_at_end: false,
             is_deaf: false,
             is_watched_for_room: is_connecting,
@@ -85,10 +91,33 @@ impl Side {
                 Ok(None)
             }
             Err(error) => {
-                (self.is_at_end, self.is_readable) = (true, false);
+                (self.is_at_end, self.is_reset, self.is_readable) = (true, true, false);
                 Err(error)
             }
         }
+    }
+
+    /// Reads what a peer has sent that has hung up, and keeps it. Returns whether its end was reached: otherwise there is
+    /// no room for more.
+    pub(super) fn read_ahead(&mut self, buffer: &mut [u8], held_max: usize, spare: &mut Spare) -> bool {
+        while !self.is_at_end && self.held.len() <= held_max {
+            match self.read(buffer) {
+                Ok(Some(bytes)) => self.hold(&buffer[..bytes], spare),
+                Ok(None) => return false,
+                Err(_) => {}
+            }
+        }
+        self.is_at_end
+    }
+
+    /// Whether the peer has ended the connection in any way.
+    pub(super) fn has_left(&self) -> bool {
+        self.is_hung_up || self.is_at_end || self.is_deaf
+    }
+
+    /// Whether the peer receives nothing any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_reset || self.is_deaf
     }
 
     /// Sends bytes, and keeps those that the socket does not accept now.

@@ -8,9 +8,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::process::{Resource, getrlimit};
 
 /// The bound; more than connect at once when a whole pool reconnects.
 const SILENT_MAX: usize = 500;
+
+/// The least part of the files that this process may open which is kept for others: three quarters.
+const SILENT_PART: u64 = 4;
+
+/// How many clients may be silent at once, given how many files this process may open.
+pub(super) fn silent_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / SILENT_PART).map_or(SILENT_MAX, |part| part.clamp(1, SILENT_MAX))
+}
 
 /// All silent clients.
 #[derive(Debug, Default)]
@@ -40,15 +50,19 @@ pub(super) struct GivesWay {
 }
 
 impl Silent {
-    /// Adds a new client that the given worker will serve, and returns the client to close for it.
-    pub(super) fn enter(self: &Arc<Self>, worker: usize) -> (SilentPlace, Option<GivesWay>) {
+    /// Adds a new client that the given worker will serve, and returns the client to close for it if `max` are silent.
+    pub(super) fn enter(self: &Arc<Self>, worker: usize, max: usize) -> (SilentPlace, Option<GivesWay>) {
+        let gives_way = if self.0.lock().workers.len() < max { None } else { self.oldest() };
         let mut waiting = self.0.lock();
         let number = waiting.next;
         waiting.next += 1;
-        let gives_way = if waiting.workers.len() < SILENT_MAX { None } else { waiting.workers.pop_first() };
         waiting.workers.insert(number, worker);
-        let gives_way = gives_way.map(|(number, worker)| GivesWay { worker, number });
         (SilentPlace { silent: Arc::clone(self), number }, gives_way)
+    }
+
+    /// Takes the oldest client out: it must be closed.
+    pub(super) fn oldest(&self) -> Option<GivesWay> {
+        self.0.lock().workers.pop_first().map(|(number, worker)| GivesWay { worker, number })
     }
 }
 
@@ -65,13 +79,13 @@ mod tests {
     #[test]
     fn the_oldest_that_is_still_silent_gives_way() {
         let silent = Arc::new(Silent::default());
-        let mut places: Vec<_> = (0..SILENT_MAX).map(|worker| silent.enter(worker)).collect();
+        let mut places: Vec<_> = (0..SILENT_MAX).map(|worker| silent.enter(worker, SILENT_MAX)).collect();
         assert!(places.iter().all(|(_, gives_way)| gives_way.is_none()));
         // The first is no longer silent, so there is room for another.
         places.remove(0);
-        let (_room, gives_way) = silent.enter(7);
+        let (_room, gives_way) = silent.enter(7, SILENT_MAX);
         assert_eq!(gives_way, None);
-        let (_newcomer, gives_way) = silent.enter(7);
+        let (_newcomer, gives_way) = silent.enter(7, SILENT_MAX);
         assert_eq!(gives_way, Some(GivesWay { worker: 1, number: 1 }));
     }
 }

@@ -1,14 +1,16 @@
 //! Describes what a stopping governor still waits for.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::governor::Governor;
-use crate::registry::Phase;
+use crate::registry::{Phase, SessionCard};
 
 /// `2 sessions: 1 active, 1 idle in transaction; the longest is session 7 (bob, database shop, idle in transaction for 61 s)`;
 /// `nothing` once there is none.
 pub fn waits_for(governor: &Governor, now: Instant) -> String {
-    let cards: Vec<_> = governor.registry.all().into_iter().filter(|card| !card.is_direct()).collect();
+    let is_awaited = |card: &Arc<SessionCard>| !card.is_direct() && card.state().phase != Phase::Ungoverned;
+    let cards: Vec<_> = governor.registry.all().into_iter().filter(is_awaited).collect();
     let mut phases: Vec<(Phase, usize)> = Vec::new();
     let mut longest = None;
     for card in &cards {

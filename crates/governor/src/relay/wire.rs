@@ -104,8 +104,9 @@ impl Wire {
             }
             read_again(|| tls.read_tls(&mut self.socket))?;
             let processed = tls.process_new_packets();
-            // Handshake answers, new keys, or the alert that describes the error.
-            send_tls(tls, &mut self.socket)?;
+            // Handshake answers, new keys, or the alert that describes the error. A peer that takes none may still have
+            // sent its last words.
+            let _ = send_tls(tls, &mut self.socket);
             processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             if self.must_agree && !tls.is_handshaking() {
                 check_protocol(tls.alpn_protocol())?;

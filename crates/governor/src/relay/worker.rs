@@ -128,16 +128,20 @@ impl Worker {
         let Context { is_draining, is_retiring, .. } = self.context;
         // A retiring governor still serves its clients; a draining one refuses them.
         let is_over = |pair: &Pair| if is_draining { !pair.is_waited_for() } else { pair.is_console() };
-        (is_draining || is_retiring)
-            && self.context.governor.serves_nobody()
-            && self.pairs.iter().flatten().all(|pair| is_over(pair))
+        (is_draining || is_retiring) && self.has_served() && self.pairs.iter().flatten().all(|pair| is_over(pair))
+    }
+
+    /// Whether no worker has a session left that must end before the governor does.
+    fn has_served(&self) -> bool {
+        let governor = &self.context.governor;
+        if self.context.is_draining { governor.awaits_nobody() } else { governor.serves_nobody() }
     }
 
     /// The worker of the last session notifies the others, which wait for that.
     fn pass_on_drain(&mut self) {
         let governor = &self.context.governor;
         let Context { is_draining, is_retiring, .. } = self.context;
-        let is_over = (is_draining || is_retiring) && governor.serves_nobody();
+        let is_over = (is_draining || is_retiring) && self.has_served();
         // A login that began at the same time as the drain may have finished after all other sessions had ended.
         if is_over && !self.has_passed_on_drain {
             governor.tell_all(|| if is_draining { WorkerCommand::Drain } else { WorkerCommand::Retire });

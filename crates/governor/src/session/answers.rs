@@ -37,6 +37,10 @@ pub(crate) fn notice_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'N', notice)
 }
 
+pub(crate) fn parameter_status(name: &str, value: &str) -> Vec<u8> {
+    message(b'S', &[name.as_bytes(), b"\0", value.as_bytes(), b"\0"])
+}
+
 pub(crate) fn ready_for_query(status: Status) -> [u8; 6] {
     [b'Z', 0, 0, 0, 5, status.byte()]
 }
@@ -132,6 +136,12 @@ pub(super) fn routine(body: &[u8]) -> Option<&[u8]> {
 /// Whether the body of an `ErrorResponse`, or its beginning, says that the session ends.
 pub fn is_fatal(body: &[u8]) -> bool {
     matches!(field_of(body, b'V'), Some(b"FATAL" | b"PANIC"))
+}
+
+/// Whether a notice announces that the server ends the session, as it does before it stops at once or after a crash:
+/// no message follows.
+pub fn is_farewell(body: &[u8]) -> bool {
+    matches!(sqlstate(body), Some(b"57P01" | b"57P02"))
 }
 
 fn field_of(body: &[u8], wanted: u8) -> Option<&[u8]> {

@@ -13,10 +13,14 @@ use super::recording::Recording;
 use super::refuse::Refusal;
 use super::transaction::{Began, Transaction};
 use super::unit::only_prepares;
-use super::{Flow, Gate, Outbox, QUEUE_NOTICE_AFTER, Session, Status, error_response, notice_response};
+use super::{
+    Flow, Gate, KEEP_ALIVE_EVERY, Outbox, QUEUE_NOTICE_AFTER, Session, Status, error_response, notice_response,
+};
 use crate::governor::refusal_message;
 use crate::registry::ChosenBy;
 use crate::statistics::count;
+
+const SYNC: [u8; 5] = *b"S\0\0\0\x04";
 
 /// A transaction that waits for admission.
 #[derive(Debug, Clone)]
@@ -25,12 +29,14 @@ pub(super) struct Queued {
     /// Whether its client has received the notice that it waits.
     pub is_noticed: bool,
     pub class: ClassIndex,
-    entry: Entry,
+    pub entry: Entry,
+    /// When the server last heard something from this session.
+    heard_at: Instant,
 }
 
 /// The part of a transaction that waits for admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entry {
+pub(super) enum Entry {
     /// A statement outside of a block.
     Statement,
     /// The BEGIN of a block.
@@ -119,7 +125,7 @@ impl Session {
             (state.class, state.chosen_by, state.transaction_since) = (class, chosen_by, now);
         }
         count(&self.statistics(class).queued);
-        self.flow = Flow::Queued(Queued { since: now, is_noticed: false, class, entry });
+        self.flow = Flow::Queued(Queued { since: now, is_noticed: false, class, entry, heard_at: now });
     }
 
     /// Refuses a statement that is not admitted; a block is refused as a whole.
@@ -289,6 +295,33 @@ impl Session {
             return;
         }
         self.refuse_admission("57014", "canceling statement due to user request", entry, now, out);
+    }
+
+    /// When a waiting session must act.
+    pub(super) fn queue_wakes_at(&self, queued: &Queued) -> Option<Instant> {
+        let notice = (!queued.is_noticed).then(|| queued.since + QUEUE_NOTICE_AFTER);
+        let keep_alive = self.may_time_out(queued).then(|| queued.heard_at + KEEP_ALIVE_EVERY);
+        [notice, keep_alive].into_iter().flatten().min()
+    }
+
+    /// Whether the server may have a time-out for sessions that are as silent as this one.
+    fn may_time_out(&self, queued: &Queued) -> bool {
+        queued.entry == Entry::WithinBlock || self.reported.version >= 140_000
+    }
+
+    /// Lets the server hear a `Sync` from a session that waits; its answer is dropped.
+    pub(super) fn keep_alive(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Flow::Queued(queued) = &self.flow else { return };
+        if now < queued.heard_at + KEEP_ALIVE_EVERY || !self.may_time_out(queued) {
+            return;
+        }
+        if let Flow::Queued(queued) = &mut self.flow {
+            queued.heard_at = now;
+        }
+        // A server that has not answered the last one has something else to do than to wait for its client.
+        if !std::mem::replace(&mut self.is_kept_alive, true) {
+            out.to_server(&SYNC);
+        }
     }
 
     /// Sends a notice to a client that has waited for a while.

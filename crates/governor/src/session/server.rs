@@ -67,8 +67,7 @@ impl Session {
     /// Whether the body of such a message is read.
     fn reads(&self, answer: Answer) -> bool {
         match answer {
-            Answer::Ready | Answer::Error | Answer::Parameter => true,
-            Answer::Notice => self.transaction.as_ref().is_some_and(|inside| inside.is_watched),
+            Answer::Ready | Answer::Error | Answer::Parameter | Answer::Notice => true,
             Answer::CommandComplete => {
                 let is_heard = |inside: &Transaction| inside.class_before.is_some() || inside.runs_unread;
                 self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(is_heard)
@@ -114,7 +113,16 @@ impl Session {
         now: Instant,
         out: &mut impl Outbox,
     ) -> Result<bool, ProtocolError> {
+        if answer == Answer::Ready && std::mem::take(&mut self.is_kept_alive) {
+            // Nothing else was outstanding when it was asked for.
+            return Ok(false);
+        }
         if matches!(self.flow, Flow::Ungoverned) {
+            return Ok(true);
+        }
+        if answer == Answer::Notice && answers::is_farewell(body) {
+            // The session ends, and its client must learn why, whatever is under way.
+            self.show(out);
             return Ok(true);
         }
         let is_passed = match &mut self.flow {

@@ -11,6 +11,7 @@ use crate::settings::for_tests;
 mod aborting;
 mod classes;
 mod damage;
+mod ending;
 mod failing;
 mod odd;
 mod relaying;

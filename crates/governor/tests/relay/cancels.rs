@@ -68,3 +68,18 @@ fn a_cancel_during_which_the_server_goes_does_no_harm() {
     assert!(canceller.is_closed());
     let _next = world.session("ann", &[1; 4]);
 }
+
+/// The work of a user in `break_glass` is not tracked, and so its cancels were never passed on.
+#[test]
+fn users_in_break_glass_can_cancel() {
+    let world = World::new();
+    let (mut fireman, mut server) = world.session("fireman", &[1; 4]);
+    fireman.send(&query("select slow"));
+    server.message();
+    let mut canceller = world.client();
+    canceller.send(&cancel(&[1; 4]));
+    let mut arrival = world.accept();
+    assert_eq!(arrival.packet(), cancel(&[1; 4]));
+    drop(arrival);
+    assert!(canceller.is_closed());
+}

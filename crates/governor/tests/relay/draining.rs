@@ -68,3 +68,31 @@ fn operators_see_what_a_drain_waits_for() {
     let error = early.run("SHOW STATE").unwrap_err().to_string();
     assert!(error.contains("the governor has ended"), "{error}");
 }
+
+/// A standby replicated through the governor, and an operator had left a break-glass session open. The governor did not
+/// end, and a deployment waited for it until systemd killed it, with the transactions that it still served.
+#[test]
+fn a_drain_waits_neither_for_replication_nor_for_users_in_break_glass() {
+    let world = World::new();
+    let (mut fireman, _fireman_server) = world.session("fireman", &[1; 4]);
+    let replica = [("user", "ann"), ("replication", "true")];
+    let mut standby = world.start_up(&replica);
+    let mut primary = world.accept();
+    assert_eq!(primary.packet(), startup(&replica));
+    let_in(&mut standby, &mut primary, &[2; 4]);
+    let (mut busy, mut server) = world.session("bob", &[3; 4]);
+    busy.send(&query("begin"));
+    server.message();
+    server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
+    busy.until(b'Z');
+    world.running.drain();
+    // As long as a transaction is open, everybody stays.
+    assert!(fireman.is_silent() && standby.is_silent());
+    busy.send(&query("commit"));
+    server.message();
+    server.send(&done("COMMIT"));
+    busy.until(b'Z');
+    drop(busy);
+    world.running.join();
+    assert!(fireman.is_closed() && standby.is_closed() && primary.is_closed());
+}

@@ -19,10 +19,6 @@ struct Behind {
 }
 
 impl Behind {
-    fn new() -> Self {
-        Behind::with(|_| {})
-    }
-
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let server = server();
         let world = governed(direct(&server), |settings| {
@@ -63,7 +59,7 @@ pub fn governed(server: ServerUrl, change: impl FnOnce(&mut Settings)) -> (Arc<G
 
 #[test]
 fn a_real_server_is_as_it_was() {
-    let behind = Behind::new();
+    let behind = Behind::with(|settings| settings.classes.iter_mut().for_each(|class| class.retry_aborted = 1));
     let mut session = behind.open();
     assert_eq!(session.text("select 1 + 1").unwrap().as_deref(), Some("2"));
     let long = session.text("select repeat('x', 5000000)").unwrap().unwrap();
@@ -90,9 +86,11 @@ fn a_real_server_is_as_it_was() {
     let error = session.run("select 4").unwrap_err().to_string();
     assert!(error.contains("terminating connection due to administrator command"), "{error}");
 
-    // A client is killed in the middle of a statement: its backend does not continue.
+    // A client is killed in the middle of a block: its backend does not continue.
     let mut raw = Peer::new(std::net::TcpStream::connect(tcp_address(&behind.world.1)).unwrap());
     raw.send(&startup(&[("user", behind.server.user()), ("database", behind.server.database())]));
+    raw.until(b'Z');
+    raw.send(&query("begin"));
     raw.until(b'Z');
     raw.send(&query("select pg_sleep(60)"));
     let sleeping = "select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and state = 'active' \

@@ -13,7 +13,10 @@ fn header(client: [u8; 4], client_port: u16, local: [u8; 4], local_port: u16) ->
 /// pg_hba.conf of a pooler behind the governor saw the governor's address for every client.
 #[test]
 fn a_server_that_wants_it_is_told_each_clients_address() {
-    let world = World::with(|settings| settings.passing_on.proxy_protocol = true);
+    let world = World::with(|settings| {
+        settings.passing_on.proxy_protocol = true;
+        settings.classes.iter_mut().for_each(|class| class.retry_aborted = 1);
+    });
     let stream = std::net::TcpStream::connect(world.address()).unwrap();
     let (own, port) = (stream.local_addr().unwrap(), world.address().port());
     let mut client = Peer::new(stream);
@@ -23,6 +26,10 @@ fn a_server_that_wants_it_is_told_each_clients_address() {
     assert_eq!(server.bytes(expected.len()), expected);
     assert_eq!(server.packet(), startup(&[("user", "ann")]));
     server.send(&welcome(&[5; 4]));
+    client.until(b'Z');
+    client.send(&query("begin"));
+    server.message();
+    server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
     client.until(b'Z');
     client.send(&query("select slow"));
     server.message();

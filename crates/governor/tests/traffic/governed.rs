@@ -160,6 +160,15 @@ impl Governed {
         limit(None);
     }
 
+    /// From now on it can open only that many more files.
+    pub fn with_files(&self, more: u64) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        let resource = rustix::process::Resource::Nofile;
+        let maximum = rustix::process::getrlimit(resource).maximum;
+        let limit = rustix::process::Rlimit { current: Some(self.open_files() as u64 + more), maximum };
+        rustix::process::prlimit(Some(process), resource, limit).unwrap();
+    }
+
     /// The number of its open files and sockets.
     pub fn open_files(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()

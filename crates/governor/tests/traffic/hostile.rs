@@ -26,6 +26,7 @@
 //! | 17 wrong statistics | the tests beside `session` and `statistics` |
 //! | 18 the cost of looking at locks | the tests of `watch` |
 
+mod leaving;
 mod login;
 mod messages;
 mod order;

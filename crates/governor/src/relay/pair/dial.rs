@@ -13,6 +13,7 @@ use plimsoll_postgres::url::{ServerHost, SslMode, SslNegotiation};
 use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
 
+use super::greet::{FILES_KEPT_AT_SERVER, is_among_last_files};
 use super::{Aimed, Conduct, End, Pair, Phase, token};
 use crate::governor::Repeated;
 use crate::relay::certificate_name::common_name;
@@ -185,7 +186,12 @@ impl Pair {
         self.server = None;
         while let Some(target) = dial.targets.pop_front() {
             match self.connect(&target, context) {
-                Ok(side) => {
+                Ok(mut side) => {
+                    // Users in `break_glass` have no such permit, and may use the last files.
+                    let is_limited = self.client_permit.is_some();
+                    if is_limited && is_among_last_files(side.wire().socket(), FILES_KEPT_AT_SERVER) {
+                        return self.refuse(&no_files(), context, now);
+                    }
                     dial.attempt_until = now + dial.each;
                     dial.step = DialStep::Connecting;
                     self.server = Some(side);

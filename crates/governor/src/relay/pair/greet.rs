@@ -33,8 +33,10 @@ const RESERVED: usize = 50;
 /// of a first packet begins with it.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// File descriptors below the limit that are reserved for operators and for the server's side of new sessions.
+/// File descriptors below the limit that are reserved for operators, and how many of them the server's side of new
+/// sessions leaves.
 const FILES_KEPT: u64 = 16;
+pub(super) const FILES_KEPT_AT_SERVER: u64 = 8;
 
 /// The requests of a client so far; each may be made once.
 #[derive(Debug, Default)]
@@ -248,7 +250,7 @@ impl Pair {
         if is_break_glass {
             return Ok(());
         }
-        if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().socket())) {
+        if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().socket(), FILES_KEPT)) {
             return Err(no_files());
         }
         self.client_permit = Permit::take(&context.shared.clients, settings.listen.clients_max as usize);
@@ -320,8 +322,8 @@ impl Pair {
     }
 }
 
-/// Whether file descriptors are nearly exhausted: the kernel gives a socket the lowest free number.
-fn is_among_last_files(socket: &Socket) -> bool {
+/// Whether fewer than `kept` file descriptors are left: the kernel gives a socket the lowest free number.
+pub(super) fn is_among_last_files(socket: &Socket, kept: u64) -> bool {
     let limit = getrlimit(Resource::Nofile).current;
-    limit.is_some_and(|limit| socket.as_raw_fd() as u64 + FILES_KEPT >= limit)
+    limit.is_some_and(|limit| socket.as_raw_fd() as u64 + kept >= limit)
 }

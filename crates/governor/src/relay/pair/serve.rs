@@ -10,14 +10,12 @@ use crate::registry;
 use crate::relay::context::Context;
 use crate::relay::login::binding_refusal;
 use crate::relay::refusal::Refusal;
+use crate::relay::side::Side;
 use crate::session::{Outbox, ProtocolError, Reported, Session};
-
-const TERMINATE: &[u8] = b"X\0\0\0\x04";
 
 impl Pair {
     /// Handles bytes of the client; returns how many are accepted.
     pub(super) fn on_client(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
-        self.has_said_goodbye = bytes.ends_with(TERMINATE);
         if matches!(self.phase, Phase::Greeting(_)) {
             return self.greet(bytes, context, now);
         }
@@ -123,9 +121,10 @@ impl Pair {
             state.since = now;
             state.phase = match conduct {
                 Conduct::Governed => registry::Phase::Idle,
-                // Its work is not tracked, so its client may cancel at any time.
                 Conduct::Raw => registry::Phase::Ungoverned,
             };
+            // Work that is not governed is not tracked, so its client may cancel at any time.
+            state.is_awaited = conduct == Conduct::Raw;
         }
         self.phase = match conduct {
             Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, reported, now))),
@@ -167,20 +166,8 @@ impl Pair {
     /// One end has closed its connection, or lost it.
     pub(super) fn on_end(&mut self, end: End, error: Option<io::Error>, context: &mut Context, now: Instant) {
         match end {
-            End::Client => self.on_client_gone(context, now),
+            End::Client => self.on_client_end(),
             End::Server => self.on_server_gone(error, context, now),
-        }
-    }
-
-    fn on_client_gone(&mut self, context: &mut Context, now: Instant) {
-        self.client = None;
-        match &self.phase {
-            // The requested cancel continues.
-            Phase::Cancel { .. } => {}
-            Phase::Dialling(dial) if !dial.is_for_session() => {}
-            Phase::Session(_) | Phase::Raw => self.close(context, now),
-            Phase::Closing { .. } => {}
-            _ => self.phase = Phase::Over,
         }
     }
 
@@ -201,6 +188,11 @@ impl Pair {
             Phase::Cancel { .. } => self.phase = Phase::Over,
             // Its last bytes are passed on; then the client's connection is closed, too.
             _ => {
+                if let Phase::Session(session) = &mut self.phase {
+                    let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                    session.end_server(&mut out);
+                    out.finish();
+                }
                 self.server = None;
                 self.close(context, now);
             }
@@ -209,16 +201,22 @@ impl Pair {
 
     /// Closes or advances a phase that has ended.
     pub(super) fn look_for_the_end(&mut self, context: &mut Context, now: Instant) {
-        let cannot_answer = self.client.as_ref().is_some_and(|client| client.is_deaf);
-        let is_ignored = self.client.as_ref().is_some_and(|client| client.is_hung_up) && !self.takes(End::Client);
+        let has_left = self.client.as_ref().is_some_and(Side::has_left);
         match &mut self.phase {
-            Phase::Session(_) | Phase::Raw | Phase::Dialling(_) | Phase::Login(..) if cannot_answer || is_ignored => {
-                self.on_client_gone(context, now);
+            Phase::Session(session) if session.has_ended() => {
+                // Who was ended by an operator, or was silent for too long, runs nothing any more.
+                context.cancel_for_the_gone(self.card.as_ref());
+                self.server = None;
+                self.close(context, now);
             }
+            Phase::Session(_) | Phase::Raw | Phase::Dialling(_) | Phase::Login(..) if has_left => {
+                self.on_client_leaving(context, now);
+            }
+            _ => {}
+        }
+        match &mut self.phase {
             Phase::Session(session) => {
-                if session.has_ended() {
-                    self.close(context, now);
-                } else if !session.takes_client_bytes() {
+                if !session.takes_client_bytes() {
                     context.may_expire = true;
                 } else if context.is_draining && session.is_idle() {
                     self.drain(context, now);
@@ -250,6 +248,8 @@ impl Pair {
             // bytes unread, would discard that message.
             client.wire().finish();
         }
+        // Its end may have been read before.
+        self.client = self.client.take().filter(|client| !(client.is_at_end && *is_finished));
         if self.client.is_none() && self.server.is_none() {
             self.phase = Phase::Over;
         }

@@ -101,7 +101,7 @@ fn a_client_that_goes_leaves_the_queue() {
     let mut holder = holder(&attacked);
     let mut waiting = (0..6).map(|_| attacked.client("low")).collect::<Vec<_>>();
     for (number, client) in waiting.iter_mut().enumerate() {
-        client.send_query("CREATE TABLE never (id int)").unwrap();
+        client.send_query("BEGIN; CREATE TABLE never (id int)").unwrap();
         if number % 2 == 0 {
             // More than it may send now.
             client.send(&[b'x'; 100]).unwrap();
