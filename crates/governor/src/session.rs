@@ -6,8 +6,8 @@
 //!
 //! `client` reads the client's messages, and `server` the server's answers. `begin` handles the beginning of a
 //! transaction (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another
-//! transaction, `aborted` an abort by the server, `refuse` answers in place of the server, `ending` the ends of both connections. `outstanding`, `prepared`
-//! and `recording` keep track of earlier messages; `unit` looks ahead.
+//! transaction, `aborted` an abort by the server, `refuse` answers in place of the server, `ending` the ends of both
+//! connections. `outstanding`, `prepared` and `recording` keep track of earlier messages; `unit` looks ahead.
 
 mod aborted;
 mod answers;

@@ -59,7 +59,8 @@ impl Session {
         let is_in_block = match &self.flow {
             Flow::Queued(queued) => queued.entry != Entry::Statement,
             Flow::Relay => {
-                let is_open = self.transaction.as_ref().is_some_and(|inside| inside.is_read() && !inside.may_end);
+                let is_open =
+                    self.transaction.as_ref().is_some_and(|inside| inside.is_read() && !inside.may_have_ended());
                 is_open && self.status == Status::Block
             }
             _ => false,
