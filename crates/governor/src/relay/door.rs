@@ -168,8 +168,6 @@ impl Door {
     /// descriptor that this frees. Returns whether a client was waiting, and the client if the calling worker serves
     /// it: it is accepted if another descriptor became free.
     fn turn_away(&mut self, place: usize, context: &Context) -> (bool, Option<Visitor>) {
-        // The next one shall find room.
-        self.close_silent(context.shared.silent.oldest(), context);
         drop(self.kept.take());
         let Some(Ok((mut socket, peer))) = self.listeners.get(place).map(Listener::accept) else {
             self.kept = keep_a_file();
@@ -182,6 +180,8 @@ impl Door {
         count(&context.governor.statistics.clients);
         count(&context.governor.statistics.clients_refused);
         tracing::debug!(%peer, "client refused: no file is left for it");
+        // The next one shall find room.
+        self.close_silent(context.shared.silent.oldest(), context);
         // The buffer of a new connection is empty: it accepts the whole message, or the client is gone.
         let _ = socket.write(&no_files().bytes());
         socket.shut_down(Shutdown::Write);
