@@ -12,12 +12,14 @@ mod mode;
 pub(crate) mod quantity;
 mod resolve;
 pub mod schema;
+mod secrets;
 #[cfg(test)]
 mod tests;
 mod tls;
 pub(crate) mod typed;
 mod warnings;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 pub(crate) use classes::cpu_share;
@@ -33,6 +35,9 @@ use resolve::Resolved;
 
 /// A longer file is not a settings file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The permission that lets every user of the machine read a file.
+const EVERYBODY_READS: u32 = 0o004;
 
 /// A valid file.
 #[derive(Debug, Clone)]
@@ -78,7 +83,8 @@ fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<Confi
         let error = ConfigError { file: name.clone(), faults: vec![Fault { place: None, message }] };
         Box::new(Unusable { error, server: None, control: None })
     };
-    let length = std::fs::metadata(file).map_err(|error| wrong(format!("cannot read it: {error}")))?.len();
+    let metadata = std::fs::metadata(file).map_err(|error| wrong(format!("cannot read it: {error}")))?;
+    let length = metadata.len();
     if length > FILE_BYTES_MAX {
         return Err(wrong(format!("it has {length} bytes; settings have at most {FILE_BYTES_MAX}")));
     }
@@ -91,7 +97,11 @@ fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<Confi
         environment: &|name| std::env::var(name).ok().or_else(|| account(name)),
         classes,
     };
-    parse_partly(&text, &name, &surroundings, is_beside)
+    let mut config = parse_partly(&text, &name, &surroundings, is_beside)?;
+    if metadata.permissions().mode() & EVERYBODY_READS != 0 {
+        config.warnings.extend(secrets::in_the_open(&text, &name));
+    }
+    Ok(config)
 }
 
 /// Parses a file's text. Errors name the file.

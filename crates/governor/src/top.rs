@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use plimsoll_notation::is_shown;
+
 use crate::page::state::{ClassState, State, Times, Tracked};
 use crate::statistics::two_digits;
 
@@ -35,10 +37,8 @@ pub fn table(state: &State) -> String {
 struct Table(String);
 
 impl Table {
-    /// Clients choose names, and a terminal obeys control characters.
     fn line(&mut self, line: &str) {
-        let shown = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
-        let cut: String = line.chars().map(shown).take(WIDTH).collect();
+        let cut: String = shown(line).chars().take(WIDTH).collect();
         writeln!(self.0, "{}", cut.trim_end()).expect("writing to memory does not fail");
     }
 
@@ -214,6 +214,11 @@ fn short(was: &str) -> &str {
         "ran" => "running",
         other => other,
     }
+}
+
+/// A line for a terminal. Clients choose names, and a terminal obeys some characters.
+pub(crate) fn shown(line: &str) -> String {
+    line.chars().map(|letter| if is_shown(letter) { letter } else { '\u{fffd}' }).collect()
 }
 
 /// The words after the beginning, wrapped to the terminal's width; further lines are indented to the beginning's
@@ -409,9 +414,11 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
     #[test]
     fn names_of_clients_do_not_steer_the_terminal() {
         let mut state = busy(Duration::from_secs(10));
-        state.queue = vec![Queued { user: Some("\u{1b}[2J\nroot".to_owned()), ..testing::queued() }];
+        // The second name reads `admin` from right to left on a terminal.
+        let users = ["\u{1b}[2J\nroot", "\u{202e}nimda"];
+        state.queue = users.map(|user| Queued { user: Some(user.to_owned()), ..testing::queued() }).to_vec();
         let table = table(&state);
-        assert!(table.chars().all(|letter| letter == '\n' || !letter.is_control()), "{table:?}");
+        assert!(table.chars().all(|letter| letter == '\n' || is_shown(letter)), "{table:?}");
         assert!(table.contains("\u{fffd}[2J"), "{table}");
     }
 

@@ -37,7 +37,30 @@ pub fn prepare(folder: &Path) -> Result<(), PlaceError> {
         return Err(PlaceError::HasResults(folder.display().to_string()));
     }
     fs::create_dir_all(folder).map_err(wrong(folder))?;
+    if let Err(error) = check_writable(&folder.join("results.json")) {
+        discard(folder);
+        return Err(error.into());
+    }
     Ok(())
+}
+
+/// Whether [`write_file`] could write the file, before minutes are spent on its content.
+pub fn check_writable(file: &Path) -> Result<(), WriteError> {
+    let part = part_of(file);
+    File::create(&part).and_then(|_| fs::remove_file(&part)).map_err(wrong(file))
+}
+
+/// Keeps an observation whose folder, or whose proposed settings, could not be written: in a new folder for temporary
+/// files. Returns that folder.
+pub fn rescue(observation: &Observation, settings: Option<&str>) -> Result<PathBuf, WriteError> {
+    let started: String = observation.started.chars().filter(char::is_ascii_alphanumeric).collect();
+    let folder = std::env::temp_dir().join(format!("plimsoll-observe-{started}-{}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(wrong(&folder))?;
+    if let Some(settings) = settings {
+        write_file(&folder.join("plimsoll.toml"), settings)?;
+    }
+    write(&folder, observation)?;
+    Ok(folder)
 }
 
 /// Removes the folder if nothing was written to it, for observations that could not begin.
@@ -55,11 +78,16 @@ pub fn write(folder: &Path, observation: &Observation) -> Result<PathBuf, WriteE
     Ok(report)
 }
 
-/// Writes a file whole or not at all.
-pub fn write_file(path: &Path, text: &str) -> Result<(), WriteError> {
+/// The name of a file while it is written.
+fn part_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
-    let part = PathBuf::from(name);
+    PathBuf::from(name)
+}
+
+/// Writes a file whole or not at all.
+pub fn write_file(path: &Path, text: &str) -> Result<(), WriteError> {
+    let part = part_of(path);
     let write = || {
         let mut file = File::create(&part)?;
         file.write_all(text.as_bytes())?;
@@ -96,5 +124,23 @@ mod tests {
         assert!(matches!(prepare(&place), Err(PlaceError::HasResults(_))));
         let error = prepare(&report.join("below a file")).unwrap_err().to_string();
         assert!(error.starts_with("cannot write "), "{error}");
+    }
+
+    /// `--write /proc/plimsoll.toml` was found to be impossible after five minutes, and the report was lost with it.
+    #[test]
+    fn what_cannot_be_written_is_found_before_and_kept_elsewhere_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plimsoll.toml");
+        check_writable(&file).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing stays");
+        // Not even root can.
+        let error = check_writable(Path::new("/proc/plimsoll.toml")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write /proc/plimsoll.toml: "), "{error}");
+        assert!(matches!(prepare(Path::new("/proc/self")), Err(PlaceError::Write(_))));
+        let kept = rescue(&rich_observation(), Some("# settings")).unwrap();
+        for name in ["plimsoll.toml", "report.html", "results.json"] {
+            assert!(kept.join(name).is_file(), "{name}");
+        }
+        fs::remove_dir_all(kept).unwrap();
     }
 }

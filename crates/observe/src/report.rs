@@ -6,6 +6,7 @@
 mod parts;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use plimsoll_notation::is_shown;
 
 use crate::results::{Ended, Observation};
 use crate::words::{percent, seconds};
@@ -52,6 +53,8 @@ pub fn render(observation: &Observation) -> String {
         }
     }
     .into_string()
+    // Names may change the direction of the text around them.
+    .replace(|letter: char| !is_shown(letter) && letter != '\n', "\u{fffd}")
 }
 
 fn head() -> Markup {

@@ -14,7 +14,7 @@ use plimsoll_postgres::url::ServerUrl;
 
 use crate::results::ServerFacts;
 use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Look};
-use rights::{Missing, Sight, untracked};
+use rights::{Missing, NoStatements, Sight, untracked};
 use rows::figure;
 
 /// Our application name in `pg_stat_activity`.
@@ -310,10 +310,18 @@ fn connect(url: &ServerUrl) -> Result<Connection, WireError> {
 }
 
 /// The schema of `pg_stat_statements`, or why it does not answer.
-fn statements_schema(connection: &mut Connection) -> Result<String, String> {
-    let schema = connection.text(sql::STATEMENTS_FUNCTION).map_err(|error| error.to_string())?;
-    let schema = schema.ok_or("the extension pg_stat_statements is not created in this database")?;
-    // It may have been created but not loaded; then it answers with an error.
+fn statements_schema(connection: &mut Connection) -> Result<String, NoStatements> {
+    let failed = |error: WireError| NoStatements::Failed(error.to_string());
+    let Some(schema) = connection.text(sql::STATEMENTS_FUNCTION).map_err(failed)? else {
+        let is_loaded = connection.text(sql::STATEMENTS_SETTING).map_err(failed)?.is_some();
+        return Err(NoStatements::NotCreated { is_loaded });
+    };
     let trial = format!("select from ({}) as trial limit 0", sql::statements(&schema));
-    connection.run(&trial).map(|()| schema).map_err(|error| error.to_string())
+    let Err(error) = connection.run(&trial) else { return Ok(schema) };
+    Err(match error.server().map_or("", |error| error.code.as_str()) {
+        "42501" => NoStatements::NotGranted { schema, error: error.to_string() },
+        // It was created, but the server was started without its library.
+        "55000" => NoStatements::NotLoaded(error.to_string()),
+        _ => failed(error),
+    })
 }

@@ -10,6 +10,7 @@ use plimsoll_notation::toml_string;
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
 use crate::results::{Login, Observation, ProposedClass};
+use crate::words::one_line;
 
 /// The text of `plimsoll.toml`.
 pub fn settings_file(observation: &Observation, url: &ServerUrl) -> String {
@@ -189,7 +190,7 @@ fn of<'a>(observation: &'a Observation, standing: &'a str) -> impl Iterator<Item
 fn comment(text: &mut String, words: &str) {
     /// A statement may be long; its fingerprint identifies it.
     const WIDTH: usize = 300;
-    let words: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WIDTH).collect();
+    let words: String = one_line(words).chars().take(WIDTH).collect();
     let _ = writeln!(text, "# {words}");
 }
 

@@ -1,5 +1,7 @@
 //! Figures and names as people read them, in the terminal and on the page.
 
+use plimsoll_notation::is_shown;
+
 /// The sign for a missing figure.
 pub(crate) const MISSING: &str = "–";
 
@@ -53,9 +55,9 @@ pub(crate) fn named(name: &str, nothing: &str) -> String {
     if name.is_empty() { nothing.to_owned() } else { one_line(name) }
 }
 
-/// The text without control characters, which a terminal would obey.
+/// The text without characters that a terminal would obey.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_shown(c) { c } else { ' ' }).collect()
 }
 
 /// At most that many characters, the last of them a sign that the text was cut.
@@ -114,6 +116,6 @@ mod tests {
         assert_eq!((cut("größer", 4).as_str(), cut("abcd", 4).as_str()), ("grö…", "abcd"));
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(wrapped("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
-        assert_eq!(named("a\x1b[2J\nb", "-"), "a [2J b");
+        assert_eq!(named("a\x1b[2J\nb\u{202e}c", "-"), "a [2J b c");
     }
 }

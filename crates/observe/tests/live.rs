@@ -323,14 +323,18 @@ fn texts_in_other_encodings_cost_nothing() {
     let mut latin1 = Connection::open(&of("LATIN1", server.user())).unwrap();
     latin1.run(&format!("create database \"Übung\" {LIKE} 'SQL_ASCII'")).unwrap();
     drop((admin, latin1));
+    macro_rules! ten {
+        ($text:expr) => {
+            concat!($text, $text, $text, $text, $text, $text, $text, $text, $text, $text)
+        };
+    }
     // A database without an encoding shows the first 1,023 bytes of it, which end in the middle of a character.
-    let long: &'static [&'static str] =
-        vec![&*format!("select pg_sleep(0.05) as a, '{}'", "€".repeat(400)).leak()].leak();
+    const LONG: &[&str] = &[concat!("select pg_sleep(0.05) as a, '", ten!(ten!("€€€€")), "'")];
     let clients = Clients::none()
         .with(of("SQL_ASCII", "shop"), &["select pg_sleep(0.05) as \"größe\""])
         .with(of("EUC_JP", "shop"), &["select pg_sleep(0.05) as \"注文\""])
         .with(of("UTF8", "shop"), &["select pg_sleep(0.05) as \"€\", 1 as one"])
-        .with(of("UTF8", "shop"), long)
+        .with(of("UTF8", "shop"), LONG)
         .with(of("LATIN1", "shop"), &["select pg_sleep(0.05) as \"größe\""]);
     for encoding in ENCODINGS {
         let observation = watch(&of(encoding, "monitor"), 2.0);
@@ -394,4 +398,25 @@ fn a_parallel_dump_is_proposed_as_many_places_as_it_needs() {
     let observation = watch(&url(&server, "monitor", ""), 2.0);
     let class = observation.classes.iter().find(|class| class.login.application == "backup").unwrap();
     assert!(class.shares_snapshot && class.most_in_progress == Some(5), "{class:?}");
+}
+
+/// The extension was there, in a schema that the role may not use, and the remedy was to restart the server.
+#[test]
+fn statements_in_a_schema_without_usage_need_a_grant() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = server();
+    let mut admin = Connection::open(&url(&server, server.user(), "setup")).unwrap();
+    admin.run("drop extension if exists pg_stat_statements").unwrap();
+    let told = || {
+        let observation = watch(&url(&server, "monitor", ""), 0.3);
+        let missing = observation.missing.into_iter().find(|it| it.what.starts_with("calls and latency"));
+        missing.map(|missing| missing.remedy.expect("there is one"))
+    };
+    assert_eq!(told().as_deref(), Some("run CREATE EXTENSION pg_stat_statements in the database that is connected to"));
+    admin.run("create schema stat; create extension pg_stat_statements schema stat").unwrap();
+    let remedy = told().expect("the role may not use the schema");
+    let grants = remedy.strip_prefix("as their owner: ").expect(&remedy);
+    assert!(grants.starts_with("GRANT USAGE ON SCHEMA stat TO monitor"), "{remedy}");
+    admin.run(grants).expect("a remedy can be pasted");
+    assert_eq!(told(), None);
 }

@@ -46,17 +46,25 @@ pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
         directory::discard(&place);
         Failure::world(error)
     })?;
-    // A full disk must not lose minutes of observing: the summary is printed even if files cannot be written.
-    let written = write(options, &url, &place, &observation);
+    // A full disk must not lose minutes of observing: the files are kept elsewhere, and the summary is printed in any case.
+    let settings = options.write.as_ref().map(|_| settings_file(&observation, &url));
+    let written = write(options.write.as_deref(), settings.as_deref(), &place, &observation);
+    if written.is_err() {
+        directory::discard(&place);
+        match directory::rescue(&observation, settings.as_deref()) {
+            Ok(kept) => tell(format_args!("the results are kept in {}", kept.display())),
+            Err(error) => tell(format_args!("the results cannot be kept elsewhere either: {error}")),
+        }
+    }
     print_result(&observation, options.json, summary)?;
     written?;
     Ok(code(&observation))
 }
 
 /// Writes the proposed settings, if they are wanted, and the folder of results.
-fn write(options: &ObserveOptions, url: &ServerUrl, place: &Path, observation: &Observation) -> Result<(), Failure> {
-    if let Some(file) = &options.write {
-        directory::write_file(file, &settings_file(observation, url)).map_err(Failure::world)?;
+fn write(file: Option<&Path>, settings: Option<&str>, place: &Path, observation: &Observation) -> Result<(), Failure> {
+    if let Some((file, settings)) = file.zip(settings) {
+        directory::write_file(file, settings).map_err(Failure::world)?;
         tell(format_args!(
             "proposed settings: {0}; to check them: plimsoll govern --check --config {0}",
             file.display()
@@ -67,7 +75,7 @@ fn write(options: &ObserveOptions, url: &ServerUrl, place: &Path, observation: &
     Ok(())
 }
 
-/// Refuses to overwrite existing settings, before minutes are spent on observing.
+/// Refuses to overwrite existing settings, and a file that cannot be written, before minutes are spent on observing.
 fn check_free(file: &Path) -> Result<(), Failure> {
     let shown = file.display();
     if file.exists() {
@@ -77,7 +85,7 @@ fn check_free(file: &Path) -> Result<(), Failure> {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             Err(Failure::Input(anyhow::anyhow!("cannot write {shown}: there is no folder {}", folder.display())))
         }
-        _ => Ok(()),
+        _ => directory::check_writable(file).map_err(Failure::world),
     }
 }
 

@@ -25,6 +25,16 @@ fn bad_input_is_refused_before_anything_is_made() {
     check(&["postgres://ann@db/shop", "--write", "none/plimsoll.toml"], "there is no folder none");
 }
 
+/// That the settings could not be written was found after five minutes of observing.
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_anything_is_observed() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&["observe", "postgres://ann@db/shop", "--write", "/proc/plimsoll.toml"], folder.path());
+    assert_ended(&output, 3);
+    assert!(said(&output).contains("cannot write /proc/plimsoll.toml"), "{}", said(&output));
+    assert!(names(folder.path()).is_empty());
+}
+
 #[test]
 fn a_server_that_is_not_there_is_the_worlds_fault_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,6 +16,7 @@ mod degrees;
 pub mod governor;
 pub mod parallel_workers;
 mod plan;
+pub mod scram;
 pub mod server;
 mod session;
 pub mod url;

@@ -4,10 +4,11 @@
 //! same name. A client therefore cannot find out which users exist.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
+use plimsoll_postgres::scram::{ITERATIONS_MAX, keyed, salted};
 use rand::Rng;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -17,8 +18,8 @@ pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// PostgreSQL's default.
 const ITERATIONS: u32 = 4096;
-/// Clients refuse higher numbers.
-const ITERATIONS_MAX: u32 = 100_000;
+/// How long a comparison with a password may take.
+const COMPARISON_MAX: Duration = Duration::from_millis(500);
 /// Length of a salt in bytes, as in PostgreSQL.
 const SALT_BYTES: usize = 16;
 /// Length of our part of the nonce in bytes.
@@ -62,11 +63,14 @@ impl Verifier {
         })
     }
 
-    /// Whether the verifier fits that password. Takes as long as a login.
+    /// Whether the verifier fits that password; false if finding out takes too long, which needs more iterations than the
+    /// verifiers that are made here have.
     pub fn fits(&self, password: &str) -> bool {
-        let salted = pbkdf2(password.as_bytes(), &self.salt, self.iterations);
-        let client_key = keyed(&salted, &[b"Client Key"]);
-        self.stored_key == <[u8; 32]>::from(Sha256::digest(client_key))
+        let until = Instant::now() + COMPARISON_MAX;
+        let salted = salted(password.as_bytes(), &self.salt, self.iterations, until);
+        let fits =
+            |salted: [u8; 32]| self.stored_key == <[u8; 32]>::from(Sha256::digest(keyed(&salted, &[b"Client Key"])));
+        salted.is_some_and(fits)
     }
 
     /// A verifier that no password fits, for an unknown user. It resembles the verifier of a real user, whose secret
@@ -79,17 +83,6 @@ impl Verifier {
         let iterations = like.map_or(ITERATIONS, |like| like.iterations);
         Verifier { iterations, salt, stored_key: made(b"stored"), server_key: made(b"server") }
     }
-}
-
-/// The salted hash of a password after that many iterations (RFC 5802, `Hi`).
-fn pbkdf2(password: &[u8], salt: &[u8], iterations: u32) -> [u8; 32] {
-    let mut last = keyed(password, &[salt, &1u32.to_be_bytes()]);
-    let mut sum = last;
-    for _ in 1..iterations {
-        last = keyed(password, &[&last]);
-        sum.iter_mut().zip(last).for_each(|(sum, last)| *sum ^= last);
-    }
-    sum
 }
 
 /// The verifier of a password, with a new salt.
@@ -177,13 +170,6 @@ impl Exchange {
     }
 }
 
-/// HMAC-SHA-256 of the parts, one after the other.
-fn keyed(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    parts.iter().for_each(|part| mac.update(part));
-    mac.finalize().into_bytes().into()
-}
-
 #[cfg(test)]
 mod tests {
     use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
@@ -224,6 +210,8 @@ mod tests {
     fn verifiers_are_checked() {
         let good = scram_sha_256(b"a");
         assert!(Verifier::parse(&good).is_ok());
+        // OWASP recommends 600,000.
+        assert!(Verifier::parse(&good.replace("$4096:", "$600000:")).is_ok());
         for (text, why) in [
             ("md5abc", "SCRAM-SHA-256$"),
             ("SCRAM-SHA-256$4096:c2FsdA==", "form"),

@@ -14,7 +14,7 @@ use super::quantity::write_duration;
 use super::warnings::BINDING;
 use super::{Config, ConfigError, read_partly};
 use crate::settings::{ClassSettings, CpuShare, Settings};
-use crate::top::wrapped;
+use crate::top::{shown, wrapped};
 
 pub use connect::Probe;
 pub(crate) use connect::newer_version;
@@ -399,5 +399,6 @@ impl fmt::Display for Report {
 
 /// Writes a key and its value, wrapped to the width of a terminal.
 fn write_line(out: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fmt::Result {
-    wrapped(&format!("{key:<15}"), value).iter().try_for_each(|line| writeln!(out, "{line}"))
+    // Names and messages of the server are among them.
+    wrapped(&format!("{key:<15}"), value).iter().try_for_each(|line| writeln!(out, "{}", shown(line)))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_notation::{At, Problem, Problems, did_you_mean, listed};
 use plimsoll_policy::{PreemptionPolicy, StarvationBound, preemption_policies};
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
 use super::typed::{TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedMode, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
@@ -50,6 +50,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     let preemption = read.preemption(&typed.preemption);
     let admin = admin::resolve(&typed.admin, &mut read);
     let http = read.http(&typed.http);
+    read.clashes(typed, listen.as_ref(), http.as_ref(), server.as_ref());
     let log = read.log(&typed.log);
     let cpu = Cpu {
         shares: typed.cpu.shares.unwrap_or(true),
@@ -183,15 +184,13 @@ impl Reader<'_> {
 
     fn address(&mut self, typed: &At<String>) -> Option<SocketAddr> {
         let text = typed.value().as_str();
-        let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
-        let address = local.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).or_else(|| text.parse().ok());
         let wrong = || {
             format!(
                 "`{text}` is not an address; write an IP address and a port, as \"127.0.0.1:{PORT}\", \"[::1]:{PORT}\", or \
                  \"0.0.0.0:{PORT}\" for every network of this machine"
             )
         };
-        self.problems.note_at(typed.span(), address.ok_or_else(wrong))
+        self.problems.note_at(typed.span(), parsed(text).ok_or_else(wrong))
     }
 
     fn ip(&mut self, typed: &At<String>) -> Option<IpAddr> {
@@ -292,6 +291,43 @@ impl Reader<'_> {
         Some(Some(Http { address, hosts }))
     }
 
+    /// Addresses that only one of two can listen at, and a server that is the governor itself.
+    fn clashes(
+        &mut self,
+        typed: &TypedSettings,
+        listen: Option<&Listen>,
+        http: Option<&Option<Http>>,
+        server: Option<&ServerUrl>,
+    ) {
+        let listened = listen.map_or(&[][..], |listen| &listen.addresses);
+        let mut earlier: Vec<SocketAddr> = Vec::new();
+        for given in typed.listen.addresses.iter().flatten() {
+            let Some(address) = parsed(given.value()) else { continue };
+            if let Some(other) = earlier.iter().find(|other| clash(address, **other)) {
+                self.problems.add(given.span(), format!("{address} and {other} are the same address; remove one"));
+            }
+            earlier.push(address);
+        }
+        if let Some(http) = http.and_then(Option::as_ref)
+            && let Some(other) = listened.iter().find(|other| clash(http.address, **other))
+        {
+            let place = typed.http.address.as_ref().map_or(0..0, At::span);
+            let message = format!(
+                "the live page at {} has the same address as {}, {other}; give it another `address` in [http], or \"off\"",
+                http.address,
+                if self.is_beside { "the console" } else { "clients" }
+            );
+            self.problems.add(place, message);
+        }
+        let of_server = server.filter(|_| !self.is_beside).and_then(address_of);
+        if let Some(other) = of_server.and_then(|of_server| listened.iter().find(|other| clash(of_server, **other))) {
+            let place = typed.server.as_ref().map_or(0..0, At::span);
+            let message =
+                format!("`server` is the governor itself, which listens at {other}; name the server's own port");
+            self.problems.add(place, message);
+        }
+    }
+
     fn log(&mut self, typed: &TypedLog) -> Option<Log> {
         let formats = [("text", false), ("json", true)];
         let is_json = typed.format.as_ref().map_or(Some(false), |format| self.word(format, "format", &formats));
@@ -306,6 +342,26 @@ impl Reader<'_> {
         let level = typed.level.as_ref().map_or(usual, |level| self.word(level, "level", &levels));
         Some(Log { is_json: is_json?, level: level? })
     }
+}
+
+/// An IP address and a port.
+fn parsed(text: &str) -> Option<SocketAddr> {
+    let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    local.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).or_else(|| text.parse().ok())
+}
+
+/// The address of a server, if its URL has one rather than a name to be looked up.
+fn address_of(url: &ServerUrl) -> Option<SocketAddr> {
+    let ServerHost::Tcp(host) = &url.host else { return None };
+    let ip = if host == "localhost" { IpAddr::from(Ipv4Addr::LOCALHOST) } else { host.parse().ok()? };
+    Some(SocketAddr::new(ip, url.port))
+}
+
+/// Whether only one of two can listen there. `0.0.0.0` is every address of its kind; `[::]` is all of them.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |one: IpAddr, other: IpAddr| one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());
+    let is_same = one.ip() == other.ip() || covers(one.ip(), other.ip()) || covers(other.ip(), one.ip());
+    is_same && one.port() == other.port() && one.port() != 0
 }
 
 pub(crate) fn preemption_policy(name: &str) -> Result<PreemptionPolicy, String> {

@@ -2,6 +2,7 @@
 
 mod caches;
 mod floors;
+mod open_doors;
 mod targets;
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! The certificate that clients are shown.
 
+use std::fs::metadata;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{Error, RootCertStore, ServerConfig};
 
+use super::EVERYBODY_READS;
 use super::resolve::Reader;
 use super::typed::TypedTls;
 
@@ -33,6 +36,9 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<Se
     let key = PrivateKeyDer::from_pem_file(&file);
     let key = key.map_err(|error| format!("cannot read a private key from {}: {error}", file.display()));
     let key = read.problems.note_at(typed.key.span(), key)?;
+    if metadata(&file).is_ok_and(|found| found.permissions().mode() & EVERYBODY_READS != 0) {
+        read.warnings.push(format!("every user of this machine can read the key {0}: chmod o-r {0}", file.display()));
+    }
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("ring has the protocols' algorithms");
     let builder = match &typed.client_ca {

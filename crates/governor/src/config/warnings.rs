@@ -48,7 +48,8 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
         }
     }
     for class in settings.classes.iter().filter(|class| class.limits.mpl == Some(0)) {
-        warnings.push(format!("class `{}` has mpl = 0, so nothing of it ever runs", class.name));
+        warnings
+            .push(format!("class `{}` has mpl = 0, so nothing of it ever runs: leave it out for no limit", class.name));
     }
     for (index, class) in settings.indexed().filter(|(_, class)| class.mpl_min.is_some()) {
         if !settings.is_below_target(index) && !settings.is_searched(index) {

@@ -32,6 +32,51 @@ pub(super) fn untracked(user: &str) -> Missing {
     }
 }
 
+/// Why `pg_stat_statements` does not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoStatements {
+    /// The extension is not created in this database; whether the server has loaded the library.
+    NotCreated { is_loaded: bool },
+    /// The server has not loaded the library.
+    NotLoaded(String),
+    /// The role may not use the schema, or not call the function in it.
+    NotGranted { schema: String, error: String },
+    /// Another error.
+    Failed(String),
+}
+
+/// How to load the library.
+const LOADING: &str = "add pg_stat_statements to shared_preload_libraries and restart the server";
+
+impl NoStatements {
+    fn why(&self) -> String {
+        match self {
+            NoStatements::NotCreated { .. } => {
+                "the extension pg_stat_statements is not created in this database".to_owned()
+            }
+            NoStatements::NotGranted { error, .. } | NoStatements::NotLoaded(error) | NoStatements::Failed(error) => {
+                error.clone()
+            }
+        }
+    }
+
+    fn remedy(&self, role: &str) -> Option<String> {
+        let creation = "CREATE EXTENSION pg_stat_statements in the database that is connected to";
+        match self {
+            NoStatements::NotCreated { is_loaded: true } => Some(format!("run {creation}")),
+            NoStatements::NotCreated { is_loaded: false } => Some(format!("{LOADING}; then run {creation}")),
+            NoStatements::NotLoaded(_) => Some(LOADING.to_owned()),
+            NoStatements::NotGranted { schema, .. } => Some(format!(
+                "as their owner: GRANT USAGE ON SCHEMA {schema} TO {role}; \
+                 GRANT EXECUTE ON FUNCTION {schema}.pg_stat_statements(boolean) TO {role}",
+                schema = sql_name(schema),
+                role = sql_name(role)
+            )),
+            NoStatements::Failed(_) => None,
+        }
+    }
+}
+
 /// Facts about the server and the role that decide what is visible.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sight {
@@ -45,8 +90,8 @@ pub struct Sight {
     pub tracks_activities: bool,
     /// `compute_query_id`; empty before version 14.
     pub compute_query_id: String,
-    /// Why there is no `pg_stat_statements`; `None` if it exists.
-    pub no_statements: Option<String>,
+    /// Why there is no `pg_stat_statements`, and the remedy; `None` if it answers.
+    pub no_statements: Option<NoStatements>,
     /// Why the scheduler's times of server processes are not visible; `None` if they are.
     pub no_times: Option<String>,
 }
@@ -99,15 +144,11 @@ impl Sight {
     }
 
     fn statements(&self) -> Option<Missing> {
-        self.no_statements.clone().map(|why| Missing {
+        self.no_statements.as_ref().map(|no| Missing {
             what: "calls and latency of each statement, changes of plans".to_owned(),
-            why,
+            why: no.why(),
             works: "shares of response time by statement, from looks at sessions".to_owned(),
-            remedy: Some(
-                "add pg_stat_statements to shared_preload_libraries, restart, and run CREATE EXTENSION \
-                 pg_stat_statements in the database that is connected to"
-                    .to_owned(),
-            ),
+            remedy: no.remedy(&self.role),
         })
     }
 
@@ -174,7 +215,7 @@ mod tests {
         check(&Sight { sees_all: false, ..full() }, &["what sessions and statements of other roles do"]);
         check(&Sight { tracks_activities: false, ..full() }, &["what sessions do"]);
         check(
-            &Sight { no_statements: Some("not there".to_owned()), ..full() },
+            &Sight { no_statements: Some(NoStatements::NotCreated { is_loaded: true }), ..full() },
             &["calls and latency of each statement, changes of plans"],
         );
         check(&Sight { compute_query_id: "off".to_owned(), ..full() }, &[NUMBERS]);
@@ -191,5 +232,14 @@ mod tests {
     fn remedies_can_be_pasted() {
         let sight = Sight { sees_all: false, role: "Mon itor".to_owned(), ..full() };
         assert_eq!(sight.missing()[0].remedy.as_deref(), Some("as a superuser: GRANT pg_monitor TO \"Mon itor\""));
+        let remedy = |no: NoStatements| Sight { no_statements: Some(no), ..full() }.missing()[0].remedy.clone();
+        let not_granted = NoStatements::NotGranted { schema: "Stat".to_owned(), error: "42501".to_owned() };
+        let granted = remedy(not_granted).unwrap();
+        assert!(
+            granted.contains("GRANT USAGE ON SCHEMA \"Stat\" TO monitor") && !granted.contains("restart"),
+            "{granted}"
+        );
+        assert!(remedy(NoStatements::NotLoaded("55000".to_owned())).unwrap().contains("restart"));
+        assert_eq!(remedy(NoStatements::Failed("XX000".to_owned())), None);
     }
 }

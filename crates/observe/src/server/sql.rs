@@ -37,6 +37,9 @@ pub(crate) const STATEMENTS_FUNCTION: &str = "select n.nspname from pg_catalog.p
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace \
     where e.extname = 'pg_stat_statements'";
 
+/// A setting that exists if the server has loaded the library of that extension.
+pub(crate) const STATEMENTS_SETTING: &str = "select pg_catalog.current_setting('pg_stat_statements.max', true)";
+
 /// Sessions that are not idle, parallel workers, and autovacuum. Statements that began before `$1` come without their
 /// text. `$2` is the number of bytes wanted of a text.
 pub(crate) fn look(major_version: u32) -> String {
@@ -149,7 +152,7 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<String> {
-        let fixed = [RIGHTS, STATEMENTS_FUNCTION, USER, DATABASE, UNSEEN, DATABASES, VACUUMS];
+        let fixed = [RIGHTS, STATEMENTS_FUNCTION, STATEMENTS_SETTING, USER, DATABASE, UNSEEN, DATABASES, VACUUMS];
         let by_version =
             [13, 14, 17, 18].map(|major| [look(major), holders(major), locks(major), checkpoints(major).to_owned()]);
         let of_extension = [statements("public"), statement_texts("a\"b")];

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::time::Instant;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 
@@ -14,10 +14,14 @@ use super::error::{ServerError, WireError};
 use super::input::Input;
 use super::stream::Stream;
 use super::{Connection, TransactionState, refusal, tls};
+use crate::scram::Login;
 use crate::url::{Password, ServerUrl, SslMode};
 
 /// The oldest supported server, as a `server_version_num`.
 const VERSION_MIN: u32 = 130_000;
+
+/// The name of the mechanism.
+const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 
 /// More messages than any server sends while a session begins.
 const MESSAGES_MAX: usize = 10_000;
@@ -112,7 +116,7 @@ struct Greeting<'a> {
 }
 
 struct Sasl {
-    scram: ScramSha256,
+    login: Login,
     is_server_proven: bool,
 }
 
@@ -199,24 +203,27 @@ impl Greeting<'_> {
             let what = format!("the server offers no way to log in that is known here, only {}", offered.join(", "));
             return Err(WireError::Refused(what));
         }
-        let scram = ScramSha256::new(self.needed(password)?.bytes(), ChannelBinding::unsupported());
-        self.reply(|output| frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), output))?;
-        self.sasl = Some(Sasl { scram, is_server_proven: false });
+        let login = Login::new(self.needed(password)?.bytes());
+        self.reply(|output| frontend::sasl_initial_response(SCRAM_SHA_256, login.first_message().as_bytes(), output))?;
+        self.sasl = Some(Sasl { login, is_server_proven: false });
         Ok(())
     }
 
     fn go_on_with_sasl(&mut self, data: &[u8]) -> Result<(), WireError> {
         let Some(mut sasl) = self.sasl.take() else { return Err(self.connection.disorder(&"a proof out of turn")) };
-        sasl.scram.update(data).map_err(|error| self.connection.disorder(&error))?;
-        self.reply(|output| frontend::sasl_response(sasl.scram.message(), output))?;
+        let until = Instant::now() + self.connection.url.connect_timeout;
+        let proof = sasl.login.prove(data, until).map_err(|why| {
+            WireError::Refused(format!("cannot log in to {} by SCRAM: {why}", self.connection.url.address()))
+        })?;
+        self.reply(|output| frontend::sasl_response(proof.as_bytes(), output))?;
         self.sasl = Some(sasl);
         Ok(())
     }
 
     fn end_sasl(&mut self, data: &[u8]) -> Result<(), WireError> {
         let Some(sasl) = self.sasl.as_mut() else { return Err(self.connection.disorder(&"a proof out of turn")) };
-        if let Err(error) = sasl.scram.finish(data) {
-            return Err(self.connection.disorder(&error));
+        if !sasl.login.is_proven_by(data) {
+            return Err(self.connection.disorder(&"the server did not prove that it knows the password"));
         }
         sasl.is_server_proven = true;
         Ok(())

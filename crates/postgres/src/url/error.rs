@@ -18,7 +18,9 @@ pub enum UrlError {
     #[error("within a user or password write `/` as `%2F`, `?` as `%3F`, and elsewhere `@` as `%40`")]
     Unencoded,
     /// More than one host.
-    #[error("the URL names several hosts; name one, the server that is to be measured")]
+    #[error(
+        "the URL names several hosts; name one, that of the primary server now: psql tells which host answers (\\conninfo)"
+    )]
     SeveralHosts,
     /// Neither a name nor an address.
     #[error("`{0}` is no host and port; write `host:5432` or `[::1]:5432`")]

@@ -5,11 +5,16 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_postgres::scram::{keyed, salted};
 use plimsoll_postgres::server::PrivateServer;
 use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::postgres_version;
+use sha2::{Digest, Sha256};
 
 use super::shared::new_server;
 
@@ -239,4 +244,19 @@ fn every_version_lets_us_in() {
         connection.canceller().send().unwrap();
         connection.run("SELECT 1").unwrap();
     }
+}
+
+/// A password should be hashed 600,000 times today (OWASP). Our own login refused verifiers of more than 100,000 iterations,
+/// which every other client takes.
+#[test]
+fn a_verifier_of_many_iterations_is_taken() {
+    let server = Listening::start();
+    let (salt, iterations, until) = (b"sixteen bytes of", 120_000, Instant::now() + Duration::from_secs(60));
+    let salted = salted("schränk".as_bytes(), salt, iterations, until).expect("seconds at most");
+    let stored = Sha256::digest(keyed(&salted, &[b"Client Key"]));
+    let [salt, stored, own] =
+        [&salt[..], &stored, &keyed(&salted, &[b"Server Key"])].map(|bytes| STANDARD.encode(bytes));
+    server.own().run(&format!("ALTER ROLE scram PASSWORD 'SCRAM-SHA-256${iterations}:{salt}${stored}:{own}'")).unwrap();
+    server.check("scram:schr%C3%A4nk", "sslmode=disable&connect_timeout=60", false);
+    server.check_refused("scram:wrong", "sslmode=disable&connect_timeout=60", "28P01");
 }
