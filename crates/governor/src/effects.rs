@@ -34,6 +34,7 @@
 
 mod body;
 mod cache;
+mod foresight;
 mod known;
 mod names;
 mod question;
@@ -47,6 +48,7 @@ use sha2::{Digest, Sha256};
 use crate::statement::TextRules;
 use body::{Found, Language};
 pub use cache::Cache;
+pub use foresight::{Foresight, Outlook, TextKey};
 use known::{Function, Judgement};
 use names::{array_of, array_of_numbers};
 

@@ -46,6 +46,8 @@ pub struct Governor {
     pub statistics: Statistics,
     /// The known effects of objects that transactions use.
     pub effects: crate::effects::Cache,
+    /// What is known about texts before transactions that run them are rolled back.
+    pub foresight: crate::effects::Foresight,
     /// Wakes the watcher.
     pub bell: Bell,
     /// Keeps idle cores awake while important transactions are at work.
@@ -202,6 +204,7 @@ impl Governor {
             generation: AtomicU64::new(0),
             registry: Registry::default(),
             effects: crate::effects::Cache::default(),
+            foresight: crate::effects::Foresight::default(),
             bell: Bell::default(),
             awake: Awake::new(now),
             shares_are_due: AtomicBool::new(false),

@@ -213,6 +213,8 @@ pub struct SessionCard {
     pub login: Login,
     /// Its server process and the key that cancels its statements; set once the server has reported them.
     pub key: OnceLock<BackendKey>,
+    /// A hash of the start-up parameters besides its login, once they are known.
+    pub parameters: OnceLock<u64>,
     state: Mutex<CardState>,
 }
 
@@ -257,7 +259,8 @@ impl SessionCard {
             cancels: Cancels::default(),
             observed: None,
         };
-        SessionCard { id, worker, opened: now, peer, login, key: OnceLock::new(), state: Mutex::new(state) }
+        let (key, parameters, state) = (OnceLock::new(), OnceLock::new(), Mutex::new(state));
+        SessionCard { id, worker, opened: now, peer, login, key, parameters, state }
     }
 
     /// The variable state; hold the lock briefly, and never those of two cards at once.

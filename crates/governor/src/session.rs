@@ -6,8 +6,9 @@
 //!
 //! `client` reads the client's messages, and `server` the server's answers. `begin` handles the beginning of a
 //! transaction (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another
-//! transaction, `aborted` an abort by the server, `refuse` answers in place of the server, `ending` the ends of both
-//! connections. `outstanding`, `prepared` and `recording` keep track of earlier messages; `unit` looks ahead.
+//! transaction, `aborted` an abort by the server, `foresight` what is known before either, `refuse` answers in place of
+//! the server, `ending` the ends of both connections. `outstanding`, `prepared` and `recording` keep track of earlier
+//! messages; `unit` looks ahead.
 
 mod aborted;
 mod answers;
@@ -15,6 +16,7 @@ mod begin;
 mod class;
 mod client;
 mod ending;
+mod foresight;
 mod frames;
 mod outstanding;
 mod prepared;
@@ -45,6 +47,7 @@ use crate::settings::{ClassSettings, Settings};
 use crate::statement::TextRules;
 use crate::statistics::{AbortOutcome, ClassStatistics, count};
 use begin::Queued;
+use foresight::{Learning, Texts};
 use frames::Status;
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
@@ -127,6 +130,8 @@ enum Flow {
     Queued(Queued),
     /// The client's next unit waits until the server has answered one of our units about parallel workers.
     Limiting(Limiting),
+    /// At rest: the client's next message waits until the server has answered a question of ours about earlier texts.
+    Learning(Learning),
     /// We answer the client's messages with an error up to the end of its unit.
     Refusing(Refusal),
     /// The transaction was rolled back for another while its client was thinking, and the client does not know yet. Its
@@ -171,6 +176,7 @@ struct Unit {
     is_block: bool,
     /// The server has completed one of its statements.
     has_completed: bool,
+    has_rows: bool,
     has_run: bool,
     has_failed: bool,
 }
@@ -195,6 +201,7 @@ impl Unit {
             begin: None,
             is_block: false,
             has_completed: false,
+            has_rows: false,
             has_run: false,
             has_failed: false,
         }
@@ -255,6 +262,7 @@ pub struct Session {
     unit_number: u64,
     outstanding: Outstanding,
     prepared: PreparedNotes,
+    texts: Texts,
     workers: Workers,
     /// Kept for the next transaction that is recorded.
     spare_recording: Option<Box<Recording>>,
@@ -282,6 +290,7 @@ impl Session {
             let state = card.state();
             (state.chosen_by == ChosenBy::Setting).then_some(state.class)
         };
+        let texts = Texts::new(&governor.foresight, &card);
         let mut session = Session {
             governor,
             card,
@@ -307,6 +316,7 @@ impl Session {
             unit_number: 0,
             outstanding: Outstanding::default(),
             prepared: PreparedNotes::default(),
+            texts,
             workers: Workers::default(),
             spare_recording: None,
             from_client: Passing::default(),
@@ -327,7 +337,7 @@ impl Session {
     pub fn takes_client_bytes(&self) -> bool {
         let takes_any = match self.flow {
             Flow::Relay | Flow::Refusing(_) | Flow::RolledBack(_) | Flow::Ungoverned => true,
-            Flow::Queued(_) | Flow::Limiting(_) | Flow::Rewinding(_) | Flow::Ended { .. } => false,
+            Flow::Queued(_) | Flow::Limiting(_) | Flow::Learning(_) | Flow::Rewinding(_) | Flow::Ended { .. } => false,
         };
         takes_any && self.gate == Gate::Open && !self.outstanding.is_full()
     }
@@ -516,6 +526,7 @@ impl Session {
     fn end_transaction(&mut self, now: Instant) {
         self.since = now;
         self.aborts = 0;
+        self.texts.end_transaction(now);
         let Some(mut inside) = self.transaction.take() else { return };
         (self.rollbacks, self.is_retry) = match inside.failure {
             // Its client may retry it, and the retry continues the count, so that the bound on rollbacks holds for
@@ -583,18 +594,19 @@ impl Session {
             Flow::Rewinding(_) => (Phase::Preempted, self.unit.since),
             Flow::Relay | Flow::Refusing(_) if self.is_under_way() => (Phase::Active, self.unit.since),
             Flow::Relay | Flow::Refusing(_) if self.transaction.is_some() => (Phase::IdleInTransaction, self.since),
-            Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => (Phase::Idle, self.since),
+            Flow::Relay | Flow::Refusing(_) | Flow::Learning(_) | Flow::Ended { .. } => (Phase::Idle, self.since),
         };
         let is_awaited = match &self.flow {
             // If a session was ended, its statement on the server is cancelled, as for a client that disconnected.
             Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => self.is_under_way(),
             Flow::Rewinding(rewind) => !rewind.is_unnoticed(),
             Flow::Ungoverned | Flow::Limiting(_) => true,
-            Flow::Queued(_) | Flow::RolledBack(_) => false,
+            // A cancel must not meet a question of ours.
+            Flow::Queued(_) | Flow::Learning(_) | Flow::RolledBack(_) => false,
         };
         let watched = self.transaction.as_ref().filter(|inside| inside.is_watched);
         let immune = watched.and_then(|inside| self.immunity(inside));
-        let replayable = watched.map_or(Ok(()), |inside| self.replay_verdict(inside, self.rollbacks));
+        let replayable = watched.map_or(Ok(()), |inside| self.replay_forecast(inside));
         let is_candidate = matches!(phase, Phase::Active | Phase::IdleInTransaction);
         let preemptible = watched.is_some() && immune.is_none() && is_candidate;
         let waits = self.transaction.as_ref().filter(|_| phase == Phase::Active);

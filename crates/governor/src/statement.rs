@@ -22,6 +22,7 @@ use plimsoll_notation::sql::{Lexer, TokenKind};
 use plimsoll_policy::Unsafe;
 use smallvec::SmallVec;
 
+pub(crate) use normal::normalise;
 pub use normal::{fingerprint, normalised};
 
 /// Folded names, in order, with repetitions. Few texts have more than one.

@@ -110,6 +110,7 @@ fn every_reason_has_a_row_and_every_row_a_test() {
     let mut without = Vec::new();
     let headings = [
         "Replayed",
+        "Known before the rollback",
         "Aborted by the server",
         "Rolled back, and not replayed",
         "Never rolled back",

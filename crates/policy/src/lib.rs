@@ -69,7 +69,7 @@ pub use preemption::{
     Action, Activity, Cycle, CycleLoss, Edge, Outlook, PreemptionKind, PreemptionPolicy, Price, Rules, Standing,
     StayTimes, WaitGraph, cycles, decide, preemption_policies, waiters_behind,
 };
-pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
+pub use replay::{Foreseen, NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, GovernorPlace, stands_by_for};
 pub use starvation_bound::StarvationBound;
 pub use target::{

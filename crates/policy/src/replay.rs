@@ -91,7 +91,17 @@ impl Serialize for Unsafe {
     }
 }
 
-/// The facts of a transaction that was rolled back.
+/// Why it is known, or must be assumed, before a rollback that another run would not give the same answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foreseen {
+    /// A statement has generated values that differ in another run (a number of a sequence, the time, a random number), and its
+    /// client has received them, or may have.
+    Values,
+    /// The server has not been asked yet what a statement calls.
+    Unknown,
+}
+
+/// The facts of a transaction that was rolled back, or that would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayFacts {
     /// Whether replay is off for its class.
@@ -116,6 +126,8 @@ pub struct ReplayFacts {
     pub unsafe_because: Option<Unsafe>,
     /// Whether its client could continue from a savepoint after the error; an attempt to replay would prevent that.
     pub could_go_on: bool,
+    /// Why a replay is expected to fail, in a forecast. `None` once it was rolled back: an attempt can lose nothing more.
+    pub foreseen: Option<Foreseen>,
 }
 
 /// Why a transaction is not replayed; its client receives the error.
@@ -137,6 +149,10 @@ pub enum NoReplay {
     TooLong,
     /// It has reached its limit of replays.
     TooOften,
+    /// Its client has received values that differ in another run.
+    Values,
+    /// The server has not been asked yet what one of its statements calls.
+    Unknown,
 }
 
 impl NoReplay {
@@ -150,6 +166,8 @@ impl NoReplay {
             NoReplay::Pipeline,
             NoReplay::TooLong,
             NoReplay::TooOften,
+            NoReplay::Values,
+            NoReplay::Unknown,
         ];
         others.into_iter().chain(Unsafe::ALL.map(NoReplay::Unsafe))
     }
@@ -165,6 +183,8 @@ impl NoReplay {
             NoReplay::Pipeline => "pipeline",
             NoReplay::TooLong => "too-long",
             NoReplay::TooOften => "too-often",
+            NoReplay::Values => "values",
+            NoReplay::Unknown => "unknown",
         }
     }
 }
@@ -201,7 +221,11 @@ pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
     if facts.attempts >= facts.attempts_max {
         return Err(NoReplay::TooOften);
     }
-    Ok(())
+    match facts.foreseen {
+        Some(Foreseen::Values) => Err(NoReplay::Values),
+        Some(Foreseen::Unknown) => Err(NoReplay::Unknown),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -221,6 +245,7 @@ mod tests {
         attempts_max: 3,
         unsafe_because: None,
         could_go_on: false,
+        foreseen: None,
     };
 
     #[test]
@@ -235,6 +260,8 @@ mod tests {
             change(&mut facts);
             assert_eq!(may_replay(&facts), Err(expect));
         };
+        check(|facts| facts.foreseen = Some(Foreseen::Unknown), NoReplay::Unknown);
+        check(|facts| facts.foreseen = Some(Foreseen::Values), NoReplay::Values);
         check(|facts| facts.attempts = 3, NoReplay::TooOften);
         check(|facts| facts.bytes = 101, NoReplay::TooLong);
         check(|facts| facts.units_outstanding = 2, NoReplay::Pipeline);

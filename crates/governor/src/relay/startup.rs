@@ -1,5 +1,7 @@
 //! The first packet of a client: its request, and the identity that it claims.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use plimsoll_policy::Login;
 
 /// The longest packet that is accepted, length included, as in PostgreSQL (`MAX_STARTUP_PACKET_LENGTH`).
@@ -43,6 +45,8 @@ pub(super) struct Startup {
     pub(super) is_replication: bool,
     /// The class that it requests, by the parameter or within `options`.
     pub(super) class: Option<String>,
+    /// A hash of all other parameters: sessions with the same set the same search path, for example.
+    pub(super) others: u64,
 }
 
 /// The parameter with a session's class.
@@ -109,7 +113,7 @@ fn cancel(body: &[u8]) -> Result<Packet, Refused> {
 
 fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let (mut user, mut database, mut application_name, mut is_replication) = (None, None, None, false);
-    let (mut class, mut options) = (None, None);
+    let (mut class, mut options, mut others) = (None, None, DefaultHasher::new());
     let mut rest = body;
     loop {
         let Some(name) = text(&mut rest) else { return Err(no_end()) };
@@ -122,9 +126,11 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
             b"database" => database = Some(value),
             b"application_name" => application_name = Some(value),
             b"replication" => is_replication = asks_for_replication(value)?,
-            b"options" => options = Some(value),
             name if name.eq_ignore_ascii_case(CLASS.as_bytes()) => class = Some(value),
-            _ => {}
+            name => {
+                (name, value).hash(&mut others);
+                options = if name == b"options" { Some(value) } else { options };
+            }
         }
     }
     if !rest.is_empty() {
@@ -140,7 +146,7 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let application_name = application_name.map(words).unwrap_or_default();
     // The server, too, prefers the parameter.
     let class = class.map(words).or_else(|| class_in_options(options?));
-    Ok(Startup { login: Login { user, database, application_name }, is_replication, class })
+    Ok(Startup { login: Login { user, database, application_name }, is_replication, class, others: others.finish() })
 }
 
 /// The class in `-c plimsoll.class=high`, `-cplimsoll.class=high` or `--plimsoll.class=high`; the last one, as for the

@@ -11,7 +11,7 @@
 //!   COMMIT run again, with the whole transaction.
 //! - Priority sets no bound: a transaction that was aborted often is not promoted, but is chosen as a victim last.
 
-use plimsoll_policy::{CycleLoss, NoReplay, ReplayFacts, may_replay};
+use plimsoll_policy::{CycleLoss, Foreseen, NoReplay, ReplayFacts, may_replay};
 
 use super::rewind::{Cause, Failure, Rewind, RewindStep};
 use super::transaction::{Began, Transaction};
@@ -121,7 +121,12 @@ impl Session {
         if !transaction.is_read() || immunity.is_some() {
             return None;
         }
-        if self.abort_verdict(transaction, false).is_ok() {
+        // What is not known is attempted: the server would abort a member anyway.
+        let is_foreseen = match transaction.forecast.foreseen() {
+            Some(Foreseen::Values) => true,
+            Some(Foreseen::Unknown) | None => transaction.foreseen_unsafe().is_some(),
+        };
+        if !is_foreseen && self.abort_verdict(transaction, false).is_ok() {
             return Some(CycleLoss::Unnoticed);
         }
         let class = self.settings.class(transaction.class);

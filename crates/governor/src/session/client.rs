@@ -299,6 +299,7 @@ impl Session {
                 // If only the beginning of a text was read, the rest may end the transaction.
                 let note = if is_whole { read } else { Some(Note::UNREAD.clone()) };
                 let note = note.unwrap_or_else(|| self.note_of_message(ask, body));
+                self.foresee_text(body.map(sql_of).unwrap_or_default(), &note);
                 self.runs(&note, b"");
             }
             Ask::Parse => {
@@ -311,6 +312,7 @@ impl Session {
                         } else if !is_whole {
                             note = Note::UNREAD.clone();
                         }
+                        self.foresee_parse(name, sql_of(rest), &note);
                         if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
                             inside.parses_unnamed();
                         }
@@ -327,6 +329,7 @@ impl Session {
                 if let Some(inside) = &mut self.transaction {
                     inside.binds(portal, statement);
                 }
+                self.foresee_bind(statement, &note);
                 self.runs(&note, portal);
             }
             Ask::Execute if is_read => {

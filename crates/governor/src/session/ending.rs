@@ -49,6 +49,7 @@ impl Session {
             inside.may_end = true;
         }
         self.unit.commit = None;
+        self.texts.asks_no_more();
         self.publish();
         true
     }

@@ -74,7 +74,7 @@ impl Session {
             }
             Answer::DataRow => match &self.flow {
                 Flow::Rewinding(rewind) => rewind.inquires(),
-                Flow::Limiting(_) => true,
+                Flow::Limiting(_) | Flow::Learning(_) => true,
                 _ => false,
             },
             _ => false,
@@ -134,6 +134,10 @@ impl Session {
                 limiting.hears(answer, body);
                 false
             }
+            Flow::Learning(learning) => {
+                learning.hears(answer, body);
+                false
+            }
             _ => true,
         };
         match answer {
@@ -157,13 +161,17 @@ impl Session {
             Answer::ParseComplete | Answer::CloseComplete => {
                 let is_own = match &self.flow {
                     Flow::Rewinding(rewind) => !rewind.is_at_the_unit_in_flight(),
-                    Flow::Limiting(_) => true,
+                    Flow::Limiting(_) | Flow::Learning(_) => true,
                     _ => false,
                 };
                 if !is_own {
                     self.on_confirmed();
                 }
                 Ok(is_passed)
+            }
+            Answer::DataRow if is_passed => {
+                self.on_row();
+                Ok(true)
             }
             Answer::CommandComplete if is_passed => {
                 self.unit.has_completed = true;
@@ -179,6 +187,14 @@ impl Session {
                 Ok(true)
             }
             _ => Ok(is_passed),
+        }
+    }
+
+    /// A row is passed on, or withheld.
+    fn on_row(&mut self) {
+        self.unit.has_rows = true;
+        if let Some(inside) = self.transaction.as_mut().filter(|_| self.unit.is_seen()) {
+            inside.forecast.shows_rows();
         }
     }
 
@@ -220,6 +236,10 @@ impl Session {
             self.workers_answered(now);
             return false;
         }
+        if matches!(self.flow, Flow::Learning(_)) {
+            self.learning_answered(now, out);
+            return false;
+        }
         self.show(out);
         self.prepared.unit_answered(unit);
         let size_max = self.settings.preemption.replay_bytes_max;
@@ -235,6 +255,10 @@ impl Session {
         if let Some(inside) = &mut self.transaction {
             inside.work += now.saturating_duration_since(answered.since);
             inside.unit_immunity = None;
+            if answered.has_rows && status != Status::Idle {
+                // They were withheld while the unit might have committed by itself.
+                inside.forecast.shows_rows();
+            }
             if status == Status::Block || status == Status::Idle && !is_alone {
                 // Its end was sent together with the next unit.
                 inside.failure = None;
@@ -243,7 +267,10 @@ impl Session {
         if is_alone {
             (self.rings_at, self.since, self.rules_may_change) = (None, now, false);
             match status {
-                Status::Idle => self.end_transaction(now),
+                Status::Idle => {
+                    self.end_transaction(now);
+                    self.learn(now, out);
+                }
                 Status::Block if answered.has_chained && !answered.has_failed && !was_idle => {
                     self.chain_transaction(now)
                 }
@@ -293,9 +320,13 @@ impl Session {
                 self.gate = Gate::Open;
             }
         }
-        if let Flow::Limiting(limiting) = &mut self.flow {
-            limiting.fails(body);
-            return false;
+        match &mut self.flow {
+            Flow::Limiting(limiting) => {
+                limiting.fails(body);
+                return false;
+            }
+            Flow::Learning(_) => return false,
+            _ => {}
         }
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
         let abort = answers::sqlstate(body).and_then(AbortCause::of_sqlstate);

@@ -13,6 +13,7 @@ mod classes;
 mod damage;
 mod ending;
 mod failing;
+mod foresight;
 mod odd;
 mod relaying;
 mod replaying;

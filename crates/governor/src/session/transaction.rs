@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_policy::{ClassIndex, NoReplay, ReplayFacts, Unsafe, may_replay};
 
+use super::foresight::Forecast;
 use super::frames::Status;
 use super::prepared::{Names, Note};
 use super::recording::{Lost, Recording};
@@ -56,6 +57,8 @@ pub(super) struct Transaction {
     pub changes_code: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
+    /// What its texts let expect of a replay.
+    pub forecast: Forecast,
     /// It has created, released or rolled back to a savepoint.
     pub has_savepoint: bool,
     /// Its cursors and portals, by their stored names.
@@ -92,6 +95,7 @@ impl Transaction {
             exports_snapshot: false,
             changes_code: false,
             unsafe_because: None,
+            forecast: Forecast::default(),
             has_savepoint: false,
             declared: Vec::new(),
             has_unnamed: false,
@@ -240,10 +244,17 @@ impl Session {
             return Some(Immunity::AdvisoryLock);
         }
         let class = self.settings.class(transaction.class);
-        if !class.retries && (is_idle || self.replay_verdict(transaction, self.rollbacks).is_err()) {
+        if !class.retries && (is_idle || self.replay_forecast(transaction).is_err()) {
             return Some(Immunity::NoRetry);
         }
         None
+    }
+
+    /// Whether a replay is expected to succeed if the transaction is rolled back now.
+    pub(super) fn replay_forecast(&self, transaction: &Transaction) -> Result<(), NoReplay> {
+        let facts = self.replay_facts(transaction);
+        let (unsafe_because, foreseen) = (transaction.foreseen_unsafe(), transaction.forecast.foreseen());
+        may_replay(&ReplayFacts { unsafe_because, foreseen, ..facts })
     }
 
     /// Whether the transaction may be replayed as far as is known without asking the server.
@@ -266,6 +277,7 @@ impl Session {
             attempts_max: bound.unwrap_or(u32::MAX),
             unsafe_because: transaction.unsafe_because,
             could_go_on: false,
+            foreseen: None,
         }
     }
 }

@@ -326,7 +326,7 @@ const NAMES: [&[u8]; 6] =
     [b"per_gather", b"pg_settings", b"pg_show_all_settings", b"current_setting", b"set_config", b"u&"];
 
 /// Whether a text contains a word, given in lower case, in any case.
-fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
+pub(super) fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
     places(sql, word).next().is_some()
 }
 

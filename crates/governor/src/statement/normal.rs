@@ -94,6 +94,11 @@ pub fn normalised(sql: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// Passes the normal form of a text on in parts.
+pub(crate) fn normalise(sql: &[u8], sink: impl FnMut(&[u8])) {
+    Normaliser::new(sql, sink).run();
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece<'a> {
     Value,

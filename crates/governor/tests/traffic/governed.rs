@@ -56,6 +56,13 @@ impl Governed {
         Governed::start_text(&text.replace("policy = \"pow\"", &format!("policy = \"{policy}\"")))
     }
 
+    /// The same for class low with or without retries, where every victim is rolled back, whatever that saves.
+    pub fn start_strict(server: &Server, retries: bool) -> Governed {
+        let (server, control) = Governed::places(server);
+        let text = text(&server, &control, "", "", "").replace("retries = true", &format!("retries = {retries}"));
+        Governed::start_text(&text.replace("policy = \"pow\"", "policy = \"pow\"\nweigh = false"))
+    }
+
     /// The same in front of any server.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
         Governed::start_of(server, control, listen, low, "")

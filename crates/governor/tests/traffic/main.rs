@@ -14,8 +14,10 @@ mod certificates;
 #[path = "../common/client.rs"]
 #[allow(dead_code, reason = "shared with the model's tests")]
 mod client;
+mod contended;
 mod conversation;
 mod drivers;
+mod equal;
 mod governed;
 mod hostile;
 mod installcheck;

@@ -4,6 +4,7 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
 use crate::registry::{ChosenBy, Immunity, Phase};
 use crate::settings::Settings;
+use plimsoll_policy::NoReplay;
 
 pub const COLUMNS: &[Column] = &[
     int("id"),
@@ -23,6 +24,7 @@ pub const COLUMNS: &[Column] = &[
     float("connected_s"),
     int("holder_id"),
     int("holder_pid"),
+    text("replay"),
 ];
 
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
@@ -34,6 +36,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         let since = |moment| Cell::seconds(call.now.saturating_duration_since(moment));
         let holder = blocked.iter().find(|blocked| blocked.waiter == card.id);
         let is_between = matches!(state.phase, Phase::Starting | Phase::Idle);
+        let may_lose = state.phase.is_inside() && settings.class(state.class).preemptible;
+        let is_victim = may_lose && state.observed.is_none();
         vec![
             Cell::from(card.id.0),
             card.login.user.as_str().into(),
@@ -55,6 +59,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             // The session that it waits for in the end, if the last look has shown one.
             holder.and_then(|blocked| blocked.holder).map(|holder| holder.0).into(),
             holder.map(|blocked| i64::from(blocked.holder_process)).into(),
+            // Whether a replay is expected to succeed, or why not.
+            is_victim.then(|| state.replayable.map_or_else(NoReplay::name, |()| "possible")).into(),
         ]
     });
     Ok(Answer::of(rows.collect()))

@@ -289,6 +289,7 @@ impl Pair {
         let matched = settings.rules.of_login(&startup.login);
         let id = context.governor.registry.next_id();
         let card = SessionCard::new(id, context.worker, self.peer.to_string(), startup.login, matched.class, now);
+        let _ = card.parameters.set(startup.others);
         card.state().chosen_by = ChosenBy::Rule(matched.rule);
         let card = Arc::new(card);
         context.sessions.insert(id, self.id);

@@ -22,7 +22,13 @@ fn session(parameters: &[(&str, &str)]) -> Vec<u8> {
 
 fn check(bytes: &[u8], expect: Result<Packet, &str>) {
     match (read(bytes), expect) {
-        (Ok(Some((packet, length))), Ok(expected)) => assert_eq!((packet, length), (expected, bytes.len())),
+        (Ok(Some((packet, length))), Ok(expected)) => {
+            let packet = match packet {
+                Packet::Session(startup) => Packet::Session(Startup { others: 0, ..startup }),
+                packet => packet,
+            };
+            assert_eq!((packet, length), (expected, bytes.len()));
+        }
         (Err(Refused(code, _)), Err(expected)) => assert_eq!(code, expected),
         (other, expected) => panic!("{other:?} instead of {expected:?}"),
     }
@@ -31,7 +37,7 @@ fn check(bytes: &[u8], expect: Result<Packet, &str>) {
 fn is(user: &str, database: &str, application_name: &str, is_replication: bool) -> Result<Packet, &'static str> {
     let login =
         Login { user: user.to_owned(), database: database.to_owned(), application_name: application_name.to_owned() };
-    Ok(Packet::Session(Startup { login, is_replication, class: None }))
+    Ok(Packet::Session(Startup { login, is_replication, class: None, others: 0 }))
 }
 
 #[test]

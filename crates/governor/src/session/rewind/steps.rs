@@ -58,6 +58,7 @@ impl Session {
                     match verdict {
                         Ok(_) => rewind.safety = Safety::Proved,
                         Err(because) => {
+                            self.texts.forget_outlooks(&self.governor.foresight);
                             inside.unsafe_because.get_or_insert(because);
                             rewind.failure = Some(Failure::NotReplayable(NoReplay::Unsafe(because)));
                         }

@@ -126,6 +126,7 @@ fn a_tag_without_effect_is_told_once_and_counted() {
 #[test]
 fn a_class_that_does_not_retry_loses_only_what_can_be_run_again() {
     let mut story = Story::with("low_user", |settings| settings.classes[1].retries = false);
+    story.play("= Q:update => C:UPDATE Z:I");
     story.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]\n! aim =>\n! lost =>");
     story.play("< C:UPDATE Z:T => C[C:UPDATE Z:T]");
     assert_eq!(immune(&story), Some("no-retry"), "its client thinks");

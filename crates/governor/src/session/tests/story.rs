@@ -15,7 +15,7 @@
 //! `N:00000`, `S:name=value`, `G`, `A` from servers. Underscores denote spaces, and `%` an underscore.
 
 use super::*;
-use crate::effects::{Inquiry, Next};
+use crate::effects::{Inquiry, Next, Outlook};
 use plimsoll_policy::Abandoned;
 
 /// Words for requests of the session itself, and the server's answers.
@@ -152,7 +152,7 @@ impl Story {
         read(&sent.server, true)
     }
 
-    fn act(&mut self, act: &str) -> Sent {
+    pub fn act(&mut self, act: &str) -> Sent {
         if self.is_known {
             self.make_known();
         }
@@ -186,8 +186,28 @@ impl Story {
             _ => panic!("no such act: {act}"),
         }
         self.offer(&mut out);
+        if self.is_known {
+            self.knows(Outlook::Safe { generates: false, returns: true });
+        }
         self.has_own |= memchr::memmem::find(&out.server, b"\x01plimsoll").is_some();
         out
+    }
+
+    /// From now on that is known about the texts that the session would ask about.
+    pub fn knows(&mut self, outlook: Outlook) {
+        while let Some((key, _)) = self.session.texts.next_unknown() {
+            self.governor.foresight.learn(key, outlook, self.governor.clock(self.now));
+        }
+    }
+
+    /// The session asks the server about a text; answers every question with no rows.
+    pub fn learns(&mut self, act: &str) {
+        let sent = self.act(act);
+        assert!(read(&sent.server, true).starts_with("!select"), "{}", read(&sent.server, true));
+        assert!(!self.session.takes_client_bytes());
+        while self.has_own {
+            self.act("< C:SELECT Z:I");
+        }
     }
 
     /// Caches the verdict that the transaction may run twice.

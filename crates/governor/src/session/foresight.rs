@@ -1,0 +1,445 @@
+//! Knows before a rollback whether a replay can give the same answers.
+//!
+//! The texts that a transaction runs are looked up in the shared [`Foresight`](crate::effects::Foresight). A text that no
+//! session has asked about makes the transaction unknown. When the transaction has ended, the session asks the server about such
+//! texts over its own connection, where names mean what they mean to its client; the client's next message waits
+//! for the few milliseconds (`Flow::Learning`).
+//!
+//! A key stands for a text without its values, and for everything that its names depend on, as far as texts show it: the
+//! database, the user, and the last `SET` of the search path and of the role. Functions that change these settings are
+//! not noticed; the inquiry after the rollback is what counts.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{Foreseen, Unsafe};
+
+use super::answers::{self, END_ANSWERS, columns};
+use super::frames::{Answer, Status};
+use super::prepared::Note;
+use super::transaction::Transaction;
+use super::{Flow, Gate, Outbox, Session, Unit};
+use crate::effects::{Foresight, Inquiry, Next, Outlook, TextKey};
+use crate::registry::SessionCard;
+use crate::statement::{self, TextRules};
+
+/// How many prepared statements have a key; others are unknown.
+const STATEMENTS_MAX: usize = 4000;
+
+/// How many texts wait to be asked about, and how many bytes they have together.
+const UNKNOWN_MAX: usize = 20;
+const UNKNOWN_BYTES_MAX: usize = 64 * 1024;
+
+/// How many texts of the transaction are forgotten if their outlook proves wrong.
+const RAN_MAX: usize = 100;
+
+/// After this time at rest no further question is begun: the client may have sent its next message.
+const LEARN_FOR: Duration = Duration::from_millis(5);
+
+/// What a transaction's texts let expect of a replay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Forecast {
+    /// A text was run that no session has asked about.
+    is_unknown: bool,
+    /// Why a text must not be run twice.
+    pub unsafe_because: Option<Unsafe>,
+    /// A statement has generated values that differ in another run.
+    generates: bool,
+    /// Since then its client may have received rows.
+    shows_values: bool,
+}
+
+impl Forecast {
+    /// Why a replay would fail, apart from [`unsafe_because`](Self::unsafe_because).
+    pub(super) fn foreseen(self) -> Option<Foreseen> {
+        match self {
+            Forecast { shows_values: true, .. } => Some(Foreseen::Values),
+            Forecast { is_unknown: true, .. } => Some(Foreseen::Unknown),
+            _ => None,
+        }
+    }
+
+    /// A text with that outlook is run; `None` if it is not known.
+    fn runs(&mut self, outlook: Option<Outlook>, is_in_block: bool) {
+        match outlook {
+            None => self.is_unknown = true,
+            Some(Outlook::Unsafe(because)) => _ = self.unsafe_because.get_or_insert(because),
+            Some(Outlook::Safe { generates, returns }) => {
+                self.generates |= generates;
+                // A cancel may come between any two rows, so it is too late as soon as there may be one. What commits by
+                // itself is withheld from its client.
+                self.shows_values |= self.generates && returns && is_in_block;
+            }
+        }
+    }
+
+    /// The client has received rows.
+    pub(super) fn shows_rows(&mut self) {
+        self.shows_values |= self.generates;
+    }
+}
+
+/// A session's part of the knowledge.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    /// Identifies the user, the database, and the parameters with which the session began.
+    role: u64,
+    /// What names depend on besides: hashes of the last texts that have changed it.
+    path: u64,
+    acts_as: u64,
+    /// The same within the transaction.
+    local: u64,
+    /// How many statements were prepared or dropped by SQL: EXECUTE may mean another one.
+    prepares: u64,
+    /// Prepared statements, by the hash of their names.
+    statements: HashMap<u64, TextKey>,
+    unnamed: Option<TextKey>,
+    unknown: VecDeque<(TextKey, Asked)>,
+    unknown_bytes: usize,
+    /// Texts of the transaction that have an outlook.
+    ran: Vec<TextKey>,
+    at_rest_since: Option<Instant>,
+}
+
+/// A text to ask about.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Text(Box<[u8]>),
+    /// The server has the text of a prepared statement.
+    Prepared(Box<[u8]>),
+}
+
+/// An inquiry at rest.
+#[derive(Debug)]
+pub(super) struct Learning {
+    key: TextKey,
+    /// Whether the text may return rows.
+    returns: bool,
+    inquiry: Box<Inquiry>,
+    since: Instant,
+    /// The number of answers still to come.
+    left: usize,
+    is_answered: bool,
+    has_completed: bool,
+}
+
+impl Learning {
+    /// Receives the server's answer.
+    pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
+        self.has_completed |= answer == Answer::CommandComplete;
+        match answer {
+            Answer::DataRow => match columns(body) {
+                Some(columns) => self.inquiry.on_row(&columns),
+                None => self.is_answered = false,
+            },
+            Answer::Error => self.is_answered = false,
+            _ => {}
+        }
+    }
+}
+
+impl Texts {
+    pub(super) fn new(foresight: &Foresight, card: &SessionCard) -> Self {
+        let (login, parameters) = (&card.login, card.parameters.get());
+        let role = hashed(foresight, |hash| (&login.user, &login.database, parameters).hash(hash));
+        Texts { role, ..Texts::default() }
+    }
+
+    fn key(&self, sql: &[u8], rules: TextRules, foresight: &Foresight, of_session: u64) -> TextKey {
+        hashed(foresight, |hash| {
+            (self.role, self.path, self.acts_as, self.local, of_session).hash(hash);
+            match rules == TextRules::default() {
+                true => statement::normalise(sql, |part| hash.write(part)),
+                // The normal form assumes these rules.
+                false => hash.write(sql),
+            }
+        })
+    }
+
+    /// A text is about to run that may change what names mean.
+    fn changes_names(&mut self, sql: &[u8], foresight: &Foresight) {
+        let change = || hashed(foresight, |hash| hash.write(sql));
+        match Change::of(sql) {
+            Change::None => {}
+            Change::Path => self.path = change(),
+            Change::Role => self.acts_as = change(),
+            Change::All => (self.path, self.acts_as) = (change(), change()),
+            Change::Local => self.local = self.local.rotate_left(1) ^ change(),
+        }
+    }
+
+    fn wants(&mut self, key: TextKey, asked: Asked) {
+        let bytes = asked.bytes();
+        let is_there = self.unknown.iter().any(|(known, _)| *known == key);
+        if !is_there && self.unknown.len() < UNKNOWN_MAX && self.unknown_bytes + bytes <= UNKNOWN_BYTES_MAX {
+            self.unknown_bytes += bytes;
+            self.unknown.push_back((key, asked));
+        }
+    }
+
+    pub(super) fn next_unknown(&mut self) -> Option<(TextKey, Asked)> {
+        let (key, asked) = self.unknown.pop_front()?;
+        self.unknown_bytes -= asked.bytes();
+        Some((key, asked))
+    }
+
+    /// Nothing more can be sent to the server.
+    pub(super) fn asks_no_more(&mut self) {
+        self.unknown.clear();
+        self.unknown_bytes = 0;
+    }
+
+    /// After the rollback the transaction was found unsafe: its texts are not what they were.
+    pub(super) fn forget_outlooks(&mut self, foresight: &Foresight) {
+        self.ran.drain(..).for_each(|key| foresight.forget(key));
+    }
+
+    /// The transaction has ended.
+    pub(super) fn end_transaction(&mut self, now: Instant) {
+        self.local = 0;
+        self.ran.clear();
+        self.at_rest_since = Some(now);
+    }
+}
+
+impl Asked {
+    fn bytes(&self) -> usize {
+        match self {
+            Asked::Text(bytes) | Asked::Prepared(bytes) => bytes.len(),
+        }
+    }
+}
+
+fn hashed(foresight: &Foresight, write: impl FnOnce(&mut DefaultHasher)) -> u64 {
+    let mut hash = foresight.hasher();
+    write(&mut hash);
+    hash.finish()
+}
+
+/// How a text changes what names mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    None,
+    Path,
+    Role,
+    All,
+    /// Within the transaction, or it is not known for how long.
+    Local,
+}
+
+impl Change {
+    fn of(sql: &[u8]) -> Change {
+        let sql = sql.trim_ascii_start();
+        let begins = |word: &[u8]| sql.get(..word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word));
+        let is_setting = begins(b"set") || begins(b"reset");
+        if !is_setting && !begins(b"discard") {
+            return if memchr::memmem::find(sql, b"set_config").is_some() { Change::Local } else { Change::None };
+        }
+        let has = |words: [&[u8]; 2]| words.iter().any(|word| super::workers::has_ignoring_case(sql, word));
+        let (path, role) = (has([b"search_path", b"schema"]), has([b"role", b"authorization"]));
+        let all = !begins(b"set") && has([b"all", b"all"]) || memchr::memchr(b';', sql).is_some();
+        match (path, role) {
+            _ if all => Change::All,
+            (false, false) => Change::None,
+            _ if has([b"local", b"local"]) => Change::Local,
+            (true, _) => Change::Path,
+            (false, true) => Change::Role,
+        }
+    }
+}
+
+/// Whether a text may return rows, as far as it shows.
+fn returns_rows(sql: &[u8], rules: TextRules) -> bool {
+    use plimsoll_notation::sql::{Lexer, TokenKind};
+    const SILENT: [&str; 12] = [
+        "alter", "create", "declare", "delete", "drop", "insert", "lock", "merge", "reset", "set", "truncate", "update",
+    ];
+    let mut tokens = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment).peekable();
+    let is_silent = tokens.peek().is_some_and(|first| SILENT.iter().any(|word| first.is_word(word)));
+    !is_silent || tokens.any(|token| token.is_word("returning") || token.is_mark(b';'))
+}
+
+impl Session {
+    /// Whether texts are looked up: the transaction, or what is about to become one, may be rolled back for others.
+    fn foresees(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|inside| inside.is_watched)
+    }
+
+    /// A text is run.
+    pub(super) fn foresee_text(&mut self, sql: &[u8], note: &Note) {
+        self.texts.unnamed = None;
+        self.texts.changes_names(sql, &self.governor.foresight);
+        self.note_prepares(note);
+        if !self.foresees() || is_judged_by_text(sql, note) {
+            return;
+        }
+        let is_executed = note.names.as_ref().is_some_and(|names| !names.executes.is_empty());
+        // Another session may mean another statement.
+        let of_session = if is_executed { self.card.id.0 + 1 + (self.texts.prepares << 32) } else { 0 };
+        let key = self.texts.key(sql, self.reported.text_rules, &self.governor.foresight, of_session);
+        self.foresee(key, || Asked::Text(sql.into()));
+    }
+
+    /// A text is prepared by a message.
+    pub(super) fn foresee_parse(&mut self, name: &[u8], sql: &[u8], note: &Note) {
+        self.texts.changes_names(sql, &self.governor.foresight);
+        self.note_prepares(note);
+        let key = (self.foresees() && !is_judged_by_text(sql, note)).then(|| {
+            let key = self.texts.key(sql, self.reported.text_rules, &self.governor.foresight, 0);
+            if self.governor.foresight.of(key, self.clock()).is_none() {
+                self.texts.wants(key, Asked::Text(sql.into()));
+            }
+            key
+        });
+        if name.is_empty() {
+            self.texts.unnamed = key;
+            return;
+        }
+        let name = hashed(&self.governor.foresight, |hash| hash.write(name));
+        match key.filter(|_| self.texts.statements.len() < STATEMENTS_MAX) {
+            Some(key) => _ = self.texts.statements.insert(name, key),
+            None => _ = self.texts.statements.remove(&name),
+        }
+    }
+
+    /// A prepared statement is run.
+    pub(super) fn foresee_bind(&mut self, name: &[u8], note: &Note) {
+        if !self.foresees()
+            || note.is_bare_begin
+            || note.ends.is_some()
+            || note.uses_savepoint
+            || note.unsafe_because.is_some()
+        {
+            return;
+        }
+        let hash = || hashed(&self.governor.foresight, |hash| hash.write(name));
+        let key = if name.is_empty() { self.texts.unnamed } else { self.texts.statements.get(&hash()).copied() };
+        match (key, &mut self.transaction) {
+            (Some(key), _) => self.foresee(key, || Asked::Prepared(name.into())),
+            (None, Some(inside)) => inside.forecast.runs(None, false),
+            (None, None) => {}
+        }
+    }
+
+    fn note_prepares(&mut self, note: &Note) {
+        self.texts.prepares += u64::from(note.unsafe_because == Some(Unsafe::PreparedStatement));
+    }
+
+    fn foresee(&mut self, key: TextKey, asked: impl FnOnce() -> Asked) {
+        let known = self.governor.foresight.of(key, self.clock());
+        let is_in_block = self.status != Status::Idle;
+        let Some(inside) = &mut self.transaction else { return };
+        inside.forecast.runs(known.map(|(outlook, _)| outlook), is_in_block);
+        if known.is_none_or(|(_, is_due)| is_due) {
+            self.texts.wants(key, asked());
+        }
+        if known.is_some() && self.texts.ran.len() < RAN_MAX {
+            self.texts.ran.push(key);
+        }
+    }
+
+    fn clock(&self) -> Duration {
+        self.governor.clock(self.unit.since)
+    }
+
+    /// At rest: asks about a text that the transaction has run.
+    pub(super) fn learn(&mut self, now: Instant, out: &mut impl Outbox) {
+        let is_free = matches!(self.flow, Flow::Relay) && self.gate == Gate::Open && self.from_client.left == 0;
+        let is_soon = self.texts.at_rest_since.is_some_and(|since| now.saturating_duration_since(since) < LEARN_FOR);
+        if !is_free || !is_soon || !self.is_at_rest() || self.transaction.is_some() {
+            return;
+        }
+        let (foresight, at) = (&self.governor.foresight, self.governor.clock(now));
+        while let Some((key, asked)) = self.texts.next_unknown() {
+            let known = foresight.of(key, at);
+            if known.is_some_and(|(_, is_due)| !is_due) || !foresight.may_ask(key, self.texts.role, at) {
+                continue;
+            }
+            let (text, name, returns) = match &asked {
+                Asked::Text(text) => (Some(&**text), None, returns_rows(text, self.reported.text_rules)),
+                Asked::Prepared(name) => {
+                    let returns = known.is_none_or(|known| !matches!(known.0, Outlook::Safe { returns: false, .. }));
+                    (None, Some(&**name), returns)
+                }
+            };
+            let functions = &self.settings.preemption.replay_functions;
+            let inquiry = Inquiry::new(text, self.reported.text_rules, name, functions, self.reported.version);
+            let learning = Learning {
+                key,
+                returns,
+                inquiry: Box::new(inquiry),
+                since: now,
+                left: 0,
+                is_answered: true,
+                has_completed: false,
+            };
+            self.flow = Flow::Learning(learning);
+            return self.ask_ahead(now, out);
+        }
+    }
+
+    fn ask_ahead(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Flow::Learning(learning) = &mut self.flow else { return };
+        match learning.inquiry.next() {
+            Next::Known(verdict) => {
+                let outlook = match verdict {
+                    Ok(safe) => Outlook::Safe { generates: safe.generates, returns: learning.returns },
+                    Err(because) => Outlook::Unsafe(because),
+                };
+                let key = learning.key;
+                self.governor.foresight.learn(key, outlook, self.governor.clock(now));
+                self.end_learning(now, out);
+            }
+            Next::Ask(asked) => {
+                let Ok(number) = self.card.begin_unit(true) else {
+                    // A cancel is on its way, and must not meet the question.
+                    return self.end_learning(now, out);
+                };
+                let request = [answers::run(asked.sql, &asked.parameters), answers::end()].concat();
+                (learning.left, learning.is_answered, learning.has_completed) = (END_ANSWERS, true, false);
+                self.unit_number = number;
+                self.unit = Unit::new(now);
+                (0..END_ANSWERS).for_each(|_| self.outstanding.sent(number, false));
+                out.to_server(&request);
+            }
+        }
+    }
+
+    /// The server is ready after a question.
+    pub(super) fn learning_answered(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Flow::Learning(learning) = &mut self.flow else { return };
+        learning.left = learning.left.saturating_sub(1);
+        if learning.left > 0 {
+            return;
+        }
+        if !learning.is_answered || !learning.has_completed {
+            self.governor.foresight.is_refused(self.texts.role, self.governor.clock(now));
+            return self.end_learning(now, out);
+        }
+        learning.inquiry.on_answered(true);
+        self.ask_ahead(now, out);
+    }
+
+    fn end_learning(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Flow::Learning(learning) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
+        self.governor.foresight.has_taken(now.saturating_duration_since(learning.since));
+        self.unit = Unit::new(now);
+        self.forget_cancels();
+        self.learn(now, out);
+    }
+}
+
+impl Transaction {
+    /// Why another run must not be attempted, or is expected to fail.
+    pub(super) fn foreseen_unsafe(&self) -> Option<Unsafe> {
+        self.unsafe_because.or(self.forecast.unsafe_because)
+    }
+}
+
+/// Whether the text itself shows what must be known: it only begins or ends a transaction or a savepoint, or is unsafe.
+fn is_judged_by_text(sql: &[u8], note: &Note) -> bool {
+    let is_single = || memchr::memchr(b';', sql.trim_ascii_end().strip_suffix(b";").unwrap_or(sql)).is_none();
+    let is_control = note.is_bare_begin || note.ends.is_some() || note.uses_savepoint && is_single();
+    is_control || note.unsafe_because.is_some()
+}
