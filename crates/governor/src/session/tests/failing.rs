@@ -204,3 +204,17 @@ fn a_call_by_number_is_not_run_again() {
          ! preempted => chained-and-failed C[E:40001 Z:E]",
     );
 }
+
+/// The server began to wait for standbys in the moment in which a cancel was on its way, and the cancel ended the wait: the
+/// client has its success and the warning, and operators a count.
+#[test]
+fn a_cancelled_wait_for_a_standby_is_counted() {
+    let lines = "> Q:update => S[Q:update]
+         ! aim =>
+         < N:01000:\0RSyncRepWaitForLSN C:UPDATE Z:I => C[N:01000 C:UPDATE Z:I]
+         ! arrived =>";
+    for story in check_each(|| Story::new("low_user"), lines) {
+        let low = story.governor.statistics.class(story.session.session_class);
+        assert_eq!(low.commit_waits_cancelled.load(Ordering::Relaxed), 1);
+    }
+}
