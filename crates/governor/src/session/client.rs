@@ -302,26 +302,7 @@ impl Session {
                 self.foresee_text(body.map(sql_of).unwrap_or_default(), &note);
                 self.runs(&note, b"");
             }
-            Ask::Parse => {
-                let change = match body.and_then(text).and_then(|(name, rest)| Some((stored(name)?, rest))) {
-                    Some((name, rest)) => {
-                        let mut note = read.unwrap_or_else(|| self.note_of(sql_of(rest)));
-                        if !is_whole && statement::is_query(sql_of(rest), self.reported.text_rules) {
-                            // It is one statement, or the server refuses it, so its first word identifies it.
-                            note.unsafe_because = note.unsafe_because.or(Some(Unsafe::Unread));
-                        } else if !is_whole {
-                            note = Note::UNREAD.clone();
-                        }
-                        self.foresee_parse(name, sql_of(rest), &note);
-                        if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
-                            inside.parses_unnamed();
-                        }
-                        Change::Prepare { name: name.into(), note, recorded: self.place_of(bytes) }
-                    }
-                    None => Change::PrepareUnknown,
-                };
-                self.prepared.ask(self.unit_number, change);
-            }
+            Ask::Parse => self.note_parse(message, read),
             Ask::Bind if is_read => {
                 let names = body.and_then(text).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
                 let note = names.map_or_else(|| Note::UNREAD.clone(), |(_, name)| self.prepared.of(name));
@@ -369,7 +350,7 @@ impl Session {
     }
 
     /// The current message's position among the recorded bytes.
-    fn place_of(&self, bytes: usize) -> std::ops::Range<usize> {
+    pub(super) fn place_of(&self, bytes: usize) -> std::ops::Range<usize> {
         let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
         let begin = recording.map_or(0, |recording| recording.end()) + self.unrecorded;
         begin..begin + bytes

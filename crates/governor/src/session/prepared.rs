@@ -10,9 +10,12 @@ use std::sync::Arc;
 
 use plimsoll_policy::{ClassIndex, Unsafe};
 
+use super::Session;
+use super::client::{Message, sql_of};
+use super::frames::text;
 use crate::registry::ChosenBy;
-use crate::statement::End;
 use crate::statement::name::stored;
+use crate::statement::{self, End};
 
 /// How many bytes of statements are remembered; the worst is assumed of all others.
 const NOTES_BYTES_MAX: usize = 256 << 10;
@@ -277,6 +280,31 @@ impl PreparedNotes {
             return Some(&self.unnamed);
         }
         self.named.get(name).or(self.is_overfull.then_some(Note::UNREAD))
+    }
+}
+
+impl Session {
+    /// Notes the statement that a `Parse` prepares.
+    pub(super) fn note_parse(&mut self, message: Message<'_>, read: Option<Note>) {
+        let Message { body, is_whole, bytes, .. } = message;
+        let change = match body.and_then(text).and_then(|(name, rest)| Some((stored(name)?, rest))) {
+            Some((name, rest)) => {
+                let mut note = read.unwrap_or_else(|| self.note_of(sql_of(rest)));
+                if !is_whole && statement::is_query(sql_of(rest), self.reported.text_rules) {
+                    // It is one statement, or the server refuses it, so its first word identifies it.
+                    note.unsafe_because = note.unsafe_because.or(Some(Unsafe::Unread));
+                } else if !is_whole {
+                    note = Note::UNREAD.clone();
+                }
+                self.foresee_parse(name, sql_of(rest), &note);
+                if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
+                    inside.parses_unnamed();
+                }
+                Change::Prepare { name: name.into(), note, recorded: self.place_of(bytes) }
+            }
+            None => Change::PrepareUnknown,
+        };
+        self.prepared.ask(self.unit_number, change);
     }
 }
 

@@ -125,21 +125,7 @@ impl Session {
             self.show(out);
             return Ok(true);
         }
-        let is_passed = match &mut self.flow {
-            Flow::Rewinding(rewind) => {
-                rewind.hears(answer, body);
-                false
-            }
-            Flow::Limiting(limiting) => {
-                limiting.hears(answer, body);
-                false
-            }
-            Flow::Learning(learning) => {
-                learning.hears(answer, body);
-                false
-            }
-            _ => true,
-        };
+        let is_passed = !self.is_for_us(answer, body);
         match answer {
             Answer::Ready => match *body {
                 [status] => match Status::of(status) {
@@ -159,14 +145,7 @@ impl Session {
             }
             Answer::Notification => Ok(true),
             Answer::ParseComplete | Answer::CloseComplete => {
-                let is_own = match &self.flow {
-                    Flow::Rewinding(rewind) => !rewind.is_at_the_unit_in_flight(),
-                    Flow::Limiting(_) | Flow::Learning(_) => true,
-                    _ => false,
-                };
-                if !is_own {
-                    self.on_confirmed();
-                }
+                self.on_confirmed();
                 Ok(is_passed)
             }
             Answer::DataRow if is_passed => {
@@ -198,8 +177,27 @@ impl Session {
         }
     }
 
+    /// Whether a message answers a request of our own, or one that is run again. If so, it is heard.
+    fn is_for_us(&mut self, answer: Answer, body: &[u8]) -> bool {
+        match &mut self.flow {
+            Flow::Rewinding(rewind) => rewind.hears(answer, body),
+            Flow::Limiting(limiting) => limiting.hears(answer, body),
+            Flow::Learning(learning) => learning.hears(answer, body),
+            _ => return false,
+        }
+        true
+    }
+
     /// The server has confirmed that it prepared or closed a statement.
     fn on_confirmed(&mut self) {
+        let is_own = match &self.flow {
+            Flow::Rewinding(rewind) => !rewind.is_at_the_unit_in_flight(),
+            Flow::Limiting(_) | Flow::Learning(_) => true,
+            _ => false,
+        };
+        if is_own {
+            return;
+        }
         let (change, inside) = (self.prepared.confirm(), self.transaction.as_mut());
         let Some(inside) = inside else { return };
         match change {
