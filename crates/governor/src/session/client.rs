@@ -288,7 +288,7 @@ impl Session {
 
     /// Notes how the message affects whether the transaction may be rolled back and replayed.
     fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
-        let Message { ask, body, is_whole, bytes } = message;
+        let Message { ask, body, is_whole, .. } = message;
         let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
         self.note_snapshot(ask, body);
         if ask == Ask::Query {
