@@ -27,6 +27,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod unasked;
 mod unit;
 mod workers;
 
@@ -179,6 +180,10 @@ struct Unit {
     has_rows: bool,
     has_run: bool,
     has_failed: bool,
+    /// How many notices its client has received.
+    notices: u32,
+    /// How many of these the server, which runs it again, is still to send.
+    notices_known: u32,
 }
 
 /// How much of the answer to the unit in flight its client receives before the unit's end is known.
@@ -204,6 +209,8 @@ impl Unit {
             has_rows: false,
             has_run: false,
             has_failed: false,
+            notices: 0,
+            notices_known: 0,
         }
     }
 
@@ -272,6 +279,8 @@ pub struct Session {
     /// How many of the client's bytes before the current message are still to be recorded.
     unrecorded: usize,
     from_server: Passing,
+    /// Notifications that arrived during a replay, for the end of the client's transaction.
+    notifications: Vec<u8>,
     /// When the unit in flight becomes late and the watcher is notified, or when to check again whether it should be.
     rings_at: Option<Instant>,
     /// Since when the session has been at rest, or its client thinking.
@@ -323,6 +332,7 @@ impl Session {
             is_kept_alive: false,
             unrecorded: 0,
             from_server: Passing::default(),
+            notifications: Vec::new(),
             rings_at: None,
             since: now,
         };
@@ -387,7 +397,15 @@ impl Session {
             Flow::Queued(queued) => self.queue_wakes_at(queued),
             _ => None,
         };
-        [queued, self.rings_at, self.ends_at()].into_iter().flatten().min()
+        [queued, self.rings_at, self.ends_at(), self.replays_at()].into_iter().flatten().min()
+    }
+
+    /// When a replay continues that pauses.
+    fn replays_at(&self) -> Option<Instant> {
+        match &self.flow {
+            Flow::Rewinding(rewind) => rewind.pauses_until(),
+            _ => None,
+        }
     }
 
     /// When the client's permitted think time within its transaction ends.
@@ -405,6 +423,7 @@ impl Session {
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
         self.notice_queued(now, out);
         self.keep_alive(now, out);
+        self.go_on_rewinding(now, out);
         if self.rings_at.is_some_and(|at| at <= now) {
             if self.is_anybody_below() {
                 self.rings_at = None;

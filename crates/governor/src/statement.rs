@@ -91,6 +91,8 @@ pub struct Statement<'a> {
     pub changes_code: bool,
     /// It may fire event triggers.
     pub is_ddl: bool,
+    /// It may change how long the server waits for its client.
+    pub changes_patience: bool,
     /// It may change [`TextRules`], and so how later texts are read.
     pub changes_rules: bool,
     /// The `class` of a comment in sqlcommenter's form, `/*class='high'*/`, at the beginning or end of the text; the
@@ -119,6 +121,7 @@ impl Statement<'_> {
             executes: own_all(self.executes),
             changes_code: self.changes_code,
             is_ddl: self.is_ddl,
+            changes_patience: self.changes_patience,
             changes_rules: self.changes_rules,
             tag: self.tag.map(own),
         }

@@ -14,7 +14,8 @@
 //! For a governor:
 //! - [`ClassRules`] assign work to classes, [`Admission`] limits which transactions run at the same time.
 //! - [`decide`] chooses which transactions are rolled back for others, [`StayTimes`] whether that is worth its price, and [`cycles`]
-//!   which are rolled back to break a cycle. [`may_replay`] decides whether a rolled back transaction may run again.
+//!   which are rolled back to break a cycle. [`may_replay`] decides whether a rolled back transaction may run again,
+//!   [`pause_before_replay`] how long it pauses before.
 //! - [`TargetController`] keeps promised response times, [`MplSearch`] finds how few transactions of the lowest class are enough.
 //! - [`DiskShare`] limits how much of a disk less important work may read.
 //! - [`cache_use`] decides which ways of the last-level cache a class may fill.
@@ -42,6 +43,7 @@ mod mpl_search;
 mod parallelism;
 mod preemption;
 mod replay;
+mod retry_pause;
 mod sole_governor;
 mod starvation_bound;
 mod target;
@@ -70,6 +72,7 @@ pub use preemption::{
     StayTimes, WaitGraph, cycles, decide, preemption_policies, waiters_behind,
 };
 pub use replay::{Foreseen, NoReplay, ReplayFacts, Unsafe, may_replay};
+pub use retry_pause::pause_before_replay;
 pub use sole_governor::{GovernorAtServer, GovernorPlace, stands_by_for};
 pub use starvation_bound::StarvationBound;
 pub use target::{

@@ -152,7 +152,7 @@ pub struct TypedClass {
     /// How long a transaction may wait for its client before the governor ends its session (25P03). The default is no limit.
     pub idle_in_transaction_timeout: Option<At<String>>,
     /// Users (patterns with `*`) who may choose it by `SET plimsoll.class`, a tag or an application name although rules give
-    /// them a lower one.
+    /// them a lower one, or one of equal priority that has an `mpl` where this one has none.
     #[serde(default)]
     pub settable_by: Vec<At<String>>,
     /// The CPU share of its server processes: `untouched`, `prompt` (a core at once when they wake), `nice 10` (-20 to 19), or

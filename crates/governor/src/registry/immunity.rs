@@ -22,13 +22,15 @@ pub enum Immunity {
     Standby,
     /// Its client is thinking, and relies on an advisory lock while it does.
     AdvisoryLock,
+    /// Its client is thinking, and has set how long it may.
+    Timeout,
     /// The clients of its class do not retry, and either it could not be replayed or its client is thinking.
     NoRetry,
 }
 
 impl Immunity {
     /// All variants.
-    pub const ALL: [Immunity; 9] = [
+    pub const ALL: [Immunity; 10] = [
         Immunity::MayHaveEnded,
         Immunity::OutsideBlock,
         Immunity::Copy,
@@ -37,6 +39,7 @@ impl Immunity {
         Immunity::Failed,
         Immunity::Standby,
         Immunity::AdvisoryLock,
+        Immunity::Timeout,
         Immunity::NoRetry,
     ];
 
@@ -51,6 +54,7 @@ impl Immunity {
             Immunity::Failed => "failed",
             Immunity::Standby => "standby",
             Immunity::AdvisoryLock => "advisory-lock",
+            Immunity::Timeout => "timeout",
             Immunity::NoRetry => "no-retry",
         }
     }

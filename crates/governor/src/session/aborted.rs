@@ -9,9 +9,14 @@
 //! - A COMMIT may have failed. An error in place of its `CommandComplete`, followed by an idle server, shows that
 //!   nothing was committed: after writing the commit record PostgreSQL reports no errors but panics. Only then is the
 //!   COMMIT run again, with the whole transaction.
-//! - Priority sets no bound: a transaction that was aborted often is not promoted, but is chosen as a victim last.
+//! - Priority sets no bound: a transaction that was aborted often is not promoted, but is chosen as a victim last, and
+//!   pauses before it is replayed again.
+//!
+//! An error with one of these states that the application's own code has raised is not the server's, and is passed on.
 
-use plimsoll_policy::{CycleLoss, Foreseen, NoReplay, ReplayFacts, may_replay};
+use std::time::Instant;
+
+use plimsoll_policy::{CycleLoss, Foreseen, NoReplay, ReplayFacts, may_replay, pause_before_replay};
 
 use super::rewind::{Cause, Failure, Rewind, RewindStep};
 use super::transaction::{Began, Transaction};
@@ -31,7 +36,7 @@ pub(super) struct Abort {
 impl Session {
     /// The server failed a statement with an error that ends the transaction. Returns whether the transaction is
     /// replayed, so that the client does not receive that error.
-    pub(super) fn aborted(&mut self, cause: AbortCause, body: &[u8]) -> bool {
+    pub(super) fn aborted(&mut self, cause: AbortCause, body: &[u8], now: Instant) -> bool {
         let Some(inside) = &self.transaction else { return false };
         let is_whole = body.len() + super::HEAD_BYTES < INSPECT_MAX;
         let verdict = match matches!(self.flow, Flow::Relay) && self.from_client.left == 0 && is_whole {
@@ -46,12 +51,13 @@ impl Session {
         let abort = Some(Abort { cause, error: Some(answers::error_with_body(body)) });
         let mut rewind = Rewind::new(RewindStep::Drain, Cause::Cancelled(self.in_flight()), None);
         rewind.abort = abort;
+        rewind.pause = Some(now + pause_before_replay(self.aborts));
         self.flow = Flow::Rewinding(Box::new(rewind));
         true
     }
 
     /// The server failed a statement of a replay in the same way: the replay starts over if permitted.
-    pub(super) fn aborted_again(&mut self, cause: AbortCause) {
+    pub(super) fn aborted_again(&mut self, cause: AbortCause, now: Instant) {
         let Some(inside) = &self.transaction else { return };
         let verdict = self.abort_verdict(inside, true);
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
@@ -61,23 +67,24 @@ impl Session {
         }
         rewind.was_cancelled = true;
         self.aborts += 1;
-        self.supersede_abort(cause);
+        self.supersede_abort(cause, now);
     }
 
     /// A statement of a replay was cancelled to break a cycle: the replay starts over, unless this has happened too
     /// often.
-    pub(super) fn cycle_broken_again(&mut self) {
+    pub(super) fn cycle_broken_again(&mut self, now: Instant) {
         let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.abort_verdict(inside, true));
         self.aborts += 1;
-        self.supersede_abort(AbortCause::Cycle);
+        self.supersede_abort(AbortCause::Cycle, now);
         if let (Flow::Rewinding(rewind), Err(why)) = (&mut self.flow, verdict) {
             rewind.failure = Some(Failure::NotReplayable(why));
         }
     }
 
     /// A replay was aborted for the given cause.
-    fn supersede_abort(&mut self, cause: AbortCause) {
+    fn supersede_abort(&mut self, cause: AbortCause, now: Instant) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        rewind.pause = Some(now + pause_before_replay(self.aborts));
         let before = rewind.abort.take();
         rewind.abort = Some(Abort { cause, error: before.as_ref().and_then(|before| before.error.clone()) });
         if let Some(before) = before {

@@ -93,7 +93,7 @@ pub(crate) fn close_statement(name: &[u8]) -> Vec<u8> {
 
 pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 
-fn message(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn message(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let body: usize = parts.iter().map(|part| part.len()).sum();
     let mut bytes = Vec::with_capacity(body + 5);
     bytes.push(tag);
@@ -142,6 +142,12 @@ pub fn is_fatal(body: &[u8]) -> bool {
 /// no message follows.
 pub fn is_farewell(body: &[u8]) -> bool {
     matches!(sqlstate(body), Some(b"57P01" | b"57P02"))
+}
+
+/// Whether an `ErrorResponse` was raised by code of an application in a procedural language, and not by the server.
+pub(crate) fn is_raised(body: &[u8]) -> bool {
+    const FILES: [&[u8]; 4] = [b"pl_exec.c", b"plpy_elog.c", b"plperl.c", b"pltcl.c"];
+    field_of(body, b'F').is_some_and(|file| FILES.iter().any(|known| file.ends_with(known)))
 }
 
 fn field_of(body: &[u8], wanted: u8) -> Option<&[u8]> {

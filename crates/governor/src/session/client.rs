@@ -323,16 +323,7 @@ impl Session {
                 self.unit.commit = self.unit.commit.take().filter(is_it);
                 self.unit.is_block |= self.unit.begin.take().filter(is_it).is_some();
             }
-            Ask::Close => {
-                let change = match body.and_then(|body| body.split_first()) {
-                    Some((b'S', rest)) => match text(rest).and_then(|(name, _)| stored(name)) {
-                        Some(name) => Change::Close { name: name.into() },
-                        None => Change::PrepareUnknown,
-                    },
-                    _ => Change::ClosePortal,
-                };
-                self.prepared.ask(self.unit_number, change);
-            }
+            Ask::Close => self.prepared.ask(self.unit_number, Change::of_close(body)),
             // A function called by its number has unknown effects.
             Ask::FunctionCall if is_read => {
                 self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");
@@ -412,6 +403,7 @@ impl Session {
             chains: statement.chains && !statement.several,
             uses_savepoint: statement.savepoint,
             changes_code: statement.changes_code,
+            changes_patience: statement.changes_patience,
             changes_rules: statement.changes_rules,
             unsafe_because: statement.unreplayable,
             takes_advisory_lock: statement.takes_advisory_lock,

@@ -45,6 +45,8 @@ pub struct Note {
     pub uses_savepoint: bool,
     /// It may change the code that later statements run.
     pub changes_code: bool,
+    /// It may change how long the server waits for its client.
+    pub changes_patience: bool,
     /// It may change how later texts are read.
     pub changes_rules: bool,
     /// Why it may not be run twice.
@@ -77,6 +79,7 @@ impl Note {
         chains: false,
         uses_savepoint: false,
         changes_code: true,
+        changes_patience: false,
         changes_rules: true,
         unsafe_because: Some(Unsafe::Unread),
         takes_advisory_lock: false,
@@ -111,6 +114,7 @@ impl Note {
             chains: self.chains && other.chains,
             uses_savepoint: self.uses_savepoint || other.uses_savepoint,
             changes_code: self.changes_code || other.changes_code,
+            changes_patience: self.changes_patience || other.changes_patience,
             changes_rules: self.changes_rules || other.changes_rules,
             unsafe_because: self.unsafe_because.or(other.unsafe_because),
             takes_advisory_lock: self.takes_advisory_lock || other.takes_advisory_lock,
@@ -150,6 +154,17 @@ pub enum Change {
 }
 
 impl Change {
+    /// The change that a `Close` with that body requests.
+    pub(super) fn of_close(body: Option<&[u8]>) -> Change {
+        match body.and_then(|body| body.split_first()) {
+            Some((b'S', rest)) => match text(rest).and_then(|(name, _)| stored(name)) {
+                Some(name) => Change::Close { name: name.into() },
+                None => Change::PrepareUnknown,
+            },
+            _ => Change::ClosePortal,
+        }
+    }
+
     fn bytes(&self) -> usize {
         let more = match self {
             Change::Prepare { name, note, .. } => name.len() + note.bytes(),

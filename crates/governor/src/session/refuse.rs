@@ -86,6 +86,9 @@ impl Session {
         }
         if ask.ends_unit() {
             let status = refusal.status;
+            if status == Status::Idle {
+                self.release_notifications(out);
+            }
             out.to_client(&ready_for_query(status));
             self.flow = Flow::Relay;
             self.since = now;

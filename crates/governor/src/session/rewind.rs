@@ -11,6 +11,7 @@
 //! within a transaction.
 
 mod failure;
+mod preempted;
 mod steps;
 
 use std::time::Instant;
@@ -23,8 +24,7 @@ use super::unit::Shape;
 use super::{Flow, Outbox, Session};
 use crate::effects::Inquiry;
 use crate::governor::{EventId, Outcome};
-use crate::registry::Phase;
-use crate::statistics::{AbortCause, AbortOutcome, count};
+use crate::statistics::{AbortOutcome, count};
 pub(super) use failure::Failure;
 
 const ROLLBACK: &str = "ROLLBACK";
@@ -55,6 +55,10 @@ pub(super) struct Rewind {
     is_clean: bool,
     /// The replay itself was cancelled for another transaction, or aborted by the server.
     pub was_cancelled: bool,
+    /// A pause before the replay, after several aborts: until when.
+    pub pause: Option<Instant>,
+    /// How many notices the server has sent for the step.
+    notices: u32,
     /// The failure to report to the client.
     pub failure: Option<Failure>,
     /// Statements that were prepared by name have been closed, and not all of them are prepared again.
@@ -87,6 +91,8 @@ pub(super) struct InFlight {
     commits: bool,
     /// Whether the client believes that it is within a transaction block.
     in_block: bool,
+    /// How many notices the client has received.
+    notices: u32,
 }
 
 /// Whether the functions and statements that the transaction runs may be run twice.
@@ -141,6 +147,8 @@ impl Rewind {
             safety: Safety::Unknown,
             is_clean: false,
             was_cancelled: false,
+            pause: None,
+            notices: 0,
             failure: None,
             has_closed: false,
             left: 1,
@@ -152,6 +160,11 @@ impl Rewind {
     /// Whether the client's own units are being run again, so that other sessions may wait for their locks.
     pub(super) fn runs_again(&self) -> bool {
         matches!(self.step, RewindStep::Unit(_) | RewindStep::Beginning) && !self.is_due
+    }
+
+    /// Until when it pauses, if it does.
+    pub(super) fn pauses_until(&self) -> Option<Instant> {
+        self.pause.filter(|_| self.is_due)
     }
 
     /// Whether its client is thinking, and so does not know of the rollback.
@@ -177,6 +190,7 @@ impl Rewind {
     /// Receives the server's answer to a question.
     pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
         self.has_completed |= answer == Answer::CommandComplete;
+        self.notices += u32::from(answer == Answer::Notice);
         let (RewindStep::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
         match answer {
             Answer::DataRow => match columns(body) {
@@ -190,84 +204,19 @@ impl Rewind {
 }
 
 impl Session {
-    /// The unit in flight was cancelled for another transaction; its client does not receive that error.
-    pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) {
-        let (event, breaks_cycle) = self.count_preempted(now);
-        let Some(inside) = &self.transaction else {
-            // Cancels for other transactions are aimed only at transactions.
-            return self.show(out);
-        };
-        let verdict = match breaks_cycle {
-            true => self.abort_verdict(inside, false),
-            false => self.replay_verdict(inside, self.rollbacks),
-        };
-        let rewind = Rewind::new(RewindStep::Drain, Cause::Cancelled(self.in_flight()), event);
-        let abort = breaks_cycle.then_some(Abort { cause: AbortCause::Cycle, error: None });
-        self.rewind(Rewind { failure: verdict.err().map(Failure::NotReplayable), abort, ..rewind });
-    }
-
     /// The part of the answer to the unit in flight that the client has received.
     pub(super) fn in_flight(&self) -> InFlight {
         let is_single = self.status == Status::Idle;
         let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
         let so_far = recording.filter(|_| !is_single).map(|recording| recording.answer_so_far());
         let (answered, answer) = so_far.unwrap_or_default();
-        InFlight { answered, answer, commits: self.is_at_commit(), in_block: !is_single }
-    }
-
-    /// Rolls the transaction back if its client is still thinking after the given unit.
-    pub(super) fn roll_back_idle(
-        &mut self,
-        transaction: u64,
-        unit: u64,
-        event: EventId,
-        now: Instant,
-        out: &mut impl Outbox,
-    ) {
-        self.publish();
-        let is_there = {
-            let state = self.card.state();
-            state.phase == Phase::IdleInTransaction
-                && (state.transaction, state.unit) == (transaction, unit)
-                && state.cancels.in_flight == 0
-                && state.preemptible
-        };
-        let is_between = matches!(self.flow, Flow::Relay) && self.from_client.left == 0 && self.from_server.left == 0;
-        let statistics = self.statistics(self.inside_index());
-        if !is_there || !is_between || self.status == Status::Idle {
-            count(&statistics.preempted_too_late);
-            return self.governor.settle(event, Outcome::TooLate);
-        }
-        count(&statistics.preempted_idle);
-        self.count_stake(now);
-        self.rewind(Rewind::new(RewindStep::Drain, Cause::Thinking(self.status), Some(event)));
-        self.rewind_step_done(self.status, now, out);
+        let notices = self.unit.notices;
+        InFlight { answered, answer, commits: self.is_at_commit(), in_block: !is_single, notices }
     }
 
     fn rewind(&mut self, rewind: Rewind) {
         *(if rewind.abort.is_some() { &mut self.aborts } else { &mut self.rollbacks }) += 1;
         self.flow = Flow::Rewinding(Box::new(rewind));
-    }
-
-    /// A cancel for another transaction took effect. Returns the event that receives the outcome, and whether the
-    /// cancel was to break a cycle of waiters.
-    fn count_preempted(&self, now: Instant) -> (Option<EventId>, bool) {
-        let (was_waiting, event, breaks_cycle) = {
-            let mut state = self.card.state();
-            (state.cancels.was_waiting, state.cancels.event.take(), state.cancels.breaks_cycle)
-        };
-        let statistics = self.statistics(self.inside_index());
-        count(if was_waiting { &statistics.preempted_waiting } else { &statistics.preempted_running });
-        self.count_stake(now);
-        (event, breaks_cycle)
-    }
-
-    /// Counts the cost and the benefit of a rollback that was carried out.
-    fn count_stake(&self, now: Instant) {
-        let stake = self.card.state().cancels.stake.take();
-        if let Some(stake) = stake {
-            self.governor.statistics.count_stake(self.inside_index(), &stake, now);
-        }
     }
 
     /// The client sends a unit, and does not know that its transaction was rolled back while it was thinking.
@@ -294,31 +243,6 @@ impl Session {
         self.go_on_rewinding(now, out);
     }
 
-    /// A statement of the replay was cancelled.
-    pub(super) fn cancelled_again(&mut self, now: Instant) {
-        let cancels = self.cancelled_for();
-        let is_ours = matches!(&self.flow, Flow::Rewinding(rewind) if rewind.is_comparing());
-        let (event, breaks_cycle) =
-            if cancels == (true, false) && is_ours { self.count_preempted(now) } else { (None, false) };
-        let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        match cancels {
-            // A client that thinks has nothing to cancel; the unit of ours that it hit is repeated.
-            (_, true) if rewind.is_unnoticed() => {}
-            (_, true) => rewind.failure = Some(Failure::Cancelled),
-            (true, false) if is_ours => {
-                rewind.was_cancelled = true;
-                let before = std::mem::replace(&mut rewind.event, event);
-                match breaks_cycle {
-                    true => self.cycle_broken_again(),
-                    false => self.rollbacks += 1,
-                }
-                self.settle(before, Outcome::Superseded);
-            }
-            // Cancelled by another party, an administrator or a timeout: an answer that differs.
-            _ => {}
-        }
-    }
-
     /// A message of the server has passed: checks whether the part of the answer that the client has received is
     /// complete.
     pub(super) fn compare_beginning(&mut self) {
@@ -342,6 +266,10 @@ impl Session {
         if let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) {
             if let Some(abort) = &rewind.abort {
                 self.count_abort(abort.cause, AbortOutcome::Replayed);
+            }
+            if let Cause::Cancelled(in_flight) = &rewind.cause {
+                self.unit.notices = in_flight.notices;
+                self.unit.notices_known = in_flight.notices.saturating_sub(rewind.notices);
             }
             self.settle(rewind.event, Outcome::Replayed);
         }
@@ -412,6 +340,9 @@ impl Session {
         }
         if rewind.failure.is_some() {
             return self.fail(now, out);
+        }
+        if rewind.pause.take_if(|until| *until <= now).is_none() && rewind.pause.is_some() {
+            return;
         }
         match (rewind.step, &rewind.cause) {
             (_, Cause::Thinking(_)) if !rewind.is_clean => {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use plimsoll_policy::Unsafe;
 
-use super::frames::{Answer, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
+use super::frames::{Answer, HEAD_BYTES, Head, INSPECT_MAX, Status};
 use super::prepared::Change;
 use super::transaction::Began;
 use super::{Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
@@ -45,8 +45,9 @@ impl Session {
                 break;
             }
             let body = if is_read { &bytes[at + HEAD_BYTES..at + there] } else { &[][..] };
-            // The session's own messages must come after those that have passed.
-            if answer == Answer::Error || answer == Answer::Ready && !matches!(self.flow, Flow::Relay) {
+            // The session's own messages, and those that it has kept, must come after those that have passed.
+            let may_speak = !matches!(self.flow, Flow::Relay) || !self.notifications.is_empty();
+            if answer == Answer::Error || answer == Answer::Ready && may_speak {
                 self.send(&bytes[passed..at], out);
                 passed = at;
             }
@@ -72,6 +73,7 @@ impl Session {
                 let is_heard = |inside: &Transaction| inside.class_before.is_some() || inside.runs_unread;
                 self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(is_heard)
             }
+            Answer::Notification => matches!(self.flow, Flow::Rewinding(_)),
             Answer::DataRow => match &self.flow {
                 Flow::Rewinding(rewind) => rewind.inquires(),
                 Flow::Limiting(_) | Flow::Learning(_) => true,
@@ -139,11 +141,11 @@ impl Session {
                 self.on_parameter(body);
                 Ok(true)
             }
+            Answer::Notification => Ok(self.on_notification(body, out)),
             Answer::Notice => {
-                self.on_notice(body);
-                Ok(is_passed)
+                self.check_commit_wait(body);
+                Ok(is_passed && self.on_notice(out))
             }
-            Answer::Notification => Ok(true),
             Answer::ParseComplete | Answer::CloseComplete => {
                 self.on_confirmed();
                 Ok(is_passed)
@@ -153,12 +155,7 @@ impl Session {
                 Ok(true)
             }
             Answer::CommandComplete if is_passed => {
-                self.unit.has_completed = true;
-                self.transaction.iter_mut().for_each(|inside| inside.hears_command(body));
-                if body == b"ROLLBACK\0" {
-                    self.on_rolled_back();
-                }
-                self.unit.has_chained = self.unit.chains.is_some() && matches!(body, b"ROLLBACK\0" | b"COMMIT\0");
+                self.on_completed(body);
                 Ok(true)
             }
             Answer::CopyIn | Answer::CopyOut if is_passed => {
@@ -188,6 +185,16 @@ impl Session {
         true
     }
 
+    /// The server has carried out a statement.
+    fn on_completed(&mut self, tag: &[u8]) {
+        self.unit.has_completed = true;
+        self.transaction.iter_mut().for_each(|inside| inside.hears_command(tag));
+        if tag == b"ROLLBACK\0" {
+            self.on_rolled_back();
+        }
+        self.unit.has_chained = self.unit.chains.is_some() && matches!(tag, b"ROLLBACK\0" | b"COMMIT\0");
+    }
+
     /// The server has confirmed that it prepared or closed a statement.
     fn on_confirmed(&mut self) {
         let is_own = match &self.flow {
@@ -211,15 +218,21 @@ impl Session {
         }
     }
 
+    /// The server was ready without having been asked. Its client may understand this message; we do not, so we only
+    /// relay from now on.
+    fn end_governing(&mut self, now: Instant, out: &mut impl Outbox) {
+        tracing::warn!(session = self.card.id.0, "the server was ready without having been asked");
+        count(&self.governor.statistics.desyncs);
+        self.show(out);
+        self.release_notifications(out);
+        self.end_transaction(now);
+        self.flow = Flow::Ungoverned;
+        self.gate = Gate::Open;
+    }
+
     fn on_ready(&mut self, status: Status, now: Instant, out: &mut impl Outbox) -> bool {
         let Some(unit) = self.outstanding.answered() else {
-            // Its client may understand this message; we do not, so we only relay from now on.
-            tracing::warn!(session = self.card.id.0, "the server was ready without having been asked");
-            count(&self.governor.statistics.desyncs);
-            self.show(out);
-            self.end_transaction(now);
-            self.flow = Flow::Ungoverned;
-            self.gate = Gate::Open;
+            self.end_governing(now, out);
             return true;
         };
         let was_idle = std::mem::replace(&mut self.status, status) == Status::Idle;
@@ -239,6 +252,9 @@ impl Session {
             return false;
         }
         self.show(out);
+        if status == Status::Idle {
+            self.release_notifications(out);
+        }
         self.prepared.unit_answered(unit);
         let size_max = self.settings.preemption.replay_bytes_max;
         if let Some(recording) = self.recording() {
@@ -327,13 +343,14 @@ impl Session {
             _ => {}
         }
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
-        let abort = answers::sqlstate(body).and_then(AbortCause::of_sqlstate);
+        // What an application raises by itself is no abort by the server, and it would raise it again.
+        let abort = answers::sqlstate(body).and_then(AbortCause::of_sqlstate).filter(|_| !answers::is_raised(body));
         if let Flow::Rewinding(_) = self.flow {
             if was_cancelled {
                 self.cancelled_again(now);
             }
             if let Some(cause) = abort {
-                self.aborted_again(cause);
+                self.aborted_again(cause, now);
             }
             return false;
         }
@@ -349,9 +366,11 @@ impl Session {
                 (false, false) => {}
             }
         }
-        if abort.is_some_and(|cause| self.aborted(cause, body)) {
+        if abort.is_some_and(|cause| self.aborted(cause, body, now)) {
             return false;
         }
+        // It is not replayed, and its client may wait for the error before it sends its Sync.
+        self.show(out);
         count(&self.statistics(self.inside_index()).errors);
         true
     }
@@ -362,18 +381,6 @@ impl Session {
         (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
     }
 
-    /// A cancel of ours that has met a commit ended its wait for a standby: the transaction is committed, but a failover
-    /// may lose it. Such units are not cancelled; this reports it if a server has begun to wait in that very moment.
-    fn on_notice(&self, body: &[u8]) {
-        if answers::routine(body) == Some(b"SyncRepWaitForLSN") && self.cancelled_for() == (true, false) {
-            count(&self.statistics(self.inside_index()).commit_waits_cancelled);
-            tracing::warn!(
-                session = self.card.id.0,
-                "a rollback came when its victim was committed and waited for a standby, and has ended that wait"
-            );
-        }
-    }
-
     fn on_copy(&mut self, answer: Answer, out: &mut impl Outbox) {
         self.show(out);
         if let Some(inside) = &mut self.transaction {
@@ -382,15 +389,6 @@ impl Session {
         }
         if answer == Answer::CopyIn && self.outstanding.copy_in_begins() {
             self.is_unit_open = true;
-        }
-    }
-
-    /// An application may change its name, and with it its class, and how its texts are read.
-    fn on_parameter(&mut self, body: &[u8]) {
-        self.reported.on_parameter(body);
-        let parameter = text(body).and_then(|(name, rest)| Some((name, text(rest)?.0)));
-        if let Some((b"application_name", name)) = parameter {
-            self.on_application_name(name);
         }
     }
 

@@ -53,6 +53,8 @@ pub(super) struct Transaction {
     pub relies_on_lock: bool,
     /// It was admitted and has exported a snapshot, which other sessions of its client import.
     pub exports_snapshot: bool,
+    /// It has set how long the server waits for its client; a rollback would undo that while its client thinks.
+    pub has_patience: bool,
     /// It may change the code that later statements of any session run.
     pub changes_code: bool,
     /// Why it may not be run twice.
@@ -93,6 +95,7 @@ impl Transaction {
             unit_immunity: None,
             relies_on_lock: false,
             exports_snapshot: false,
+            has_patience: false,
             changes_code: false,
             unsafe_because: None,
             forecast: Forecast::default(),
@@ -121,6 +124,7 @@ impl Transaction {
     pub(super) fn hears_command(&mut self, tag: &[u8]) {
         const ENDS: [&[u8]; 3] = [b"COMMIT", b"ROLLBACK", b"PREPARE TRANSACTION"];
         self.may_end |= self.runs_unread && ENDS.iter().any(|end| tag.starts_with(end));
+        self.has_patience |= self.runs_unread && tag == b"SET\0";
     }
 
     /// The server has answered everything, and a block is open: the texts that are not known did not end it, unless they
@@ -159,6 +163,7 @@ impl Transaction {
             self.is_unsafe(note.unsafe_because.unwrap_or(Unsafe::Function));
         }
         self.has_savepoint |= note.uses_savepoint;
+        self.has_patience |= note.changes_patience;
         self.relies_on_lock |= note.takes_advisory_lock;
         let Some(because) = note.unsafe_because else { return };
         if status == Status::Idle && matches!(because, Unsafe::OutsideEffect | Unsafe::FunctionCall | Unsafe::Copy) {
@@ -242,6 +247,9 @@ impl Session {
         }
         if is_idle && transaction.relies_on_lock {
             return Some(Immunity::AdvisoryLock);
+        }
+        if is_idle && transaction.has_patience {
+            return Some(Immunity::Timeout);
         }
         let class = self.settings.class(transaction.class);
         if !class.retries && (is_idle || self.replay_forecast(transaction).is_err()) {

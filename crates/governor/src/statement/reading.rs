@@ -119,6 +119,7 @@ impl<'a> Reading<'a> {
         }
         if std::mem::take(&mut self.sets) {
             self.found.changes_rules |= setting::may_be_of_rules(&token);
+            self.found.changes_patience |= setting::may_be_of_patience(&token);
         }
         match token.kind {
             TokenKind::Mark => self.take_mark(token.text),
@@ -247,6 +248,7 @@ impl<'a> Reading<'a> {
         self.found.changes_code |= catalog::changes_code(&head, alters_code);
         self.found.is_ddl |= catalog::is_ddl(&head);
         self.found.changes_rules |= setting::changes_rules(&head);
+        self.found.changes_patience |= setting::changes_patience(&head);
         self.control_transaction(&head);
         self.use_cursor(&head, &last);
         if let Some(set_class) = setting::set_class(&head) {

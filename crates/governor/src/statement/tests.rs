@@ -384,3 +384,21 @@ fn escapes_follow_the_setting() {
     assert_eq!(read(sql).ends, Some(End::Commit));
     assert_eq!(read_with(sql, Strings::Escaped), Statement::default());
 }
+
+#[test]
+fn what_sets_how_long_the_server_waits_is_known() {
+    for sql in [
+        "SET idle_in_transaction_session_timeout = 0",
+        "set local Idle_In_Transaction_Session_Timeout to '1h'",
+        "SET LOCAL \"transaction_timeout\" = 0",
+        "SET U&\"transaction\\005ftimeout\" = 0",
+        "select set_config('idle_in_transaction_session_timeout', '0', true)",
+        "select set_config($1, $2, true)",
+    ] {
+        assert!(read(sql.as_bytes()).changes_patience, "{sql}");
+    }
+    for sql in ["SET work_mem = '1MB'", "select set_config('work_mem', '1MB', true)", "SET LOCAL statement_timeout = 0"]
+    {
+        assert!(!read(sql.as_bytes()).changes_patience, "{sql}");
+    }
+}

@@ -23,6 +23,7 @@ mod hostile;
 mod installcheck;
 mod isolation;
 mod npgsql;
+mod odd;
 mod pooler_cases;
 mod poolers;
 mod reading;

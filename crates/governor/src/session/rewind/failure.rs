@@ -196,6 +196,9 @@ impl Session {
         self.show(out);
         self.prepared.unit_answered(self.unit_number);
         out.to_client(&error);
+        if self.status == Status::Idle {
+            self.release_notifications(out);
+        }
         out.to_client(&ready_for_query(self.status));
         self.forget_cancels();
         if self.status == Status::Idle {

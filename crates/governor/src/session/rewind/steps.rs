@@ -152,6 +152,7 @@ impl Session {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let Ok(number) = self.card.begin_unit(true) else { return };
         (rewind.step, rewind.is_due, rewind.left, rewind.has_completed) = (step, false, answers, false);
+        rewind.notices = 0;
         self.unit_number = number;
         let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
         self.unit = Unit { shown, ..Unit::new(now) };

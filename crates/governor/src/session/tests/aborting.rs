@@ -386,3 +386,35 @@ fn the_next_transaction_begins_without_aborts() {
     story.play("< C:COMMIT Z:I => C[C:COMMIT Z:I]\n> Q:select_2 => S[Q:select_2]");
     assert_eq!(story.session.card.state().aborts, 0);
 }
+
+/// Work that is aborted again and again was once run 21 times without a pause.
+#[test]
+fn replays_pause_when_the_conflict_comes_back() {
+    let again =
+        |pause: &str| format!("< E:40P01 Z:E => {pause}rolled-back S[Q:begin]\n< C:BEGIN Z:T => S[Q:select_a]\n");
+    let mut story =
+        story("high_user", |settings| settings.classes.iter_mut().for_each(|class| class.retry_aborted = 9));
+    story.play(BEGUN);
+    (0..3).for_each(|_| story.play(&again("")));
+    for milliseconds in [1, 2, 4] {
+        story.play("< E:40P01 Z:E =>\n! time =>");
+        assert_eq!(story.session.wakes_at(), Some(story.now + Duration::from_millis(milliseconds)));
+        story.play("! pause => rolled-back S[Q:begin]\n< C:BEGIN Z:T => S[Q:select_a]");
+    }
+    // Its client need not wait for the end of the pause.
+    story.play("< E:40P01 Z:E =>\n! cancel =>\n! client_arrived => chained-and-failed C[E:57014 Z:E]");
+}
+
+/// A function raised 40001 by itself, to tell its client to try again: that is no conflict which a replay could avoid.
+#[test]
+fn an_error_that_an_application_raises_is_its_own() {
+    let mut story = story("high_user", |_| {});
+    story.play(BEGUN);
+    let raised = b"SERROR\0VERROR\0C40001\0Mtry again\0Fpl_exec.c\0L3911\0Rexec_stmt_raise\0\0";
+    let mut sent = super::story::Sent::default();
+    let error = super::story::framed(b'E', raised);
+    story.session.on_server(&error, story.now, &mut sent).expect("the protocol is kept");
+    assert_eq!(sent.client, error);
+    story.play("< Z:E => C[Z:E]");
+    assert_eq!(counted(&story), []);
+}

@@ -242,6 +242,10 @@ fn an_answer_shows_that_a_text_which_was_not_read_was_no_end() {
         let story = play(ended);
         assert_eq!(immune(&story), Some("may-have-ended"), "{ended}");
     }
+    // A setting for how long the server waits may be among its commands.
+    let mut story = play("C:UPDATE C:SET Z:T");
+    story.play("< C:UPDATE Z:T => C[C:UPDATE Z:T]");
+    assert_eq!(immune(&story), Some("timeout"));
     // Until everything has been answered.
     let mut story = Story::new("low_user");
     story.play(&format!("= Q:begin => C:BEGIN Z:T\n> {query} {query} => S[{query} {query}]"));

@@ -87,3 +87,105 @@ fn nobody_goes_in_behind_a_unit_that_needs_no_admission() {
     second.play("> P::commit B:: E P::select_pg%sleep(9) B:: E S => ");
     assert_eq!(second.session.card.state().phase, Phase::Queued);
 }
+
+/// A statement that commits by itself, with a notice in the middle: the client once received it with the end.
+#[test]
+fn a_notice_is_passed_on_at_once_with_all_before_it() {
+    check("> Q:do => S[Q:do]\n< N:00000 => C[N:00000]\n< C:DO Z:I => C[C:DO Z:I]");
+    check(
+        "> P::select_f() B:: E S => S[P::select_f() B:: E S]
+         < 1 2 =>
+         < N:00000 => C[1 2 N:00000]
+         ! preempted => C[E:40001 Z:I]",
+    );
+}
+
+/// A transaction was rolled back while a statement ran that had raised a notice, and the replay raised it again.
+#[test]
+fn a_notice_is_not_passed_on_twice() {
+    check(
+        "= Q:begin => C:BEGIN Z:T
+         > Q:update => S[Q:update]
+         < N:00001 N:00002 => C[N:00001 N:00002]
+         ! preempted => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[Q:update]
+         < N:00001 => 
+         ! preempted => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[Q:update]
+         < N:00001 N:00002 N:00003 C:UPDATE Z:T => C[N:00003 C:UPDATE Z:T]
+         > Q:update => S[Q:update]
+         < N:00001 => C[N:00001]",
+    );
+    // Also if it is replayed while part of its answer is known.
+    check(
+        "= Q:begin => C:BEGIN Z:T
+         > Q:select => S[Q:select]
+         < N:00001 D:1 N:00002 => C[N:00001 D:1 N:00002]
+         ! preempted => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select]
+         < N:00001 D:1 N:00002 N:00003 => C[N:00003]",
+    );
+}
+
+/// A client may send its Sync only when it has seen the error.
+#[test]
+fn an_error_is_passed_on_before_the_sync() {
+    check(
+        "> P::select_1/0 B:: E => S[P::select_1/0 B:: E]
+         < 1 2 E:22012 => C[1 2 E:22012]
+         = S => Z:I
+         > Q:select => S[Q:select]",
+    );
+}
+
+/// A session that listens received a notification in the middle of its transaction: the server delivers them when none
+/// is open, which is so for a moment while one is replayed.
+#[test]
+fn notifications_wait_for_the_end_of_a_transaction_that_is_replayed() {
+    let mut story = Story::new("low_user");
+    story.play(replaying::BEGUN);
+    story.play(
+        "! preempted => S[!ROLLBACK S]
+         < C:ROLLBACK A:one Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+         = Q:select => C:SELECT Z:T
+         > Q:commit => S[Q:commit]
+         < C:COMMIT Z:I => C[C:COMMIT A Z:I]
+         = Q:select => C:SELECT Z:I",
+    );
+    // A statement that commits by itself.
+    let mut story = Story::new("low_user");
+    story.play("> Q:update => S[Q:update]\n! aim =>\n< E:57014 A:two Z:I =>\n! arrived => S[Q:update]");
+    story.play("< C:UPDATE Z:I => C[C:UPDATE A Z:I]");
+}
+
+/// Too many to keep: the client is told that its transaction is gone.
+#[test]
+fn notifications_are_kept_up_to_a_bound() {
+    let mut story = Story::new("low_user");
+    story.play(replaying::BEGUN);
+    story.play("! preempted => S[!ROLLBACK S]");
+    let long = "x".repeat(60 << 10);
+    (0..17).for_each(|_| story.play(&format!("< A:{long} =>")));
+    let all = vec!["A"; 18].join(" ");
+    story.play(&format!("< A:{long} => C[{all}]"));
+    story.play("< C:ROLLBACK Z:I => S[!BEGIN !fail S]");
+    story.play("< C:BEGIN E:42601 Z:E => C[E:40001 Z:E]");
+}
+
+/// A client had said that it would think for long; its transaction was rolled back while it did, and with it the setting:
+/// the server ended the session.
+#[test]
+fn who_has_set_how_long_it_may_think_is_left_alone_while_it_thinks() {
+    let mut story = Story::new("low_user");
+    story.play(
+        "= Q:begin => C:BEGIN Z:T
+         = Q:set_local_idle%in%transaction%session%timeout_=_0 => C:SET Z:T
+         ! idle =>",
+    );
+    assert_eq!(story.session.card.state().immune, Some(crate::registry::Immunity::Timeout));
+    // While a statement runs it can be rolled back: the setting is made again before its client thinks.
+    story.play("> Q:update => S[Q:update]\n! preempted => rolled-back S[Q:begin]");
+}

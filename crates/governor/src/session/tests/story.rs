@@ -3,7 +3,7 @@
 //! A line is an act and, after `=>`, the resulting output: `S[…]` to the server, `C[…]` to the client. Acts: `> …` the
 //! client sends, `< …` the server sends, `! …` another thread acts: `aim` (a preemption of the unit in flight),
 //! `aim_at_cycle` (to break a cycle), `arrived` (a cancel), `lost` (it was not sent), `cancel` (the client cancels),
-//! `idle` (roll back, its client thinks), `admitted`, `timeout`, `cancelled` (in the queue), `time`.
+//! `idle` (roll back, its client thinks), `admitted`, `timeout`, `cancelled` (in the queue), `time`, `pause` (the pause before a replay is over).
 //!
 //! Some lines abbreviate several: `= asked => answered` is a client's message and the server's answer, both of which
 //! pass unchanged; `! preempted => …` is `aim`, the error of the cancelled unit, which is dropped, and `arrived`;
@@ -253,6 +253,10 @@ impl Story {
             "no_aim" => return assert!(!card.aim_preemption(transaction, unit), "it is a victim"),
             "cancel" => return assert!(card.aim_client_cancel().is_some(), "nothing is in flight"),
             "time" => return self.session.on_time(self.now, out),
+            "pause" => {
+                self.now = self.session.replays_at().expect("it pauses");
+                return self.session.on_time(self.now, out);
+            }
             "arrived" => {
                 card.cancel_arrived(true, true);
                 arrived

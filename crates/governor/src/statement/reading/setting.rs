@@ -10,6 +10,9 @@ use crate::statement::{Scope, SetClass};
 /// The settings that decide how a text is read.
 const OF_RULES: [&str; 2] = ["standard_conforming_strings", "client_encoding"];
 
+/// The settings that decide how long the server waits for its client in a transaction.
+const OF_PATIENCE: [&str; 2] = ["idle_in_transaction_session_timeout", "transaction_timeout"];
+
 /// Whether a statement may change the rules for reading later texts.
 pub(super) fn changes_rules(head: &Head<'_>) -> bool {
     if head.is_word(0, "discard") || head.is_word(0, "reset") && head.is_word(1, "all") {
@@ -22,15 +25,31 @@ pub(super) fn changes_rules(head: &Head<'_>) -> bool {
     head.is_word(at, "names") || head.piece(at).is_some_and(|name| is_of_rules(&name))
 }
 
+/// Whether a statement may change how long the server waits for its client.
+pub(super) fn changes_patience(head: &Head<'_>) -> bool {
+    let at = if head.is_any_word(1, &["local", "session"]) { 2 } else { 1 };
+    head.is_word(0, "set") && head.piece(at).is_some_and(|name| is_any_of(&name, &OF_PATIENCE))
+}
+
+/// Whether the first argument of `set_config` may name a setting for how long the server waits for its client.
+pub(super) fn may_be_of_patience(argument: &Token<'_>) -> bool {
+    argument.kind != TokenKind::Literal || is_any_of(argument, &OF_PATIENCE)
+}
+
 fn is_of_rules(token: &Token<'_>) -> bool {
+    is_any_of(token, &OF_RULES)
+}
+
+/// Whether a token may be one of these names of settings.
+fn is_any_of(token: &Token<'_>, names: &[&str]) -> bool {
     let quote = match token.kind {
-        TokenKind::Word => return OF_RULES.iter().any(|name| token.is_word(name)),
+        TokenKind::Word => return names.iter().any(|name| token.is_word(name)),
         TokenKind::Quoted => b"\"",
         TokenKind::Literal => b"'",
         _ => return true,
     };
     let text = token.text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
-    text.is_none_or(|text| OF_RULES.iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes())))
+    text.is_none_or(|text| names.iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes())))
 }
 
 /// Whether a function is `set_config`.

@@ -49,6 +49,38 @@ fn copies_end_as_they_do_without_a_governor() {
     world.check(&cases);
 }
 
+/// A server that takes in a copy ignores each Sync and Flush, in both protocols. The session of a copy begun by a Query
+/// once waited for their answers forever, and kept its place in its class.
+#[test]
+fn a_copy_swallows_syncs_in_each_protocol() {
+    let mut world = World::start();
+    let begins = [
+        ("simple", query("COPY copied FROM STDIN"), vec![]),
+        ("extended", [parse("", "COPY copied FROM STDIN"), bind("", &[]), execute()].concat(), sync()),
+    ];
+    let mut cases = Vec::new();
+    for (protocol, begin, end) in begins {
+        let mut case = |name: &str, steps: Vec<CaseStep>| cases.push((format!("{protocol}: {name}"), steps));
+        let done = || [copy_done(), end.clone()].concat();
+        // In the extended protocol, a copy begins with the first answer, which a Flush or Sync asks for.
+        let begun = || vec![say([begin.clone(), sync()]), Hear(b'G')];
+        let row = || copy_data("1\n");
+        case("in the middle", [begun(), vec![say([row(), sync(), flush(), sync(), row(), done()])]].concat());
+        case("ahead", vec![say([begin.clone(), sync(), sync(), row(), sync(), done(), query("SELECT 1")])]);
+        case("given up", [begun(), vec![say([sync(), message(b'f', &text("enough")), end.clone()])]].concat());
+        let bad = || copy_data("bad\n");
+        case("refused", [begun(), vec![say([sync(), bad(), end.clone(), done(), query("SELECT 2")])]].concat());
+        case("a stray end", vec![say([copy_done(), begin.clone(), sync(), row(), done(), query("SELECT 3")])]);
+    }
+    world.check(&cases);
+    // Each has left its place in the class, and the governor stops though they stay connected.
+    let mut idle = world.governed("low");
+    for (_, steps) in &cases {
+        play(&mut idle, steps);
+        assert_eq!(world.governed("low").value("SELECT 'in'").unwrap(), "in");
+    }
+}
+
 /// Prepared statements that fail, do not exist, exist already, or are closed twice.
 #[test]
 fn prepared_statements_and_pipelines_answer_as_they_do_without_a_governor() {
