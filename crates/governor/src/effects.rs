@@ -8,55 +8,67 @@
 //! # Method
 //!
 //! An inquiry does not resolve names as the server does. It takes every word and every quoted name of a text for the name of
-//! a function, a relation and a type in any schema. Neither `search_path`, nor overloading, nor `t.f` for `f(t)` can then
-//! hide anything. A word that names no such object has no effect on the verdict. The inquiry follows each object it finds:
+//! a function, a relation and a type, in every schema that the name may reach: the schemas of the session's path, and those
+//! whose names occur in the texts or in the settings of functions. If a text may change the path or the role, that is every
+//! schema. Neither overloading, nor `t.f` for `f(t)` can then hide anything. A word that names no such object has no effect
+//! on the verdict. The inquiry follows each object it finds:
 //!
 //! 1. It reads the bodies of SQL and PL/pgSQL functions (see `body`) and follows the names in them. Dynamic SQL is unsafe.
 //! 2. It trusts C functions unless they are volatile; `KNOWN_FUNCTIONS` lists volatile ones that are safe. Functions in
 //!    other languages are unsafe unless the operator lists them in `replay_functions`.
-//! 3. It follows relations to their partitions and children, to tables that reference them with ON DELETE or ON UPDATE
-//!    actions, to trigger functions, and to the texts of views, rules, defaults, generated columns, check constraints,
-//!    indexes and policies. A foreign table is unsafe unless its wrapper is known.
-//! 4. It follows types to their components and to the constraints of domains.
-//! 5. Casts, operators and index support functions run without being named, so it follows all of them. Event triggers run on
-//!    DDL, so it follows them if the transaction has any.
+//! 3. It follows relations to their partitions and children, to the queries of views, and to conditions and expressions of
+//!    checks, indexes and policies. If a text may write, it also follows them to defaults, rules and trigger functions,
+//!    deferred ones included, and to tables that reference them with ON DELETE or ON UPDATE actions. The server has resolved
+//!    the names in all of these, so the inquiry follows their numbers (see `tree`).
+//! 4. It follows types to their components, to the constraints of domains, and to their casts.
+//! 5. Operators are followed by name, with those that the grammar implies. Index support functions run without being named,
+//!    so it follows all of them. Event triggers run on DDL, so it follows them if the transaction has any.
 //! 6. It judges PostgreSQL's own functions by name, as `statement/effect.rs` does.
+//! 7. A foreign table is unsafe unless its wrapper only reads: wrappers commit elsewhere before the server commits here.
 //!
-//! The method errs towards unsafe. It reads the catalogs as they are after ROLLBACK. A transaction that changes code is
-//! therefore unsafe, and the texts of one that creates tables contain their definitions.
+//! The method errs towards unsafe. It reads the catalogs as they are after ROLLBACK, and so relies only on rows that are older
+//! than the transaction (see `horizon`); the texts of a transaction that creates tables contain their definitions.
 //!
 //! # Assumptions
 //!
 //! - A C function that is not declared volatile has no side effects.
-//! - Access methods, and the wrappers in `KNOWN_WRAPPERS`, undo their changes with the transaction. The triggers of
-//!   the remote server behind `postgres_fdw` are not visible here.
+//! - Access methods, and the wrappers in `READING_WRAPPERS`, undo their changes with the transaction.
 //! - PostgreSQL's own functions are unaltered.
+//! - The configured default of `search_path` is not reloaded while the transaction runs.
 
+mod asking;
 mod body;
 mod cache;
 mod foresight;
+mod horizon;
 mod known;
 mod names;
 mod question;
+mod rows;
 mod texts;
+mod tree;
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use plimsoll_policy::Unsafe;
 use sha2::{Digest, Sha256};
 
 use crate::statement::TextRules;
-use body::{Found, Language};
+use body::Found;
 pub use cache::Cache;
+use cache::Known;
 pub use foresight::{Foresight, Outlook, TextKey};
-use known::{Function, Judgement};
-use names::{array_of, array_of_numbers};
+pub use horizon::Horizon;
+pub(crate) use horizon::SharedHorizon;
+pub use question::LIMITS;
+use rows::Ground;
 
 /// The most names that one inquiry asks about.
 const NAMES_MAX: usize = 4000;
 
-/// The most relations, functions and types that one inquiry follows.
-const OBJECTS_MAX: usize = 2000;
+/// The most relations, functions and types that one inquiry follows. A number counts as one of each.
+const OBJECTS_MAX: usize = 8000;
 
 /// The most questions that one inquiry asks.
 const QUESTIONS_MAX: u32 = 40;
@@ -64,7 +76,11 @@ const QUESTIONS_MAX: u32 = 40;
 /// The most bytes that one inquiry reads, in texts and answers together.
 const BYTES_MAX: usize = 4 << 20;
 
-/// A question for the server, to be sent as an unnamed statement of the extended protocol without parameter types.
+/// Operators that the grammar implies: by IN, BETWEEN, CASE, NULLIF, LIKE, SIMILAR TO, joins and comparisons of rows.
+const IMPLIED_OPERATORS: [&str; 11] = ["=", "<>", "<", ">", "<=", ">=", "~~", "!~~", "~~*", "!~~*", "~"];
+
+/// A question for the server, to be sent as an unnamed statement of the extended protocol without parameter types, after
+/// [`LIMITS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question<'a> {
     /// The statement.
@@ -94,6 +110,8 @@ pub struct Safe {
 enum QuestionSubject {
     /// The texts of prepared statements.
     Prepared,
+    /// Whether everything that an earlier inquiry found is unchanged.
+    Unchanged,
     /// The objects with given names.
     Named,
     /// The properties of given objects.
@@ -129,31 +147,45 @@ pub struct Inquiry {
     executed_known: BTreeSet<Vec<u8>>,
     /// Names and facts from the texts; the names in it remain to be asked for.
     found: Found,
+    /// Names and operators that were asked for.
     names: BTreeSet<Vec<u8>>,
+    calls: BTreeSet<Vec<u8>>,
+    operators: BTreeSet<Vec<u8>>,
     relations: Objects,
+    /// Relations to which the transaction may write.
+    written: Objects,
     functions: Objects,
     types: Objects,
+    /// Numbers that may be those of operators.
+    numbers: Objects,
+    has_asked_names: bool,
     has_asked_events: bool,
-    /// Whether casts, operators and index support functions were asked for.
-    has_asked_unnamed: bool,
+    values: rows::GeneratedValues,
+    /// The transaction has run; otherwise the inquiry is a forecast.
+    has_run: bool,
+    /// What is older than this had ended when the transaction began.
+    horizon: Option<Horizon>,
+    ground: Option<Ground>,
+    /// The `xmin` of the rows of the last answer.
+    versions: BTreeSet<u32>,
+    /// The finding of an earlier inquiry, which is to be confirmed.
+    known: Option<Arc<Known>>,
     /// Whether the session has no cursors; `None` before the answer.
     has_no_cursors: Option<bool>,
     step: QuestionSubject,
+    /// The text of the last question.
+    sql: String,
     questions: u32,
     bytes: usize,
     key: Option<Key>,
     verdict: Option<Verdict>,
-    /// Whether a question has failed. The verdict must not be cached then.
-    has_failed: bool,
     has_looked_up: bool,
-    /// The generation of the cache when it was asked.
-    generation: u64,
 }
 
-/// A hash of everything that a verdict depends on except the catalogs. Inquiries with equal keys get equal verdicts.
+/// A hash of everything that a verdict depends on except the catalogs and the session's path.
 pub type Key = [u8; 16];
 
-/// A verdict that holds for every session.
+/// A verdict that does not depend on the session's cursors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Safe,
@@ -199,21 +231,31 @@ impl Inquiry {
             executed_known: BTreeSet::new(),
             found: Found::default(),
             names: BTreeSet::new(),
+            calls: BTreeSet::new(),
+            operators: BTreeSet::new(),
             relations: Objects::default(),
+            written: Objects::default(),
             functions: Objects::default(),
             types: Objects::default(),
+            numbers: Objects::default(),
+            has_asked_names: false,
             has_asked_events: false,
-            has_asked_unnamed: false,
+            values: rows::GeneratedValues::default(),
+            has_run: false,
+            horizon: None,
+            ground: None,
+            versions: BTreeSet::new(),
+            known: None,
             has_no_cursors: None,
             step: QuestionSubject::Prepared,
+            sql: String::new(),
             questions: 0,
             bytes: 0,
             key: None,
             verdict: None,
-            has_failed: false,
             has_looked_up: false,
-            generation: 0,
         };
+        inquiry.found.operators.extend(IMPLIED_OPERATORS.map(|operator| operator.as_bytes().to_vec()));
         for text in texts {
             inquiry.read_text(text);
         }
@@ -221,14 +263,33 @@ impl Inquiry {
         inquiry
     }
 
+    /// Makes it an inquiry into a transaction that has run, and that began after everything older than the horizon. Without
+    /// this call the inquiry is a forecast. If the horizon is not known, nothing shows what has run.
+    pub fn of_transaction(mut self, horizon: Option<Horizon>) -> Self {
+        (self.has_run, self.horizon) = (true, horizon);
+        self
+    }
+
+    /// A horizon for transactions that begin later.
+    pub fn seen_horizon(&self) -> Option<Horizon> {
+        let ground = self.ground.as_ref()?;
+        Horizon::new(ground.oldest, ground.started)
+    }
+
+    /// It takes too long.
+    pub fn give_up(&mut self) {
+        if self.verdict.is_none() {
+            self.is_unsafe(Unsafe::Function);
+        }
+    }
+
     /// The next question, or the verdict.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend what it returns")]
     pub fn next(&mut self) -> Next<'_> {
+        let safe = Safe { generates: self.generates() };
         match (self.verdict, self.has_no_cursors) {
             (Some(Verdict::Unsafe(because)), _) => return Next::Known(Err(because)),
-            (Some(Verdict::Safe), _) | (Some(Verdict::SafeWithoutCursors), Some(true)) => {
-                return Next::Known(Ok(Safe { generates: true }));
-            }
+            (Some(Verdict::Safe), _) | (Some(Verdict::SafeWithoutCursors), Some(true)) => return Next::Known(Ok(safe)),
             (Some(Verdict::SafeWithoutCursors), Some(false)) => return Next::Known(Err(Unsafe::Cursor)),
             (Some(Verdict::SafeWithoutCursors), None) => return self.ask(QuestionSubject::Cursors),
             (None, _) => {}
@@ -239,11 +300,21 @@ impl Inquiry {
         if !self.executed.is_empty() {
             return self.ask(QuestionSubject::Prepared);
         }
-        let has_objects = [&self.relations, &self.functions, &self.types].iter().any(|objects| !objects.new.is_empty());
+        if self.known.is_some() {
+            return self.ask(QuestionSubject::Unchanged);
+        }
+        if self.found.writes {
+            self.relations.seen.iter().for_each(|relation| self.written.add(*relation));
+        }
+        let objects = [&self.relations, &self.written, &self.functions, &self.types, &self.numbers];
+        let has_objects = objects.iter().any(|objects| !objects.new.is_empty());
         let has_events = self.found.is_ddl && !self.has_asked_events;
+        let has_operators = self.found.operators.iter().any(|operator| !self.operators.contains(operator));
+        let has_calls = !self.generates() && self.found.calls.iter().any(|call| !self.calls.contains(call));
+        let has_names = !self.found.names.is_empty() || has_operators || has_calls;
         if has_objects {
             self.ask(QuestionSubject::Details)
-        } else if !self.found.names.is_empty() || has_events || !self.has_asked_unnamed {
+        } else if has_names || has_events || !self.has_asked_names {
             self.ask(QuestionSubject::Named)
         } else if ["truncate", "cascade"].iter().all(|word| self.names.contains(word.as_bytes())) {
             // TRUNCATE CASCADE runs the triggers of all tables that reference the named ones, directly or indirectly.
@@ -272,44 +343,19 @@ impl Inquiry {
                 }
                 _ => _ = self.is_unsafe(Unsafe::PreparedStatement),
             },
-            QuestionSubject::Named | QuestionSubject::Details => match self.on_object(&text) {
-                Some(Ok(())) => {}
-                Some(Err(because)) => _ = self.is_unsafe(because),
-                None => _ = self.is_unsafe(Unsafe::Function),
-            },
-        }
-    }
-
-    /// Takes a row about an object. `None` if the row is malformed.
-    fn on_object<'r>(&mut self, text: &impl Fn(usize) -> Option<&'r [u8]>) -> Option<Result<(), Unsafe>> {
-        let number = |at| std::str::from_utf8(text(at)?).ok()?.parse::<u32>().ok();
-        match text(0)? {
-            b"R" => self.relations.add(number(1)?),
-            b"F" => self.functions.add(number(1)?),
-            b"T" => self.types.add(number(1)?),
-            // An object that has since been dropped has no text.
-            b"t" => return Some(text(1).map_or(Ok(()), |sql| self.read_body(sql, Language::Expression))),
-            b"w" => return Some(known::judge_wrapper(text(1)?, text(2) == Some(b"true"), &self.allowed)),
-            b"f" => {
-                let function = Function {
-                    oid: number(1)?,
-                    name: text(2)?,
-                    language: text(3)?,
-                    is_volatile: text(4)? == b"v",
-                    body: text(5)?,
-                    is_parsed: text(6)? == b"parsed",
-                };
-                return Some(self.judge_function(&function));
+            QuestionSubject::Unchanged | QuestionSubject::Named | QuestionSubject::Details => {
+                match self.on_object(&text) {
+                    Some(Ok(())) => {}
+                    Some(Err(because)) => _ = self.is_unsafe(because),
+                    None => _ = self.is_unsafe(Unsafe::Function),
+                }
             }
-            _ => return None,
         }
-        Some(Ok(()))
     }
 
     /// The question was answered, or it failed. A failed question proves nothing, so the verdict is unsafe.
     pub fn on_answered(&mut self, ok: bool) {
         if !ok {
-            self.has_failed = true;
             self.is_unsafe(Unsafe::Function);
             self.has_no_cursors = self.has_no_cursors.or(Some(false));
             return;
@@ -321,43 +367,10 @@ impl Inquiry {
             }
             QuestionSubject::Prepared => {}
             QuestionSubject::Cursors => self.has_no_cursors = self.has_no_cursors.or(Some(true)),
-            QuestionSubject::Named | QuestionSubject::Details => {}
+            QuestionSubject::Unchanged => self.confirm_known(),
+            QuestionSubject::Named | QuestionSubject::Details => self.check_versions(),
         }
         self.settle_key();
-    }
-
-    /// The key for a cache; `None` until the texts of prepared statements are known.
-    pub fn key(&self) -> Option<Key> {
-        self.key
-    }
-
-    fn ask(&mut self, step: QuestionSubject) -> Next<'_> {
-        (self.step, self.questions) = (step, self.questions + 1);
-        let encoding = self.rules.encoding;
-        let flag = |flag: bool| if flag { b"t".to_vec() } else { b"f".to_vec() };
-        let (sql, parameters) = match step {
-            QuestionSubject::Prepared => {
-                self.executed_asked = std::mem::take(&mut self.executed);
-                let names = array_of(self.executed_asked.iter().map(Vec::as_slice), encoding);
-                (question::PREPARED, vec![names])
-            }
-            QuestionSubject::Named => {
-                let names = std::mem::take(&mut self.found.names);
-                let events = self.found.is_ddl && !self.has_asked_events;
-                let unnamed = !self.has_asked_unnamed;
-                (self.has_asked_events, self.has_asked_unnamed) = (self.has_asked_events || events, true);
-                let array = array_of(names.iter().map(Vec::as_slice), encoding);
-                self.names.extend(names);
-                (question::NAMED, vec![array, flag(events), flag(unnamed)])
-            }
-            QuestionSubject::Details => {
-                let objects = [&mut self.relations, &mut self.functions, &mut self.types];
-                let parameters = objects.map(|objects| array_of_numbers(&std::mem::take(&mut objects.new))).to_vec();
-                (question::details(self.server_version_num), parameters)
-            }
-            QuestionSubject::Cursors => (question::CURSORS, Vec::new()),
-        };
-        Next::Ask(Question { sql, parameters })
     }
 
     fn is_unsafe(&mut self, because: Unsafe) -> Unsafe {
@@ -379,15 +392,6 @@ impl Inquiry {
         }
     }
 
-    /// Judges a function, or reads its body.
-    fn judge_function(&mut self, function: &Function<'_>) -> Result<(), Unsafe> {
-        match known::judge_function(function, &self.allowed) {
-            Judgement::Safe => Ok(()),
-            Judgement::Unsafe(because) => Err(because),
-            Judgement::Read(language) => self.read_body(function.body, language),
-        }
-    }
-
     /// Computes the key as soon as all texts are known.
     fn settle_key(&mut self) {
         if self.key.is_some() || !self.executed.is_empty() {
@@ -398,8 +402,13 @@ impl Inquiry {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
-        self.found.names.iter().for_each(|name| part(name));
-        part(&[u8::from(self.found.is_ddl), u8::from(self.found.uses_cursors)]);
+        let found = &self.found;
+        for names in [&found.names, &found.calls, &found.operators] {
+            names.iter().for_each(|name| part(name));
+            part(b"");
+        }
+        let facts = [found.is_ddl, found.uses_cursors, found.any_schema, found.writes, found.inserts, found.generates];
+        part(&facts.map(u8::from));
         self.allowed.iter().for_each(|name| part(name.as_bytes()));
         part(&[self.rules.strings as u8, self.rules.encoding as u8]);
         part(self.server_version_num.to_string().as_bytes());

@@ -48,6 +48,8 @@ pub struct Governor {
     pub effects: crate::effects::Cache,
     /// What is known about texts before transactions that run them are rolled back.
     pub foresight: crate::effects::Foresight,
+    /// What had ended at the server before a transaction that begins now.
+    pub(crate) horizon: crate::effects::SharedHorizon,
     /// Wakes the watcher.
     pub bell: Bell,
     /// Keeps idle cores awake while important transactions are at work.
@@ -205,6 +207,7 @@ impl Governor {
             registry: Registry::default(),
             effects: crate::effects::Cache::default(),
             foresight: crate::effects::Foresight::default(),
+            horizon: crate::effects::SharedHorizon::default(),
             bell: Bell::default(),
             awake: Awake::new(now),
             shares_are_due: AtomicBool::new(false),

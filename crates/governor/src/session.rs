@@ -553,10 +553,6 @@ impl Session {
             Some(_) => (self.rollbacks, true),
             None => (0, false),
         };
-        if inside.changes_code {
-            // Its changes are visible to others from now on.
-            self.governor.effects.forget(&self.login.database);
-        }
         if let Some(mut recording) = inside.recording.take() {
             recording.clear();
             self.spare_recording = Some(recording);

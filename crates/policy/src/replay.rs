@@ -20,6 +20,8 @@
 //! | refused | the governor has refused a statement in it, which a server would accept in a replay |
 //! | function-call | a function is called by number |
 //! | unread | a message too large to be looked at |
+//! | random | random numbers of the session are taken, which it may have chosen by `setseed` |
+//! | changed-code | code that it uses was changed since it began, or may have been |
 
 use std::fmt;
 
@@ -41,11 +43,13 @@ pub enum Unsafe {
     Refused,
     FunctionCall,
     Unread,
+    Random,
+    ChangedCode,
 }
 
 impl Unsafe {
     /// All of them, in the order of the table.
-    pub const ALL: [Unsafe; 12] = [
+    pub const ALL: [Unsafe; 14] = [
         Unsafe::Copy,
         Unsafe::Listen,
         Unsafe::TempTable,
@@ -58,6 +62,8 @@ impl Unsafe {
         Unsafe::Refused,
         Unsafe::FunctionCall,
         Unsafe::Unread,
+        Unsafe::Random,
+        Unsafe::ChangedCode,
     ];
 
     /// The word used in metrics and logs; it must not change.
@@ -75,6 +81,8 @@ impl Unsafe {
             Unsafe::Refused => "refused",
             Unsafe::FunctionCall => "function-call",
             Unsafe::Unread => "unread",
+            Unsafe::Random => "random",
+            Unsafe::ChangedCode => "changed-code",
         }
     }
 }

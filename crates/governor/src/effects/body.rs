@@ -1,5 +1,7 @@
-//! Reads a text for the names that it may use and for unsafe commands and calls.
+//! Reads a text for the names and operators that it may use, for unsafe commands and calls, and for values that differ in
+//! another run.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use plimsoll_notation::sql::{Lexer, Token, TokenKind};
@@ -7,6 +9,7 @@ use plimsoll_policy::Unsafe;
 
 use super::names;
 use crate::statement::effect::effect_of_function;
+use crate::statement::name::folded;
 use crate::statement::{self, Strings, TextRules};
 
 /// Commands that make a PL/pgSQL function unsafe: those that are unsafe anywhere, that run a text, or that change code. A
@@ -49,6 +52,17 @@ pub(super) enum Language {
 pub(super) struct Found {
     /// Names that were not known before.
     pub names: BTreeSet<Vec<u8>>,
+    /// Names that are followed by a parenthesis, and may be those of the server's functions.
+    pub calls: BTreeSet<Vec<u8>>,
+    pub operators: BTreeSet<Vec<u8>>,
+    /// Names may reach any schema: the text may change `search_path` or the role.
+    pub any_schema: bool,
+    /// It may write to tables, and so run their triggers.
+    pub writes: bool,
+    /// It may make rows with default values.
+    pub inserts: bool,
+    /// It has a value that differs in another run, such as the time.
+    pub generates: bool,
     /// Event triggers may run.
     pub is_ddl: bool,
     /// The text may move or close a cursor that is older than the transaction.
@@ -90,15 +104,75 @@ fn read_once(
             TokenKind::Word | TokenKind::Quoted => names::add(&token, is_after_dot, rules, is_known, &mut found.names)?,
             TokenKind::Mark if token.is_mark(b'(') => {
                 before.as_ref().and_then(effect_of_function).map_or(Ok(()), Err)?;
+                let name = before.as_ref().filter(|before| matches!(before.kind, TokenKind::Word | TokenKind::Quoted));
+                found.calls.extend(name.and_then(folded).map(Cow::into_owned));
             }
+            TokenKind::Operator if !token.text.starts_with(b":") => read_operator(token.text, found),
+            TokenKind::Literal => found.generates |= is_moment(token.text),
             _ => {}
         }
+        read_facts(&token, before.as_ref(), found);
         if language == Language::Plpgsql && token.kind == TokenKind::Word && !is_after_dot {
             read_word(&token, tokens.peek(), found)?;
         }
         before = Some(token);
     }
     Ok(())
+}
+
+/// Commands after which a table may have changed. A column of such a name counts, too.
+const WRITES: &[&str] = &["alter", "copy", "create", "delete", "import", "insert", "merge", "refresh", "truncate"];
+
+/// Words of commands that compute default values.
+const INSERTS: &[&str] = &["alter", "copy", "default", "import", "insert", "merge"];
+
+/// Words that have a value of their own, and system columns.
+const GENERATED: &[&str] = &[
+    "cmax",
+    "cmin",
+    "ctid",
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "localtime",
+    "localtimestamp",
+    "xmax",
+    "xmin",
+];
+
+/// Words for a change of the schemas that names reach. `set_config` may have a computed argument.
+const PATHS: &[&str] = &["pg_settings", "search_path", "set_config"];
+
+/// Notes what a word says about the text, given the piece before it.
+fn read_facts(token: &Token<'_>, before: Option<&Token<'_>>, found: &mut Found) {
+    if !matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
+        return;
+    }
+    let is_after = |words: &[&str]| before.is_some_and(|before| words.iter().any(|word| before.is_word(word)));
+    let is_one = |words: &[&str]| words.iter().any(|word| token.is_word(word));
+    let name = token.text.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(token.text);
+    found.generates |= GENERATED.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
+    found.inserts |= is_one(INSERTS);
+    // SELECT … FOR UPDATE and FOR NO KEY UPDATE write nothing.
+    found.writes |= is_one(WRITES) || token.is_word("update") && !is_after(&["for", "key"]);
+    // SET ROLE, SET SESSION AUTHORIZATION, SET SCHEMA, RESET ALL.
+    let sets = is_after(&["set", "local", "session", "reset"]);
+    found.any_schema |= is_one(PATHS) || sets && is_one(&["all", "authorization", "role", "schema"]);
+}
+
+fn read_operator(operator: &[u8], found: &mut Found) {
+    let name = if operator == b"!=" { b"<>" } else { operator };
+    if !found.operators.contains(name) {
+        found.operators.insert(name.to_vec());
+    }
+}
+
+/// Whether a literal may be the input of a date or time that depends on the clock.
+fn is_moment(literal: &[u8]) -> bool {
+    const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+    const BYTES_MAX: usize = 64;
+    let mut words = literal.split(|byte| !byte.is_ascii_alphabetic());
+    literal.len() <= BYTES_MAX && words.any(|word| MOMENTS.iter().any(|it| word.eq_ignore_ascii_case(it.as_bytes())))
 }
 
 /// Reads the body of an SQL function as statements.
@@ -169,6 +243,63 @@ mod tests {
         check(Sql, "listen a", Err(Unsafe::Listen));
         check(Sql, "execute p", Err(Unsafe::PreparedStatement));
         check(Expression, "(pg_catalog.pg_try_advisory_lock((1)::bigint))", Err(Unsafe::SessionLock));
+        check(Plpgsql, "begin x := random(); end", Err(Unsafe::Random));
         check(Expression, "CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()", Ok(false));
+    }
+
+    fn found(text: &str) -> Found {
+        let mut found = Found::default();
+        read(text.as_bytes(), TextRules::default(), Language::Expression, |_| false, &mut found).unwrap();
+        found
+    }
+
+    #[test]
+    fn values_that_differ_in_another_run_are_found() {
+        for text in [
+            "insert into t values (current_timestamp)",
+            "select LOCALTIME",
+            "select xmin, a from t",
+            "update t set a = 1 returning \"ctid\"",
+            "insert into t values (' Now ')",
+            "select 'today 12:00'::timestamp",
+        ] {
+            assert!(found(text).generates, "{text}");
+        }
+        for text in
+            ["select a from t where b = 'I know'", "select current_user, tableoid from t", "select x.now from x"]
+        {
+            assert!(!found(text).generates, "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_that_write_are_found() {
+        for (text, writes, inserts) in [
+            ("select a from t for update", false, false),
+            ("select a from t for no key update", false, false),
+            ("with d as (delete from t returning a) select a from d", true, false),
+            ("update t set a = 1", true, false),
+            ("update t set a = default", true, true),
+            ("insert into t values (1)", true, true),
+        ] {
+            let found = found(text);
+            assert_eq!((found.writes, found.inserts), (writes, inserts), "{text}");
+        }
+    }
+
+    #[test]
+    fn changes_of_the_path_and_operators_are_found() {
+        for text in [
+            "set local search_path = x",
+            "set role x",
+            "set session authorization x",
+            "reset all",
+            "select set_config(a, b, c)",
+        ] {
+            assert!(found(text).any_schema, "{text}");
+        }
+        assert!(!found("select role, authorization from t; set local work_mem = 5").any_schema);
+        let operators = found("select a+-1, b != c, d::int, e operator(s.###) f").operators;
+        assert_eq!(operators.iter().map(|it| String::from_utf8_lossy(it)).collect::<Vec<_>>(), ["###", "+", "-", "<>"]);
     }
 }

@@ -1,12 +1,12 @@
 //! Judges functions by their language, volatility and name, and foreign-data wrappers by their name.
+//!
+//! It also says which of the server's functions have values that differ in another run.
 
 use plimsoll_policy::Unsafe;
 
 use super::body::Language;
+use super::tree::FIRST_OWN;
 use crate::statement::effect::effect_of_name;
-
-/// Objects that PostgreSQL does not provide have numbers from here on.
-const FIRST_OWN: u32 = 16384;
 
 /// Volatile C functions of PostgreSQL's extensions whose effects end with their transaction: they generate a value, read, or
 /// change the row of a trigger.
@@ -38,8 +38,28 @@ const KNOWN_FUNCTIONS: &[&str] = &[
     "pgrowlocks",
 ];
 
-/// Foreign-data wrappers that undo their changes with the transaction and run no other code.
-const KNOWN_WRAPPERS: &[&str] = &["postgres_fdw", "file_fdw"];
+/// Foreign-data wrappers that only read. Others, such as `postgres_fdw`, have a transaction on another server, which they
+/// commit before this server commits: if that fails, or is cancelled, the other server keeps its part.
+const READING_WRAPPERS: &[&str] = &["file_fdw"];
+
+/// Volatile functions of the server whose values are the same in another run. Not knowing one costs a replay.
+const SAME_VALUES: &[&str] = &["pg_notify", "pg_sleep", "pg_sleep_for", "pg_sleep_until", "set_config"];
+
+/// Functions of the server that are not declared volatile, and whose values depend on the clock or on what the server
+/// does, by the beginning of their names.
+const OTHER_VALUES: &[&str] = &[
+    "age",
+    "inet_client_port",
+    "now",
+    "pg_current",
+    "pg_cursor",
+    "pg_prepared_statement",
+    "pg_snapshot",
+    "pg_stat",
+    "statement_timestamp",
+    "transaction_timestamp",
+    "txid_",
+];
 
 /// A function as the server describes it.
 #[derive(Debug)]
@@ -47,42 +67,60 @@ pub(super) struct Function<'a> {
     pub oid: u32,
     pub name: &'a [u8],
     pub language: &'a [u8],
-    pub is_volatile: bool,
+    /// `i`, `s` or `v`.
+    pub volatility: &'a [u8],
     pub body: &'a [u8],
-    /// Whether the server parsed the body when it created the function (SQL-standard bodies).
-    pub is_parsed: bool,
+    /// The body as the server has parsed it when it created the function (SQL-standard bodies).
+    pub parsed: Option<&'a [u8]>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
-    Safe,
+    Safe {
+        /// Its value may differ in another run.
+        generates: bool,
+    },
     Unsafe(Unsafe),
-    /// Its body decides.
+    /// Its body decides, which is a text.
     Read(Language),
+    /// Its body decides, which the server has parsed.
+    ReadParsed,
 }
 
 /// Judges a function, given the names that the operator declares safe.
 pub(super) fn judge_function(function: &Function<'_>, allowed: &[String]) -> Judgement {
     if is_allowed(function.name, allowed) {
-        return Judgement::Safe;
+        return Judgement::Safe { generates: true };
     }
     if let Some(because) = effect_of_name(function.name) {
         return Judgement::Unsafe(because);
     }
     let is_known = KNOWN_FUNCTIONS.iter().any(|known| known.as_bytes() == function.name);
+    let is_volatile = function.volatility == b"v";
     match function.language {
-        _ if function.oid < FIRST_OWN => Judgement::Safe,
-        b"sql" if function.is_parsed => Judgement::Read(Language::Expression),
+        _ if function.oid < FIRST_OWN => Judgement::Safe { generates: generates(function.name, function.volatility) },
+        b"sql" if function.parsed.is_some() => Judgement::ReadParsed,
         b"sql" => Judgement::Read(Language::Sql),
         b"plpgsql" => Judgement::Read(Language::Plpgsql),
-        b"c" | b"internal" if !function.is_volatile || is_known => Judgement::Safe,
+        b"c" | b"internal" if !is_volatile => Judgement::Safe { generates: false },
+        b"c" | b"internal" if is_known => Judgement::Safe { generates: true },
         _ => Judgement::Unsafe(Unsafe::Function),
     }
 }
 
+/// Whether a function of the server, of that name and volatility, may have another value in another run.
+pub(super) fn generates(name: &[u8], volatility: &[u8]) -> bool {
+    match volatility {
+        b"i" => false,
+        b"s" => OTHER_VALUES.iter().any(|known| name.starts_with(known.as_bytes())),
+        _ => !SAME_VALUES.iter().any(|known| known.as_bytes() == name),
+    }
+}
+
+/// Judges a foreign table by its wrapper.
 pub(super) fn judge_wrapper(name: &[u8], runs_program: bool, allowed: &[String]) -> Result<(), Unsafe> {
-    let is_known = KNOWN_WRAPPERS.iter().any(|known| known.as_bytes() == name) && !runs_program;
-    if is_known || is_allowed(name, allowed) { Ok(()) } else { Err(Unsafe::Function) }
+    let only_reads = READING_WRAPPERS.iter().any(|known| known.as_bytes() == name) && !runs_program;
+    if only_reads || is_allowed(name, allowed) { Ok(()) } else { Err(Unsafe::OutsideEffect) }
 }
 
 fn is_allowed(name: &[u8], allowed: &[String]) -> bool {

@@ -4,8 +4,12 @@
 //! finds first. The questions therefore qualify every table, function, type and operator. They avoid `IN`, `BETWEEN`,
 //! `NULLIF`, `USING` and `IS DISTINCT FROM`, because these look up an operator without a schema.
 //!
+//! The questions read catalogs only. They call no function that opens a relation of a user, such as `pg_get_viewdef`, because
+//! that waits for its locks; they read expressions in the form in which the server keeps them (see `tree`).
+//!
 //! The questions are not recursive; [`Inquiry`](super::Inquiry) asks again instead. The planner overestimates the cost
-//! of a recursive query so far that the server would compile it (`jit`).
+//! of a recursive query so far that the server would compile it (`jit`). Planning is most of their cost, so that a question has
+//! only the branches that it needs.
 //!
 //! Objects that PostgreSQL does not provide have numbers from 16384 on.
 
@@ -18,164 +22,367 @@ pub(super) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg
 pub(super) const CURSORS: &str = "select 'cursor' from pg_catalog.pg_cursors c \
     where c.name operator(pg_catalog.<>) ''::pg_catalog.text limit 1";
 
-/// The numbers of relations (`R`), functions (`F`) and types (`T`) with given names.
-///
-/// Parameters: the names; whether to add the functions of event triggers; whether to add the functions of casts, operators
-/// and indexes, which run without being named. The latter may be thousands in C, so those that are not volatile are left out.
-pub(super) const NAMED: &str = "\
-select 'R', c.oid::pg_catalog.text from pg_catalog.pg_class c
-where c.relname operator(pg_catalog.=) any ($1::pg_catalog.name[])
-  and c.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-union all
-select 'F', p.oid::pg_catalog.text from pg_catalog.pg_proc p
-where p.proname operator(pg_catalog.=) any ($1::pg_catalog.name[])
-  and p.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-union all
-select 'T', y.oid::pg_catalog.text from pg_catalog.pg_type y
-where y.typname operator(pg_catalog.=) any ($1::pg_catalog.name[])
-  and y.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-union all
-select 'F', e.evtfoid::pg_catalog.text from pg_catalog.pg_event_trigger e
-where $2::pg_catalog.bool and e.evtevent operator(pg_catalog.<>) 'login'::pg_catalog.name
-union all
-select 'F', p.oid::pg_catalog.text from (
-  select c.castfunc from pg_catalog.pg_cast c
-  where $3::pg_catalog.bool and c.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-  union all
-  select o.oprcode::pg_catalog.oid from pg_catalog.pg_operator o
-  where $3::pg_catalog.bool and o.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-  union all
-  select a.amproc::pg_catalog.oid from pg_catalog.pg_amproc a
-  where $3::pg_catalog.bool and a.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-) called (oid) join pg_catalog.pg_proc p on p.oid operator(pg_catalog.=) called.oid
-where p.oid operator(pg_catalog.<) 16384::pg_catalog.oid
-  or p.provolatile operator(pg_catalog.=) 'v'::pg_catalog.\"char\"
-  or not p.prolang operator(pg_catalog.=) any ('{12,13}'::pg_catalog.oid[])";
+/// A statement without rows, to be sent before a question and with it: bounds how long the question may take, and how long it may
+/// wait for a lock on a catalog. On a busy machine a question takes long without waiting for one. The settings end with the
+/// question's transaction.
+pub const LIMITS: &str = "select from (select pg_catalog.set_config('statement_timeout', '2000', true), \
+    pg_catalog.set_config('lock_timeout', '100', true)) s (a, b) where s.a is null";
 
-/// The properties of relations, functions and types with given numbers.
-///
-/// Rows: numbers of further objects (`R`, `F`, `T`); expressions and queries (`t`, text); functions (`f`, number, name,
-/// language, volatility, body, form of the body); wrappers of foreign tables (`w`, name, whether it runs a program).
+/// The parts of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The state of the server and the session.
+    Ground,
+    /// Objects with given names, in the schemas that the names may reach; and what runs without a name.
+    Names,
+    /// Functions of the server with given names.
+    Calls,
+    /// Event triggers.
+    Events,
+    /// What reading a relation may run.
+    Relations,
+    /// What writing to it may run besides.
+    Written,
+    Functions,
+    Types,
+    /// Operators by number.
+    Numbers,
+}
+
+/// The values of a question's parameters.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    pub names: Vec<u8>,
+    pub calls: Vec<u8>,
+    pub operators: Vec<u8>,
+    pub any_schema: Vec<u8>,
+    pub relations: Vec<u8>,
+    pub written: Vec<u8>,
+    pub functions: Vec<u8>,
+    pub types: Vec<u8>,
+    pub numbers: Vec<u8>,
+}
+
+impl Values {
+    pub(super) fn bytes(&self) -> usize {
+        let Values { names, calls, operators, any_schema, relations, written, functions, types, numbers } = self;
+        [names, calls, operators, any_schema, relations, written, functions, types, numbers].map(Vec::len).iter().sum()
+    }
+}
+
+/// A query that contributes rows: kind, versions (`xmin`) of the catalogs' rows that it rests on, and further columns.
+struct Branch {
+    part: Part,
+    versions: &'static str,
+    columns: &'static [&'static str],
+    from: &'static str,
+}
+
+/// The columns of every row.
+const COLUMNS: usize = 10;
+
+/// The schemas that a name may mean: those of the session's path, those whose names occur, and that of `"$user"`.
+const REACHED: &str = "with reached as materialized (select n.oid, n.xmin from pc.pg_namespace n where {any_schema}
+  or n.nspname [=] any (pc.current_schemas(true)) or n.nspname [=] any ({names}) or n.nspname [=] current_user)\n";
+
+/// Extensions have thousands of functions in C; those that are not volatile are safe.
+const NOT_PLAIN: &str = "(p.oid [<] 16384::pc.oid or p.provolatile [=] 'v'::pc.\"char\"
+  or not p.prolang [=] any ('{12,13}'::pc.oid[]))";
+
+/// Rows: the ground (`g`, next transaction, schemas of the path, start of the server, oldest transaction); numbers of further objects (`R`,
+/// `F`, `T`); expressions and queries (`n`), and those of defaults (`d`); the server's own functions that are called (`b`);
+/// functions (`f`, number, name, language, volatility, body, parsed body, defaults, settings); foreign-data wrappers
+/// (`w`, name, whether it runs a program); triggers (`t`, function, relation, condition); identity columns (`i`).
 ///
 /// The numbers from 1646 to 1653 are the trigger functions of foreign keys with ON DELETE or ON UPDATE CASCADE, SET NULL or
 /// SET DEFAULT.
-macro_rules! details {
-    ($body:literal) => {
-        concat!(
-            "\
-select 'R', i.inhrelid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_inherits i
-where i.inhparent operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-union all
-select 'R', t.tgconstrrelid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_trigger t
-join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) t.tgconstrrelid
-where t.tgrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[]) and (c.relforcerowsecurity
-  or t.tgfoid operator(pg_catalog.=) any ('{1646,1647,1650,1651,1652,1653}'::pg_catalog.oid[]))
-union all
-select 'F', t.tgfoid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_trigger t
-where t.tgrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-  and t.tgfoid operator(pg_catalog.>=) 16384::pg_catalog.oid
-union all
-select 'T', a.atttypid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_attribute a
-where a.attrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-  and a.atttypid operator(pg_catalog.>=) 16384::pg_catalog.oid
-union all
-select 't', pg_catalog.pg_get_viewdef(c.oid), null, null, null, null, null from pg_catalog.pg_class c
-where c.oid operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-  and c.relkind operator(pg_catalog.=) any ('{v,m}'::pg_catalog.\"char\"[])
-union all
-select 't', pg_catalog.pg_get_ruledef(w.oid), null, null, null, null, null from pg_catalog.pg_rewrite w
-where w.ev_class operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-  and w.rulename operator(pg_catalog.<>) '_RETURN'::pg_catalog.name
-union all
-select distinct 't', pg_catalog.pg_get_expr(d.adbin, d.adrelid), null, null, null, null, null
-from pg_catalog.pg_attrdef d where d.adrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-union all
-select distinct 't', pg_catalog.pg_get_expr(n.conbin, n.conrelid), null, null, null, null, null
-from pg_catalog.pg_constraint n
-where n.conrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[]) and n.conbin is not null
-union all
-select 't', pg_catalog.pg_get_indexdef(x.indexrelid), null, null, null, null, null from pg_catalog.pg_index x
-where x.indrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-  and (x.indexprs is not null or x.indpred is not null)
-union all
-select distinct 't', pg_catalog.pg_get_partkeydef(a.relid::pg_catalog.oid), null, null, null, null, null
-from pg_catalog.unnest($1::pg_catalog.oid[]) r (oid)
-cross join lateral pg_catalog.pg_partition_ancestors(r.oid::pg_catalog.regclass) a (relid)
-union all
-select 't', pg_catalog.concat(pg_catalog.pg_get_expr(l.polqual, l.polrelid), ' ',
-  pg_catalog.pg_get_expr(l.polwithcheck, l.polrelid)), null, null, null, null, null from pg_catalog.pg_policy l
-where l.polrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-union all
-select 't', pg_catalog.pg_get_triggerdef(t.oid), null, null, null, null, null from pg_catalog.pg_trigger t
-where t.tgrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[]) and t.tgqual is not null
-union all
-select 'w', w.fdwname::pg_catalog.text,
-  (pg_catalog.strpos(b.ftoptions::pg_catalog.text, 'program=') operator(pg_catalog.>) 0)::pg_catalog.text,
-  null, null, null, null
-from pg_catalog.pg_foreign_table b
-join pg_catalog.pg_foreign_server s on s.oid operator(pg_catalog.=) b.ftserver
-join pg_catalog.pg_foreign_data_wrapper w on w.oid operator(pg_catalog.=) s.srvfdw
-where b.ftrelid operator(pg_catalog.=) any ($1::pg_catalog.oid[])
-union all
-select 'f', p.oid::pg_catalog.text, p.proname::pg_catalog.text, l.lanname::pg_catalog.text,
-  p.provolatile::pg_catalog.text, ",
-            $body,
-            "
-from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid operator(pg_catalog.=) p.prolang
-where p.oid operator(pg_catalog.=) any ($2::pg_catalog.oid[])
-  and p.prokind operator(pg_catalog.<>) 'a'::pg_catalog.\"char\"
-union all
-select 'F', support.oid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_aggregate g
-cross join lateral (values (g.aggtransfn::pg_catalog.oid), (g.aggfinalfn::pg_catalog.oid),
-  (g.aggcombinefn::pg_catalog.oid), (g.aggserialfn::pg_catalog.oid), (g.aggdeserialfn::pg_catalog.oid),
-  (g.aggmtransfn::pg_catalog.oid), (g.aggminvtransfn::pg_catalog.oid), (g.aggmfinalfn::pg_catalog.oid)) support (oid)
-where g.aggfnoid operator(pg_catalog.=) any ($2::pg_catalog.oid[])
-union all
-select 'T', argument.oid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_proc p
-cross join lateral (
-  select p.prorettype union all select pg_catalog.unnest(p.proargtypes::pg_catalog.oid[])
-  union all select pg_catalog.unnest(p.proallargtypes)
+const BRANCHES: &[Branch] = &[
+    Branch {
+        part: Part::Ground,
+        versions: "null",
+        columns: &[
+            "'g'",
+            "pc.pg_snapshot_xmax(pc.pg_current_snapshot())::pc.text",
+            "pc.concat(pc.current_schemas(true), ' ', current_user)",
+            "(pc.date_part('epoch'::pc.text, pc.pg_postmaster_start_time()) [*] 1000000::pc.float8)::pc.int8::pc.text",
+            "pc.pg_snapshot_xmin(pc.pg_current_snapshot())::pc.text",
+        ],
+        from: "",
+    },
+    Branch { part: Part::Names, versions: "r.xmin::pc.text", columns: &["'x'"], from: "from reached r" },
+    Branch {
+        part: Part::Names,
+        versions: "c.xmin::pc.text",
+        columns: &["'R'", "c.oid::pc.text"],
+        from: "from pc.pg_class c where c.relname [=] any ({names}) and c.oid [>=] 16384::pc.oid
+  and c.relnamespace [=] any (array(select r.oid from reached r))",
+    },
+    Branch {
+        part: Part::Names,
+        versions: "p.xmin::pc.text",
+        columns: &["'F'", "p.oid::pc.text"],
+        from: "from pc.pg_proc p where p.proname [=] any ({names}) and p.oid [>=] 16384::pc.oid
+  and p.pronamespace [=] any (array(select r.oid from reached r))",
+    },
+    Branch {
+        part: Part::Names,
+        versions: "y.xmin::pc.text",
+        columns: &["'T'", "y.oid::pc.text"],
+        from: "from pc.pg_type y where y.typname [=] any ({names}) and y.oid [>=] 16384::pc.oid
+  and y.typnamespace [=] any (array(select r.oid from reached r))",
+    },
+    Branch {
+        part: Part::Names,
+        versions: "pc.concat(o.xmin, ',', p.xmin)",
+        columns: &["'F'", "p.oid::pc.text"],
+        from: "from pc.pg_operator o join pc.pg_proc p on p.oid [=] o.oprcode::pc.oid
+where o.oprname [=] any ({operators}) and o.oid [>=] 16384::pc.oid
+  and o.oprnamespace [=] any (array(select r.oid from reached r)) and {not_plain}",
+    },
+    // Only superusers can create operator classes, and casts between types of the server.
+    Branch {
+        part: Part::Names,
+        versions: "pc.concat(a.xmin, ',', p.xmin)",
+        columns: &["'F'", "p.oid::pc.text"],
+        from: "from pc.pg_amproc a join pc.pg_proc p on p.oid [=] a.amproc::pc.oid
+where a.oid [>=] 16384::pc.oid and {not_plain}",
+    },
+    Branch {
+        part: Part::Names,
+        versions: "pc.concat(c.xmin, ',', p.xmin)",
+        columns: &["'F'", "p.oid::pc.text"],
+        from: "from pc.pg_cast c join pc.pg_proc p on p.oid [=] c.castfunc
+where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarget [<] 16384::pc.oid and {not_plain}",
+    },
+    Branch {
+        part: Part::Calls,
+        versions: "null",
+        columns: &["'b'", "p.proname::pc.text", "p.provolatile::pc.text"],
+        from: "from pc.pg_proc p where p.proname [=] any ({calls}) and p.oid [<] 16384::pc.oid
+  and p.provolatile [<>] 'i'::pc.\"char\"",
+    },
+    Branch {
+        part: Part::Events,
+        versions: "e.xmin::pc.text",
+        columns: &["'F'", "e.evtfoid::pc.text"],
+        from: "from pc.pg_event_trigger e where e.evtevent [<>] 'login'::pc.name",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "c.xmin::pc.text",
+        columns: &["'T'", "c.reltype::pc.text"],
+        from: "from pc.pg_class c where c.oid [=] any ({relations})",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "i.xmin::pc.text",
+        columns: &["'R'", "i.inhrelid::pc.text"],
+        from: "from pc.pg_inherits i where i.inhparent [=] any ({relations})",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "a.xmin::pc.text",
+        columns: &["'T'", "a.atttypid::pc.text"],
+        from: "from pc.pg_attribute a where a.attrelid [=] any ({relations}) and a.atttypid [>=] 16384::pc.oid",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "w.xmin::pc.text",
+        columns: &["'n'", "w.ev_action::pc.text", "w.ev_qual::pc.text"],
+        from: "from pc.pg_rewrite w where w.ev_class [=] any ({relations}) and w.rulename [=] '_RETURN'::pc.name",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "l.xmin::pc.text",
+        columns: &["'n'", "l.polqual::pc.text", "l.polwithcheck::pc.text"],
+        from: "from pc.pg_policy l where l.polrelid [=] any ({relations})",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "x.xmin::pc.text",
+        columns: &["'n'", "x.indexprs::pc.text", "x.indpred::pc.text"],
+        from: "from pc.pg_index x where x.indrelid [=] any ({relations})
+  and (x.indexprs is not null or x.indpred is not null)",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "n.xmin::pc.text",
+        columns: &["'n'", "n.conbin::pc.text"],
+        from: "from pc.pg_constraint n where n.conrelid [=] any ({relations}) and n.conbin is not null",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "d.xmin::pc.text",
+        columns: &["'n'", "d.partexprs::pc.text"],
+        from: "from pc.unnest({relations}) r (oid)
+cross join lateral pc.pg_partition_ancestors(r.oid::pc.regclass) a (relid)
+join pc.pg_partitioned_table d on d.partrelid [=] a.relid::pc.oid",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "pc.concat(b.xmin, ',', s.xmin, ',', w.xmin)",
+        columns: &["'w'", "w.fdwname::pc.text", "(pc.strpos(b.ftoptions::pc.text, 'program=') [>] 0)::pc.text"],
+        from: "from pc.pg_foreign_table b
+join pc.pg_foreign_server s on s.oid [=] b.ftserver
+join pc.pg_foreign_data_wrapper w on w.oid [=] s.srvfdw where b.ftrelid [=] any ({relations})",
+    },
+    Branch {
+        part: Part::Written,
+        versions: "d.xmin::pc.text",
+        columns: &["'d'", "d.adbin::pc.text"],
+        from: "from pc.pg_attrdef d where d.adrelid [=] any ({written})",
+    },
+    Branch {
+        part: Part::Written,
+        versions: "a.xmin::pc.text",
+        columns: &["'i'"],
+        from: "from pc.pg_attribute a where a.attrelid [=] any ({written})
+  and a.attidentity [=] any ('{a,d}'::pc.\"char\"[])",
+    },
+    Branch {
+        part: Part::Written,
+        versions: "t.xmin::pc.text",
+        columns: &[
+            "'t'",
+            "t.tgfoid::pc.text",
+            "case when t.tgfoid [=] any ('{1646,1647,1650,1651,1652,1653}'::pc.oid[]) or exists (
+    select from pc.pg_class c where c.oid [=] t.tgconstrrelid and c.relforcerowsecurity)
+  then t.tgconstrrelid::pc.text end",
+            "t.tgqual::pc.text",
+        ],
+        from: "from pc.pg_trigger t where t.tgrelid [=] any ({written})",
+    },
+    Branch {
+        part: Part::Written,
+        versions: "w.xmin::pc.text",
+        columns: &["'n'", "w.ev_action::pc.text", "w.ev_qual::pc.text"],
+        from: "from pc.pg_rewrite w where w.ev_class [=] any ({written}) and w.rulename [<>] '_RETURN'::pc.name",
+    },
+    Branch {
+        part: Part::Functions,
+        versions: "p.xmin::pc.text",
+        columns: &[
+            "'f'",
+            "p.oid::pc.text",
+            "p.proname::pc.text",
+            "l.lanname::pc.text",
+            "p.provolatile::pc.text",
+            "p.prosrc",
+            "{parsed_body}",
+            "p.proargdefaults::pc.text",
+            "pc.concat(pc.array_to_string(p.proconfig, ' '), ' ',
+  case when p.prosecdef then pc.quote_ident(pc.pg_get_userbyid(p.proowner)::pc.text) end)",
+        ],
+        from: "from pc.pg_proc p join pc.pg_language l on l.oid [=] p.prolang where p.oid [=] any ({functions})",
+    },
+    Branch {
+        part: Part::Functions,
+        versions: "g.xmin::pc.text",
+        columns: &["'F'", "support.oid::pc.text"],
+        from: "from pc.pg_aggregate g
+cross join lateral (values (g.aggtransfn::pc.oid), (g.aggfinalfn::pc.oid),
+  (g.aggcombinefn::pc.oid), (g.aggserialfn::pc.oid), (g.aggdeserialfn::pc.oid),
+  (g.aggmtransfn::pc.oid), (g.aggminvtransfn::pc.oid), (g.aggmfinalfn::pc.oid)) support (oid)
+where g.aggfnoid::pc.oid [=] any ({functions})",
+    },
+    Branch {
+        part: Part::Functions,
+        versions: "p.xmin::pc.text",
+        columns: &["'T'", "argument.oid::pc.text"],
+        from: "from pc.pg_proc p cross join lateral (
+  select p.prorettype union all select pc.unnest(p.proargtypes::pc.oid[])
+  union all select pc.unnest(p.proallargtypes)
 ) argument (oid)
-where p.oid operator(pg_catalog.=) any ($2::pg_catalog.oid[])
-  and argument.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-union all
-select 't', pg_catalog.pg_get_expr(p.proargdefaults, 0::pg_catalog.oid), null, null, null, null, null
-from pg_catalog.pg_proc p
-where p.oid operator(pg_catalog.=) any ($2::pg_catalog.oid[]) and p.proargdefaults is not null
-union all
-select 'T', part.oid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_type y
-cross join lateral (
+where p.oid [=] any ({functions}) and argument.oid [>=] 16384::pc.oid",
+    },
+    Branch {
+        part: Part::Types,
+        versions: "y.xmin::pc.text",
+        columns: &["'T'", "part.oid::pc.text"],
+        from: "from pc.pg_type y cross join lateral (
   select y.typbasetype union all select y.typelem
-  union all select a.atttypid from pg_catalog.pg_attribute a where a.attrelid operator(pg_catalog.=) y.typrelid
-  union all select g.rngsubtype from pg_catalog.pg_range g where g.rngtypid operator(pg_catalog.=) y.oid
-    or y.typtype operator(pg_catalog.=) 'm'::pg_catalog.\"char\"
+  union all select a.atttypid from pc.pg_attribute a where a.attrelid [=] y.typrelid
+  union all select g.rngsubtype from pc.pg_range g where g.rngtypid [=] y.oid or y.typtype [=] 'm'::pc.\"char\"
 ) part (oid)
-where y.oid operator(pg_catalog.=) any ($3::pg_catalog.oid[])
-  and part.oid operator(pg_catalog.>=) 16384::pg_catalog.oid
-union all
-select 'F', support.oid::pg_catalog.text, null, null, null, null, null from pg_catalog.pg_range g
-cross join lateral (values (g.rngcanonical::pg_catalog.oid), (g.rngsubdiff::pg_catalog.oid)) support (oid)
-where g.rngtypid operator(pg_catalog.=) any ($3::pg_catalog.oid[])
-union all
-select 't', pg_catalog.pg_get_constraintdef(n.oid), null, null, null, null, null from pg_catalog.pg_constraint n
-where n.contypid operator(pg_catalog.=) any ($3::pg_catalog.oid[])
-union all
-select 't', pg_catalog.pg_get_expr(y.typdefaultbin, 0::pg_catalog.oid), null, null, null, null, null
-from pg_catalog.pg_type y
-where y.oid operator(pg_catalog.=) any ($3::pg_catalog.oid[]) and y.typdefaultbin is not null"
-        )
-    };
+where y.oid [=] any ({types}) and part.oid [>=] 16384::pc.oid",
+    },
+    Branch {
+        part: Part::Types,
+        versions: "g.xmin::pc.text",
+        columns: &["'F'", "support.oid::pc.text"],
+        from: "from pc.pg_range g
+cross join lateral (values (g.rngcanonical::pc.oid), (g.rngsubdiff::pc.oid)) support (oid)
+where g.rngtypid [=] any ({types})",
+    },
+    Branch {
+        part: Part::Types,
+        versions: "n.xmin::pc.text",
+        columns: &["'n'", "n.conbin::pc.text"],
+        from: "from pc.pg_constraint n where n.contypid [=] any ({types})",
+    },
+    Branch {
+        part: Part::Types,
+        versions: "y.xmin::pc.text",
+        columns: &["'n'", "y.typdefaultbin::pc.text"],
+        from: "from pc.pg_type y where y.oid [=] any ({types})",
+    },
+    Branch {
+        part: Part::Types,
+        versions: "pc.concat(c.xmin, ',', p.xmin)",
+        columns: &["'F'", "p.oid::pc.text"],
+        from: "from pc.pg_cast c join pc.pg_proc p on p.oid [=] c.castfunc
+where (c.castsource [=] any ({types}) or c.casttarget [=] any ({types})) and {not_plain}",
+    },
+    Branch {
+        part: Part::Numbers,
+        versions: "o.xmin::pc.text",
+        columns: &["'F'", "o.oprcode::pc.oid::pc.text"],
+        from: "from pc.pg_operator o where o.oid [=] any ({numbers})",
+    },
+];
+
+/// A question with the given parts, and its parameters. If `only_versions`, its rows are the same, without what they tell.
+pub(super) fn question(
+    parts: &[Part],
+    only_versions: bool,
+    server_version_num: u32,
+    values: &Values,
+) -> (String, Vec<Vec<u8>>) {
+    let branches = BRANCHES.iter().filter(|branch| parts.contains(&branch.part));
+    let selects: Vec<String> = branches.map(|branch| select(branch, only_versions)).collect();
+    let reached = if parts.contains(&Part::Names) { REACHED } else { "" };
+    // Before PostgreSQL 14, every body is a text.
+    let parsed_body = if server_version_num < 140_000 { "null" } else { "p.prosqlbody::pc.text" };
+    let mut sql = format!("{reached}{}", selects.join("\nunion all\n"));
+    sql = sql.replace("{not_plain}", NOT_PLAIN).replace("{parsed_body}", parsed_body).replace("pc.", "pg_catalog.");
+    for operator in ["=", "<>", "<", ">", ">=", "*"] {
+        sql = sql.replace(&format!("[{operator}]"), &format!("operator(pg_catalog.{operator})"));
+    }
+    let mut parameters = Vec::new();
+    for (name, kind, value) in [
+        ("{names}", "name[]", &values.names),
+        ("{calls}", "name[]", &values.calls),
+        ("{operators}", "name[]", &values.operators),
+        ("{any_schema}", "bool", &values.any_schema),
+        ("{relations}", "oid[]", &values.relations),
+        ("{written}", "oid[]", &values.written),
+        ("{functions}", "oid[]", &values.functions),
+        ("{types}", "oid[]", &values.types),
+        ("{numbers}", "oid[]", &values.numbers),
+    ] {
+        if sql.contains(name) {
+            parameters.push(value.clone());
+            sql = sql.replace(name, &format!("${}::pg_catalog.{kind}", parameters.len()));
+        }
+    }
+    (sql, parameters)
 }
 
-/// Before PostgreSQL 14, every body is a text.
-const DETAILS_BEFORE_14: &str = details!("p.prosrc, 'text'");
-
-const DETAILS: &str = details!(
-    "coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), p.prosrc),
-  case when p.prosqlbody is null then 'text' else 'parsed' end"
-);
-
-/// The question about properties, for a server of the given version.
-pub(super) fn details(server_version_num: u32) -> &'static str {
-    if server_version_num < 140_000 { DETAILS_BEFORE_14 } else { DETAILS }
+fn select(branch: &Branch, only_versions: bool) -> String {
+    let is_short = only_versions && branch.part != Part::Ground;
+    let columns = if is_short { &["'x'"][..] } else { branch.columns };
+    let (kind, others) = columns.split_first().expect("a branch has a kind");
+    let missing = std::iter::repeat_n("null", COLUMNS - 1 - columns.len());
+    let others: Vec<&str> = others.iter().copied().chain(missing).collect();
+    format!("select {kind}, {}, {} {}", branch.versions, others.join(", "), branch.from)
 }

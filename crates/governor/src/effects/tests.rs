@@ -1,8 +1,11 @@
 //! Against a real server: adversaries hide statements that must not run twice, and ordinary transactions are found
 //! safe.
 
+mod changes;
 mod hostile;
+mod reach;
 mod tables;
+mod values;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -35,6 +38,7 @@ fn server() -> Arc<PrivateServer> {
 /// A database, and a client in it.
 struct Client {
     connection: Connection,
+    database: String,
     rules: TextRules,
     executed: Vec<&'static str>,
     allowed: Vec<String>,
@@ -42,6 +46,9 @@ struct Client {
     version: u32,
     /// How many questions the last verdict took.
     questions: u32,
+    /// What had ended when the transaction began; `None` for forecasts.
+    horizon: Option<Horizon>,
+    cache: Cache,
     _server: Arc<PrivateServer>,
 }
 
@@ -53,9 +60,21 @@ impl Client {
         Connection::open(&url).unwrap().run(&format!("create database {database}")).unwrap();
         let url = ServerUrl { database: database.to_owned(), ..url };
         let connection = Connection::open(&url).unwrap();
-        let (rules, executed, allowed) = (TextRules::default(), Vec::new(), Vec::new());
+        let (rules, executed, allowed, cache) = (TextRules::default(), Vec::new(), Vec::new(), Cache::default());
         let version = connection.server_version_num();
-        let mut client = Client { connection, rules, executed, allowed, version, questions: 0, _server: server };
+        let database = database.to_owned();
+        let mut client = Client {
+            connection,
+            database,
+            rules,
+            executed,
+            allowed,
+            version,
+            questions: 0,
+            horizon: None,
+            cache,
+            _server: server,
+        };
         setup.iter().for_each(|sql| client.run(sql));
         client
     }
@@ -69,10 +88,15 @@ impl Client {
         let texts = texts.iter().map(|text| text.as_bytes());
         let executed = self.executed.iter().map(|name| name.as_bytes());
         let mut inquiry = Inquiry::new(texts, self.rules, executed, &self.allowed, self.version);
+        if self.horizon.is_some() {
+            inquiry = inquiry.of_transaction(self.horizon);
+        }
         loop {
+            self.cache.look_up("d", &mut inquiry);
             let (sql, parameters) = match inquiry.next() {
                 Next::Known(verdict) => {
                     self.questions = inquiry.questions;
+                    self.cache.keep("d", &inquiry);
                     return verdict;
                 }
                 Next::Ask(question) => (question.sql.to_owned(), question.parameters),
@@ -82,9 +106,41 @@ impl Client {
         }
     }
 
+    /// A transaction begins.
+    fn begins(&mut self) {
+        // Transactions of other tests may be older than the last change of this one.
+        let last = self.last();
+        self.begins_after(last);
+    }
+
+    /// The number of a transaction that has just ended.
+    fn last(&mut self) -> u64 {
+        self.connection.text("select pg_current_xact_id()").unwrap().unwrap().parse().unwrap()
+    }
+
+    /// A transaction begins, after all transactions before the given one have ended.
+    fn begins_after(&mut self, number: u64) {
+        loop {
+            let horizon = self.connection.text(crate::watch::statements::HORIZON).unwrap().unwrap();
+            self.horizon = Horizon::of_text(&horizon);
+            if self.horizon.unwrap().number() >= number {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// Another session in the same database.
+    fn another(&self) -> Connection {
+        let server = &self._server;
+        let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+        Connection::open(&ServerUrl { database: self.database.clone(), ..url }).unwrap()
+    }
+
     /// Asks as a session does: by an unnamed statement and an unnamed portal, with parameters as text.
     fn ask(&mut self, sql: &str, parameters: &[Vec<u8>], inquiry: &mut Inquiry) -> bool {
         let parameters: Vec<&str> = parameters.iter().map(|value| std::str::from_utf8(value).unwrap()).collect();
+        self.connection.run(LIMITS).unwrap();
         let Ok(question) = self.connection.prepare_text("", sql) else { return false };
         let mut row = |columns: &[Option<&str>]| {
             let columns: Vec<Option<&[u8]>> = columns.iter().map(|column| column.map(str::as_bytes)).collect();
@@ -141,7 +197,7 @@ fn what_pgbench_and_tpcc_do_is_safe() {
         "delete from orders where id = 4",
         "select * from recent where id < 100 order by total desc limit 10",
         "insert into made (name) values ('a')",
-        "select nextval('orders_id_seq'), currval('orders_id_seq'), random()",
+        "select nextval('orders_id_seq'), currval('orders_id_seq'), gen_random_uuid()",
         "create table staging as select * from orders; drop table staging",
         "with moved as (delete from orders where total = 0 returning *) insert into pgbench_history select 1, 2, 3",
         "lock table orders in share mode; savepoint a; rollback to a",
@@ -190,7 +246,7 @@ fn functions_are_followed() {
         "select (row(1, 2)::pair).taken",
         "select locked(a) from t",
         "select 1 where exists (select from hidden.helper())",
-        "update t set a = case when helper() then 1 end",
+        "update t set a = case when hidden.helper() then 1 end",
     ] {
         client.is_unsafe(text, Unsafe::SessionLock);
     }
@@ -210,28 +266,33 @@ fn functions_are_followed() {
 #[test]
 fn what_runs_without_a_name_is_followed() {
     let ways = [
-        "create operator ~~~> (leftarg = int, rightarg = int, function = locker_2)",
-        "create cast (mood as int) with function locker_of_mood as implicit",
-        "create operator class backwards for type int using btree as operator 1 <, operator 2 <=, operator 3 =, \
-         operator 4 >=, operator 5 >, function 1 locker_2 (int, int)",
+        ("create operator ~~~> (leftarg = int, rightarg = int, function = locker_2)", "select 1 ~~~> 2 from t"),
+        ("create operator = (leftarg = mood, rightarg = int, function = locker_of)", "select 'good'::mood in (1, 2)"),
+        ("create cast (mood as int) with function locker_of_mood as implicit", "select * from moods"),
+        (
+            "create operator class backwards for type int using btree as operator 1 <, operator 2 <=, operator 3 =, \
+             operator 4 >=, operator 5 >, function 1 locker_2 (int, int)",
+            "select 1 + 2 from t",
+        ),
         // The server's own function, by another name.
-        "create operator ~~~> (leftarg = int, rightarg = int, function = pg_try_advisory_lock)",
+        ("create operator ~~~> (leftarg = int, rightarg = int, function = pg_try_advisory_lock)", "select 1~~~>2"),
     ];
-    for (number, way) in ways.iter().enumerate() {
+    for (number, (way, text)) in ways.iter().enumerate() {
         let mut client = Client::new(
             &format!("unnamed_{number}"),
             &[
                 LOCKER,
-                "create type mood as enum ('good')",
+                "create type mood as enum ('good'); create table moods (m mood)",
                 "create function locker_2(int, int) returns int language plpgsql immutable as \
                  $$ begin perform locker($1); return 0; end $$",
+                "create function locker_of(mood, int) returns bool language sql as 'select locker($2)'",
                 "create function locker_of_mood(mood) returns int language sql immutable as 'select locker(1)::int'",
                 "create table t (a int)",
             ],
         );
-        client.is_safe("select 1 + 2 from t");
+        client.is_safe(text);
         client.run(way);
-        client.is_unsafe("select 1 + 2 from t", Unsafe::SessionLock);
+        client.is_unsafe(text, Unsafe::SessionLock);
     }
     let mut client = Client::new(
         "events",
@@ -337,7 +398,7 @@ fn large_transactions_are_not_inquired_about() {
     let mut oid = 20_000;
     while matches!(inquiry.next(), Next::Ask(_)) {
         oid += 1;
-        inquiry.on_row(&[Some(b"R"), Some(oid.to_string().as_bytes())]);
+        inquiry.on_row(&[Some(b"R"), None, Some(oid.to_string().as_bytes())]);
         inquiry.on_answered(true);
         assert!(inquiry.questions <= QUESTIONS_MAX);
     }

@@ -79,7 +79,8 @@ impl Session {
         if note.as_ref().is_some_and(|note| note.has_refused_tag) {
             self.refuse_tag(out);
         }
-        let transaction = Transaction { began: began(note.as_ref()), ..Transaction::new(class, now) };
+        let transaction =
+            Transaction { began: began(note.as_ref()), ..Transaction::new(class, now, self.governor.horizon.get()) };
         // It ends a transaction that is not open, or a prepared one, which transactions inside may wait for: it is over
         // at once.
         let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some()) && self.settings.is_limited(class);
@@ -272,9 +273,11 @@ impl Session {
         self.flow = Flow::Relay;
         let chosen_by = self.card.state().chosen_by;
         let waited = Some(now.saturating_duration_since(since));
+        let horizon = self.governor.horizon.get();
         match (entry, &mut self.transaction) {
             (Entry::WithinBlock, Some(inside)) => (inside.is_admitted, inside.waited) = (true, waited),
-            _ => self.enter(Transaction { is_admitted: true, waited, ..Transaction::new(class, since) }, chosen_by),
+            _ => self
+                .enter(Transaction { is_admitted: true, waited, ..Transaction::new(class, since, horizon) }, chosen_by),
         }
     }
 

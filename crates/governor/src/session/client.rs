@@ -352,9 +352,6 @@ impl Session {
         let is_only = !std::mem::replace(&mut self.unit.has_run, true);
         self.unit.chains = stored(portal).filter(|_| note.chains && is_only).map(Into::into);
         self.unit.begin = stored(portal).filter(|_| note.is_bare_begin && is_only).map(Into::into);
-        if note.changes_code {
-            self.governor.effects.forget(&self.login.database);
-        }
         let (prepared, status) = (&self.prepared, self.status);
         if let Some(inside) = &mut self.transaction {
             let commits = is_only && note.ends == Some(End::Commit) && !note.chains && !inside.may_have_ended();

@@ -20,7 +20,7 @@ use super::frames::{Answer, Status};
 use super::prepared::Note;
 use super::transaction::Transaction;
 use super::{Flow, Gate, Outbox, Session, Unit};
-use crate::effects::{Foresight, Inquiry, Next, Outlook, TextKey};
+use crate::effects::{Foresight, Inquiry, LIMITS, Next, Outlook, TextKey};
 use crate::registry::SessionCard;
 use crate::statement::{self, TextRules};
 
@@ -396,7 +396,8 @@ impl Session {
                     // A cancel is on its way, and must not meet the question.
                     return self.end_learning(now, out);
                 };
-                let request = [answers::run(asked.sql, &asked.parameters), answers::end()].concat();
+                let request =
+                    [answers::run(LIMITS, &[]), answers::run(asked.sql, &asked.parameters), answers::end()].concat();
                 (learning.left, learning.is_answered, learning.has_completed) = (END_ANSWERS, true, false);
                 self.unit_number = number;
                 self.unit = Unit::new(now);

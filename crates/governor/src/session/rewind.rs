@@ -22,10 +22,10 @@ use super::frames::{Answer, Status};
 use super::recording::AnswerHash;
 use super::unit::Shape;
 use super::{Flow, Outbox, Session};
-use crate::effects::Inquiry;
 use crate::governor::{EventId, Outcome};
 use crate::statistics::{AbortOutcome, count};
 pub(super) use failure::Failure;
+use steps::{STATEMENTS, Safety};
 
 const ROLLBACK: &str = "ROLLBACK";
 const ROLLBACK_AND_CHAIN: &str = "ROLLBACK AND CHAIN";
@@ -93,23 +93,6 @@ pub(super) struct InFlight {
     in_block: bool,
     /// How many notices the client has received.
     notices: u32,
-}
-
-/// Whether the functions and statements that the transaction runs may be run twice.
-#[derive(Debug)]
-enum Safety {
-    Unknown,
-    Asked(Box<Question>),
-    Proved,
-}
-
-#[derive(Debug)]
-struct Question {
-    inquiry: Inquiry,
-    /// The message to send for it, until it has been answered.
-    request: Option<Vec<u8>>,
-    /// Whether the server has answered it completely, in rows that could be read.
-    is_answered: bool,
 }
 
 /// The last step or the one under way.
@@ -192,6 +175,7 @@ impl Rewind {
         self.has_completed |= answer == Answer::CommandComplete;
         self.notices += u32::from(answer == Answer::Notice);
         let (RewindStep::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
+        question.completed += u32::from(answer == Answer::CommandComplete);
         match answer {
             Answer::DataRow => match columns(body) {
                 Some(columns) => question.inquiry.on_row(&columns),
@@ -301,6 +285,8 @@ impl Session {
             (RewindStep::Unit(_) | RewindStep::Beginning, _) if rewind.was_cancelled => {
                 rewind.was_cancelled = false;
                 rewind.step = RewindStep::Drain;
+                // What has run this time may have been changed since the proof.
+                rewind.safety = Safety::Unknown;
             }
             (RewindStep::Unit(unit), _) if rewind.failure.is_none() => {
                 let recording = recording.expect("units are of a recording");
@@ -318,8 +304,11 @@ impl Session {
             (RewindStep::Fail, _) => rewind.is_clean = rewind.has_completed,
             (RewindStep::Inquire, _) => {
                 if let Safety::Asked(question) = &mut rewind.safety {
-                    question.inquiry.on_answered(question.is_answered && rewind.has_completed);
+                    question.inquiry.on_answered(question.is_answered && question.completed == STATEMENTS);
                     question.request = None;
+                    if self.settings.control.is_none() {
+                        self.governor.horizon.set(question.inquiry.seen_horizon());
+                    }
                 }
             }
             _ => {}

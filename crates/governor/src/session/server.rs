@@ -315,7 +315,7 @@ impl Session {
             is_watched,
             began: Began::Unrecorded,
             recording,
-            ..Transaction::new(ended.class, now)
+            ..Transaction::new(ended.class, now, self.governor.horizon.get())
         });
     }
 

@@ -9,6 +9,7 @@ use super::frames::Status;
 use super::prepared::{Names, Note};
 use super::recording::{Lost, Recording};
 use super::{Flow, Session};
+use crate::effects::Horizon;
 use crate::registry::{ChosenBy, Immunity};
 use crate::statement::name::stored;
 
@@ -55,8 +56,8 @@ pub(super) struct Transaction {
     pub exports_snapshot: bool,
     /// It has set how long the server waits for its client; a rollback would undo that while its client thinks.
     pub has_patience: bool,
-    /// It may change the code that later statements of any session run.
-    pub changes_code: bool,
+    /// What had ended at the server before it began; `None` if that is not known.
+    pub horizon: Option<Horizon>,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
     /// What its texts let expect of a replay.
@@ -80,7 +81,7 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    pub(super) fn new(class: ClassIndex, since: Instant) -> Self {
+    pub(super) fn new(class: ClassIndex, since: Instant, horizon: Option<Horizon>) -> Self {
         Transaction {
             class,
             is_admitted: false,
@@ -96,7 +97,7 @@ impl Transaction {
             relies_on_lock: false,
             exports_snapshot: false,
             has_patience: false,
-            changes_code: false,
+            horizon,
             unsafe_because: None,
             forecast: Forecast::default(),
             has_savepoint: false,
@@ -159,7 +160,6 @@ impl Transaction {
             self.uses_cursors(names);
         }
         if note.changes_code {
-            self.changes_code = true;
             self.is_unsafe(note.unsafe_because.unwrap_or(Unsafe::Function));
         }
         self.has_savepoint |= note.uses_savepoint;

@@ -94,6 +94,10 @@ const SESSION_LOCKS: &[&str] = &[
     "pg_advisory_unlock_all",
 ];
 
+/// Functions of the session's random numbers. `setseed` chooses the numbers that follow, and no rollback takes them back: a
+/// second run would get later ones. Whether the session has chosen its numbers is not known, since any function may do so.
+const SEEDED: &[&str] = &["random", "random_normal", "setseed"];
+
 /// Unsafe functions, by the beginning of their names.
 const BEGINNINGS: &[(&str, Unsafe)] = &[
     // Mutual exclusion: the application relies on holding the lock until the transaction ends.
@@ -201,12 +205,15 @@ pub(crate) fn effect_of_name(name: &[u8]) -> Option<Unsafe> {
     // All of them begin with one of these.
     if !matches!(
         name.first()?.to_ascii_lowercase(),
-        b'b' | b'c' | b'd' | b'h' | b'l' | b'p' | b'q' | b's' | b't' | b'x'
+        b'b' | b'c' | b'd' | b'h' | b'l' | b'p' | b'q' | b'r' | b's' | b't' | b'x'
     ) {
         return None;
     }
     if SESSION_LOCKS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
         return Some(Unsafe::SessionLock);
+    }
+    if SEEDED.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        return Some(Unsafe::Random);
     }
     let begins = |known: &str| name.get(..known.len()).is_some_and(|it| it.eq_ignore_ascii_case(known.as_bytes()));
     BEGINNINGS.iter().find(|(known, _)| begins(known)).map(|(_, effect)| *effect)

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
@@ -12,6 +13,7 @@ use super::beside::Observing;
 use super::{levers, statements};
 use crate::agent::ServerHere;
 use crate::config::check::newer_version;
+use crate::effects::Horizon;
 use crate::governor::Governor;
 use crate::settings::Settings;
 
@@ -23,6 +25,10 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 
 /// How often an idle connection is checked.
 const TRY_OUT_EVERY: Duration = Duration::from_secs(2);
+
+/// How often the horizon is read while transactions begin. Code that was changed later than this before a transaction may
+/// count as changed within it.
+const HORIZON_EVERY: Duration = Duration::from_millis(200);
 
 /// How sessions that block others are cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +57,8 @@ pub(super) struct Up {
     /// Whether commits of the server may wait for standbys, as of the first statement.
     commits_wait: bool,
     used: Instant,
+    /// When the horizon was read, and how many transactions had begun.
+    horizon: Option<(Instant, u64)>,
 }
 
 /// The connection, up or down.
@@ -80,8 +88,47 @@ impl Control {
         Some(up)
     }
 
-    /// Connects if that is due, and tests a connection that has been idle. Returns whether anything has changed.
+    /// Connects if that is due, tests a connection that has been idle, and reads the horizon. Returns whether anything has
+    /// changed.
     pub(super) fn tend(&mut self, settings: &Arc<Settings>, now: Instant) -> bool {
+        let is_new = self.tend_connection(settings, now);
+        is_new | self.tend_horizon(settings, now)
+    }
+
+    /// Reads the horizon if transactions have begun since. Without a connection it is not known: the next one may be to
+    /// another server.
+    fn tend_horizon(&mut self, settings: &Settings, now: Instant) -> bool {
+        // Without a login of its own, sessions tell the governor what they see.
+        if settings.control.is_none() || settings.is_beside {
+            return false;
+        }
+        let Some(up) = &mut self.up else {
+            self.governor.horizon.set(None);
+            return false;
+        };
+        // Relaxed: counts.
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let classes = self.governor.statistics.classes();
+        let begun = classes.map(|class| count(&class.transactions) + count(&class.inside)).sum();
+        let is_due =
+            |(at, before): (Instant, u64)| now.saturating_duration_since(at) > HORIZON_EVERY && begun != before;
+        if !up.horizon.is_none_or(is_due) {
+            return false;
+        }
+        up.horizon = Some((now, begun));
+        match up.connection.text(statements::HORIZON) {
+            Ok(text) => {
+                self.governor.horizon.set(text.as_deref().and_then(Horizon::of_text));
+                false
+            }
+            Err(error) => {
+                self.governor.horizon.set(None);
+                self.lost_or_refused(&error)
+            }
+        }
+    }
+
+    fn tend_connection(&mut self, settings: &Arc<Settings>, now: Instant) -> bool {
         let is_new = !self.told_for.as_ref().is_some_and(|told| Arc::ptr_eq(told, settings));
         if is_new {
             self.told_for = Some(settings.clone());
@@ -162,6 +209,7 @@ impl Control {
 
     fn note_down(&mut self, why: &str) -> bool {
         let was_up = self.up.take().is_some();
+        self.governor.horizon.set(None);
         self.next_try = Instant::now() + self.retry;
         self.retry = (self.retry * 2).min(RETRY.1);
         self.here = Err(format!("the control connection is down: {why}"));
@@ -241,6 +289,7 @@ impl Up {
             commits_wait,
             unsignallable: BTreeSet::new(),
             used: now,
+            horizon: None,
         })
     }
 }

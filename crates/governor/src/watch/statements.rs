@@ -25,6 +25,12 @@ pub(crate) const OPENING_SINCE_14: &str = "set idle_session_timeout = 0";
 /// Whether the server still answers, and whether its commits wait for standbys.
 pub(crate) const TRY_OUT: &str = commits_wait!("select ");
 
+/// The horizon ([`Horizon::of_text`](crate::effects::Horizon::of_text)): the oldest transaction number in use, and when the
+/// server was started.
+pub(crate) const HORIZON: &str = "select pg_catalog.concat(\
+    pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()), ' ', (pg_catalog.date_part('epoch', \
+    pg_catalog.pg_postmaster_start_time()) operator(pg_catalog.*) 1000000)::pg_catalog.int8)";
+
 /// The role, whether it is a superuser, and whether it may signal the processes of others.
 pub(crate) const RIGHTS: &str = "select current_user, \
     (select r.rolsuper from pg_catalog.pg_roles as r where r.rolname operator(pg_catalog.=) current_user), \
@@ -174,11 +180,12 @@ pub(crate) const END_OBSERVED: &str = concat!(
 );
 
 #[cfg(test)]
-pub(crate) const ALL: [&str; 16] = [
+pub(crate) const ALL: [&str; 17] = [
     OPENING,
     OPENING_SINCE_14,
     OPENING_BESIDE,
     TRY_OUT,
+    HORIZON,
     RIGHTS,
     SIGHT_RIGHTS,
     BACKEND_BEGAN,

@@ -26,6 +26,7 @@ mod npgsql;
 mod odd;
 mod pooler_cases;
 mod poolers;
+mod proved;
 mod reading;
 #[path = "../common/requests.rs"]
 mod requests;

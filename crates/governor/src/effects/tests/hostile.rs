@@ -66,7 +66,7 @@ fn a_client_without_rights_gets_verdicts() {
         ],
     );
     client.is_safe("select * from plain");
-    client.is_unsafe("select * from looking", Unsafe::SessionLock);
+    client.is_unsafe("select * from closed.looking", Unsafe::SessionLock);
     client.run("reset role");
     client.run("revoke select on pg_catalog.pg_proc from public; set role powerless");
     client.is_unsafe("select * from plain", Unsafe::Function);

@@ -78,8 +78,8 @@ fn tables_are_followed() {
         client.is_unsafe(text, Unsafe::SessionLock);
     }
     client.is_unsafe("truncate plain cascade", Unsafe::Function);
-    client.is_unsafe("select * from program", Unsafe::Function);
-    client.is_unsafe("insert into elsewhere values ('a')", Unsafe::Function);
+    client.is_unsafe("select * from program", Unsafe::OutsideEffect);
+    client.is_unsafe("insert into elsewhere values ('a')", Unsafe::OutsideEffect);
     client.is_safe("select * from file");
     client.is_safe("insert into part_1 values (1)");
     client.is_safe("insert into plain values (1); select * from kept_by_nobody");

@@ -1,7 +1,7 @@
 //! The steps of a replay: proving that it is safe, restoring the server's state at the transaction's beginning, and
 //! running it again.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_policy::NoReplay;
 
@@ -11,8 +11,35 @@ use super::super::transaction::Began;
 use super::super::workers::lower_locally;
 use super::super::{Flow, Outbox, Session, Shown, Unit};
 use super::failure::Failure;
-use super::{Cause, Question, ROLLBACK, ROLLBACK_AND_CHAIN, RewindStep, Safety, own};
-use crate::effects::{Inquiry, Next};
+use super::{Cause, ROLLBACK, ROLLBACK_AND_CHAIN, RewindStep, own};
+use crate::effects::{Inquiry, LIMITS, Next};
+
+/// How long an inquiry may take. Its client waits, and so may others for what the client does next.
+const INQUIRY_MAX: Duration = Duration::from_secs(3);
+
+/// Whether the functions and statements that the transaction runs may be run twice.
+#[derive(Debug)]
+pub(super) enum Safety {
+    Unknown,
+    Asked(Box<Question>),
+    Proved,
+}
+
+#[derive(Debug)]
+pub(super) struct Question {
+    pub inquiry: Inquiry,
+    /// The message to send for it, until it has been answered.
+    pub request: Option<Vec<u8>>,
+    /// Whether the server has answered it completely, in rows that could be read.
+    pub is_answered: bool,
+    /// How many statements of the request the server has completed.
+    pub completed: u32,
+    /// When the inquiry began.
+    pub since: Instant,
+}
+
+/// The statements of a request: the limits and the question.
+pub(super) const STATEMENTS: u32 = 2;
 
 impl Session {
     /// Proves that the transaction may be run twice, and restores the server's state at its beginning; then runs it
@@ -42,19 +69,24 @@ impl Session {
                     &self.settings.preemption.replay_functions,
                     self.reported.version,
                 );
-                Box::new(Question { inquiry, request: None, is_answered: false })
+                let inquiry = inquiry.of_transaction(inside.horizon);
+                Box::new(Question { inquiry, request: None, is_answered: false, completed: 0, since: now })
             }
         };
         let effects = &self.governor.effects;
         if question.request.is_none() {
-            effects.look_up(&self.login.database, &mut question.inquiry, now);
+            effects.look_up(&self.login.database, &mut question.inquiry);
+            if now.saturating_duration_since(question.since) > INQUIRY_MAX {
+                question.inquiry.give_up();
+            }
             match question.inquiry.next() {
                 Next::Ask(asked) => {
-                    let request = [answers::run(asked.sql, &asked.parameters), answers::end()].concat();
+                    let limits = answers::run(LIMITS, &[]);
+                    let request = [limits, answers::run(asked.sql, &asked.parameters), answers::end()].concat();
                     question.request = Some(request);
                 }
                 Next::Known(verdict) => {
-                    effects.keep(&self.login.database, &question.inquiry, now);
+                    effects.keep(&self.login.database, &question.inquiry);
                     match verdict {
                         Ok(_) => rewind.safety = Safety::Proved,
                         Err(because) => {
@@ -68,7 +100,7 @@ impl Session {
             }
         }
         let request = question.request.clone().unwrap_or_default();
-        question.is_answered = true;
+        (question.is_answered, question.completed) = (true, 0);
         rewind.safety = Safety::Asked(question);
         if self.status == Status::Failed {
             return self.ask(RewindStep::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);

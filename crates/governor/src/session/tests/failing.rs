@@ -1,5 +1,7 @@
 //! Transactions that are rolled back and cannot be replayed, and those that must not be rolled back at all.
 
+use std::time::Duration;
+
 use super::replaying::{BEGUN, verified};
 use super::*;
 
@@ -152,8 +154,9 @@ fn the_server_is_asked_what_a_transaction_calls_before_it_is_run_again() {
     let mut story = asks();
     let question = story.asked("< C:ROLLBACK Z:T");
     assert!(question.contains("pg%catalog.pg%proc"), "{question}");
+    assert!(question.contains("set%config('statement%timeout'"), "it is bounded: {question}");
     story.play(
-        "< C:SELECT Z:T => rolled-back S[Q:begin]
+        "< C:SELECT R:g,,200,path,1,150 C:SELECT Z:T => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:select_a]
          < D:1 C:SELECT Z:T => S[Q:update]
          < C:UPDATE Z:T => C[C:UPDATE Z:T]",
@@ -163,11 +166,48 @@ fn the_server_is_asked_what_a_transaction_calls_before_it_is_run_again() {
 
 #[test]
 fn what_the_server_does_not_say_is_not_assumed() {
-    for answer in ["E:42501 Z:E", "Z:T", "D:nonsense C:SELECT Z:T"] {
+    for answer in [
+        "E:42501 Z:E",
+        "Z:T",
+        "C:SELECT Z:T",
+        "C:SELECT D:nonsense C:SELECT Z:T",
+        // No ground; another server; a transaction number of another server; code that is newer than the transaction.
+        "C:SELECT C:SELECT Z:T",
+        "C:SELECT R:g,,200,path,2,150 C:SELECT Z:T",
+        "C:SELECT R:g,,99,path,1,150 C:SELECT Z:T",
+        "C:SELECT R:g,,200,path,1,150 R:x,100 C:SELECT Z:T",
+    ] {
         let mut story = asks();
         story.asked("< C:ROLLBACK Z:T");
         story.play(&format!("< {answer} => chained-and-failed C[E:40001 Z:E]"));
     }
+}
+
+/// Another session has locked a catalog, or the server is busy. The client waits, and others may wait for what it does next.
+#[test]
+fn an_inquiry_that_takes_too_long_proves_nothing() {
+    let mut story = asks();
+    story.asked("< C:ROLLBACK Z:T");
+    story.now += Duration::from_secs(4);
+    story.play("< C:SELECT R:g,,200,path,1,150 C:SELECT Z:T => chained-and-failed C[E:40001 Z:E]");
+}
+
+/// A function was proved harmless and run again, and that run was rolled back in its turn. Meanwhile the function may have been
+/// replaced by one that is not harmless.
+#[test]
+fn what_has_run_in_a_replay_is_asked_about_again() {
+    let mut story = asks();
+    story.asked("< C:ROLLBACK Z:T");
+    story.play(
+        "< C:SELECT R:g,,200,path,1,150 C:SELECT Z:T => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         ! preempted => S[!ROLLBACK_AND_CHAIN S]",
+    );
+    // Whether all of it is unchanged; it is not, so what it is now.
+    story.asked("< C:ROLLBACK Z:T");
+    let question = story.asked("< C:SELECT R:g,,200,path,1,150 R:x,150 C:SELECT Z:T");
+    assert!(question.contains("pg%catalog.pg%proc"), "{question}");
+    story.play("< C:SELECT R:g,,200,path,1,150 R:x,150 C:SELECT Z:T => chained-and-failed C[E:40001 Z:E]");
 }
 
 /// A client cancelled while its transaction was being rolled back, and the cancel hit our own ROLLBACK. The statement

@@ -40,14 +40,14 @@ const KNOWN_SAFE: &str = "RI_FKey_cascade_del RI_FKey_cascade_upd RI_FKey_check_
     pg_stat_get_xact_tuples_newpage_updated pg_stat_get_xact_tuples_returned pg_stat_get_xact_tuples_updated \
     pg_stat_have_stats pg_table_size pg_tablespace_size pg_timezone_abbrevs_zone pg_total_relation_size \
     pg_wal_summary_contents pg_xact_commit_timestamp pg_xact_commit_timestamp_origin pg_xact_status \
-    plpgsql_call_handler plpgsql_inline_handler plpgsql_validator random random_normal set_config setseed \
-    spghandler suppress_redundant_updates_trigger system timeofday timezone tsvector_update_trigger \
+    plpgsql_call_handler plpgsql_inline_handler plpgsql_validator set_config spghandler suppress_redundant_updates_trigger system timeofday timezone tsvector_update_trigger \
     tsvector_update_trigger_column txid_status unique_key_recheck uuidv4 uuidv7";
 
 #[test]
 fn every_function_is_found_by_its_first_letter() {
     let locks = SESSION_LOCKS.iter().map(|name| (*name, Unsafe::SessionLock));
-    for (name, effect) in locks.chain(BEGINNINGS.iter().copied()) {
+    let seeded = SEEDED.iter().map(|name| (*name, Unsafe::Random));
+    for (name, effect) in locks.chain(seeded).chain(BEGINNINGS.iter().copied()) {
         for text in [name.to_string(), name.to_uppercase(), format!("\"{name}\"")] {
             let kind = if text.starts_with('"') { TokenKind::Quoted } else { TokenKind::Word };
             let token = Token { kind, text: text.as_bytes() };
@@ -58,7 +58,7 @@ fn every_function_is_found_by_its_first_letter() {
 
 #[test]
 fn other_functions_are_safe() {
-    for name in ["nextval", "set_config", "pg_notify", "lower", "count", "coalesce", "table_name"] {
+    for name in ["nextval", "set_config", "pg_notify", "lower", "count", "coalesce", "table_name", "random_string"] {
         assert_eq!(effect_of_function(&Token { kind: TokenKind::Word, text: name.as_bytes() }), None, "{name}");
     }
     let hidden = Token { kind: TokenKind::Quoted, text: b"U&\"pg\\005fadvisory_lock\"" };

@@ -1,0 +1,189 @@
+//! How an inquiry takes the rows of answers: further objects, expressions, functions, and what its verdict rests on.
+
+use std::collections::HashSet;
+
+use plimsoll_notation::sql::{Lexer, TokenKind};
+use plimsoll_policy::Unsafe;
+
+use super::known::{self, Function, Judgement};
+use super::tree::{self, FIRST_OWN, Item};
+use super::{Inquiry, Verdict, horizon, names};
+
+/// The state of the server and the session when the inquiry began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ground {
+    /// The next transaction number, and the oldest in use.
+    pub next: u64,
+    pub oldest: u64,
+    /// The schemas of the session's path, and its role.
+    pub path: Vec<u8>,
+    /// When the server was started, in microseconds.
+    pub started: i64,
+}
+
+/// Values that differ in another run.
+#[derive(Debug, Default)]
+pub(super) struct GeneratedValues {
+    /// Some expression has one.
+    is_any: bool,
+    /// A default has one: it counts if the transaction makes rows.
+    in_defaults: bool,
+    /// The server's functions that are called in defaults, and elsewhere, by number.
+    default_calls: HashSet<u32>,
+    calls: HashSet<u32>,
+    /// Those whose values differ.
+    differing: HashSet<u32>,
+}
+
+/// A part of a row; `None` if it is null or missing.
+type Text<'r, 'f> = &'f dyn Fn(usize) -> Option<&'r [u8]>;
+
+impl Inquiry {
+    /// Whether a second run may have other values.
+    pub(super) fn generates(&self) -> bool {
+        let values = &self.values;
+        if let Some(known) = self.known.as_ref().filter(|_| self.verdict.is_some()) {
+            return known.generates;
+        }
+        let differ = |calls: &HashSet<u32>| !calls.is_disjoint(&values.differing);
+        let in_defaults = values.in_defaults || differ(&values.default_calls);
+        values.is_any || self.found.generates || differ(&values.calls) || self.found.inserts && in_defaults
+    }
+
+    /// Takes a row about an object. `None` if the row is malformed.
+    pub(super) fn on_object<'r>(&mut self, text: Text<'r, '_>) -> Option<Result<(), Unsafe>> {
+        let number = |at| std::str::from_utf8(text(at)?).ok()?.parse::<u32>().ok();
+        for version in text(1).into_iter().flat_map(|versions| versions.split(|byte| *byte == b',')) {
+            self.versions.insert(std::str::from_utf8(version).ok()?.parse().ok()?);
+        }
+        match text(0)? {
+            b"g" => self.ground = Some(ground(text)?),
+            b"x" => {}
+            b"R" => self.relations.add(number(2)?),
+            b"F" => self.functions.add(number(2)?),
+            b"T" => self.add_type(number(2)?),
+            b"n" => [2, 3].into_iter().filter_map(text).for_each(|tree| self.read_tree(tree, false)),
+            b"d" => self.read_tree(text(2)?, true),
+            b"i" => self.values.in_defaults = true,
+            b"b" => self.values.is_any |= known::generates(text(2)?, text(3)?),
+            b"t" => {
+                let function = number(2)?;
+                if function >= FIRST_OWN {
+                    self.functions.add(function);
+                }
+                self.relations.add(number(3).unwrap_or(0));
+                text(4).into_iter().for_each(|tree| self.read_tree(tree, false));
+            }
+            b"w" => return Some(known::judge_wrapper(text(2)?, text(3) == Some(b"true"), &self.allowed)),
+            b"f" => {
+                let function = Function {
+                    oid: number(2)?,
+                    name: text(3)?,
+                    language: text(4)?,
+                    volatility: text(5)?,
+                    body: text(6)?,
+                    parsed: text(7),
+                };
+                text(8).into_iter().for_each(|tree| self.read_tree(tree, false));
+                return Some(self.judge_function(&function, text(9).unwrap_or_default()));
+            }
+            _ => return None,
+        }
+        Some(Ok(()))
+    }
+
+    fn add_type(&mut self, number: u32) {
+        if number >= FIRST_OWN {
+            self.types.add(number);
+        }
+    }
+
+    /// Reads an expression or a query that the server has parsed.
+    fn read_tree(&mut self, tree: &[u8], is_default: bool) {
+        tree::read(tree, |item| match item {
+            Item::Number(number) => {
+                for objects in [&mut self.relations, &mut self.functions, &mut self.types, &mut self.numbers] {
+                    objects.add(number);
+                }
+            }
+            Item::Function(number) => {
+                self.functions.add(number);
+                let values = &mut self.values;
+                if is_default { &mut values.default_calls } else { &mut values.calls }.insert(number);
+            }
+            Item::Generates if is_default => self.values.in_defaults = true,
+            Item::Generates => self.values.is_any = true,
+            Item::Writes => (self.found.writes, self.found.inserts) = (true, true),
+        });
+        self.count_bytes(0);
+    }
+
+    /// Judges a function, or reads its body. Its settings may name schemas.
+    fn judge_function(&mut self, function: &Function<'_>, settings: &[u8]) -> Result<(), Unsafe> {
+        match known::judge_function(function, &self.allowed) {
+            Judgement::Safe { generates: false } => return Ok(()),
+            Judgement::Safe { generates: true } => {
+                match function.oid < FIRST_OWN {
+                    true => _ = self.values.differing.insert(function.oid),
+                    false => self.values.is_any = true,
+                }
+                return Ok(());
+            }
+            Judgement::Unsafe(because) => return Err(because),
+            Judgement::Read(language) => self.read_body(function.body, language)?,
+            Judgement::ReadParsed => function.parsed.into_iter().for_each(|tree| self.read_tree(tree, false)),
+        }
+        let known = &self.names;
+        for token in Lexer::new(settings, self.rules) {
+            if matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
+                names::add(&token, true, self.rules, &|name: &[u8]| known.contains(name), &mut self.found.names)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that the last answer rests on must be older than the transaction.
+    pub(super) fn check_versions(&mut self) {
+        let versions = std::mem::take(&mut self.versions);
+        if !self.has_run {
+            return;
+        }
+        let is_unchanged = match (&self.ground, self.horizon) {
+            (Some(ground), Some(horizon)) => {
+                let is_older = |xmin: &u32| horizon::is_older(*xmin, horizon.number(), ground.next);
+                // Numbers ahead of the server's own are those of another server.
+                horizon.is_of(ground.started) && horizon.number() <= ground.next && versions.iter().all(is_older)
+            }
+            _ => false,
+        };
+        if !is_unchanged {
+            self.is_unsafe(Unsafe::ChangedCode);
+        }
+    }
+
+    /// Takes over an earlier finding, if the session has the same path, and all that the finding rests on is older than
+    /// that finding and than this transaction. Otherwise the inquiry begins again.
+    pub(super) fn confirm_known(&mut self) {
+        let versions = std::mem::take(&mut self.versions);
+        let (Some(known), Some(horizon), Some(ground)) = (&self.known, self.horizon, &self.ground) else {
+            self.is_unsafe(Unsafe::ChangedCode);
+            return;
+        };
+        let older_than = known.horizon.number().min(horizon.number());
+        let is_older = |xmin: &u32| horizon::is_older(*xmin, older_than, ground.next);
+        let is_same = known.path == ground.path && known.horizon.is_of(ground.started) && horizon.is_of(ground.started);
+        match is_same && horizon.number() <= ground.next && versions.iter().all(is_older) {
+            true => {
+                let uses_cursors = known.uses_cursors;
+                self.verdict = Some(if uses_cursors { Verdict::SafeWithoutCursors } else { Verdict::Safe });
+            }
+            false => self.known = None,
+        }
+    }
+}
+
+fn ground(text: Text<'_, '_>) -> Option<Ground> {
+    let number = |at| std::str::from_utf8(text(at)?).ok();
+    let (next, oldest) = (number(2)?.parse().ok()?, number(5)?.parse().ok()?);
+    Some(Ground { next, oldest, path: text(3)?.to_vec(), started: number(4)?.parse().ok()? })
+}

@@ -1,0 +1,152 @@
+//! Which transactions generate values that differ in another run, and which act elsewhere.
+
+use super::*;
+
+const TABLES: &[&str] = &[
+    "create table plain (a int primary key, b text default 'x', c int default 5 + 1)",
+    "create table serial_id (id serial primary key, a int)",
+    "create table identity_id (id int generated always as identity, a int)",
+    "create table uuid_id (id uuid default gen_random_uuid(), a int)",
+    "create table timed (a int, made timestamptz default now())",
+    "create table timed_by_word (a int, made timestamptz default current_timestamp)",
+    "create table indirectly (a int, made timestamptz default (now() + interval '1 day')::date)",
+    "create table touched (a int, changed timestamptz)",
+    "create function touch() returns trigger language plpgsql as $$ begin new.changed := now(); return new; end $$",
+    "create trigger t before update on touched for each row execute function touch()",
+    "create table counted (a int)",
+    "create rule r as on insert to counted do also insert into serial_id (a) values (new.a)",
+    "create view recent as select a from timed where made > now() - interval '1 day'",
+    "create view newest as select xmin, a from plain",
+    "create view steady as select upper(b) as b, a from plain",
+    "create function clock() returns timestamptz language sql as 'select now()'",
+    "create function parsed() returns timestamptz language sql begin atomic select current_timestamp; end",
+    "create function sum_of(int) returns bigint language sql stable as 'select sum(a) + $1 from plain'",
+];
+
+#[test]
+fn values_that_differ_in_another_run_are_known_beforehand() {
+    let mut client = Client::new("generated", TABLES);
+    let mut check = |text: &str, expect: bool| {
+        assert_eq!(client.verdict(&[text]).map(|safe| safe.generates), Ok(expect), "{text}");
+    };
+    for text in [
+        "insert into serial_id (a) values (1) returning id",
+        "insert into identity_id (a) values (1) returning id",
+        "insert into uuid_id (a) values (1) returning id",
+        "insert into timed (a) values (1) returning made",
+        "insert into timed_by_word (a) values (1)",
+        "insert into indirectly (a) values (1)",
+        "insert into plain values (1) returning xmin",
+        "insert into plain values (1, now()::text)",
+        "insert into counted values (1)",
+        "insert into plain values (1, 'now'::timestamp::text)",
+        "merge into timed t using plain p on t.a = p.a when not matched then insert (a) values (p.a)",
+        "update timed set made = default",
+        "update touched set a = 1",
+        "select now()",
+        "select CURRENT_DATE",
+        "select clock_timestamp(), 1",
+        "select nextval('serial_id_id_seq')",
+        "select lastval()",
+        "select currval('serial_id_id_seq')",
+        "select txid_current()",
+        "select pg_current_xact_id()",
+        "select ctid from plain",
+        "select gen_random_uuid()",
+        "select a from recent",
+        "select a from newest",
+        "select clock()",
+        "select parsed()",
+        "select age(made) from timed",
+        "select pg_stat_get_numscans(1)",
+    ] {
+        check(text, true);
+    }
+    for text in [
+        "insert into plain (a) values (1) returning a, b, c",
+        "select id, a from serial_id where id = 5",
+        "select id, a from serial_id where id = 5 for update",
+        "select a, made from timed order by made",
+        "update serial_id set a = a + 1 where id = 5 returning a",
+        "delete from uuid_id where a = 5 returning id",
+        "select * from touched",
+        "select b from steady",
+        "select sum_of(a), count(*), upper(b), coalesce(a, 1), to_char(a, '9') from plain group by 1",
+        "select set_config('application_name', 'x', false), current_setting('application_name'), current_user",
+        "select tableoid, pg_sleep(0) from plain",
+    ] {
+        check(text, false);
+    }
+}
+
+/// The values that `setseed` chooses are taken by `random()`, and no rollback gives them back.
+#[test]
+fn random_numbers_of_the_session_are_not_taken_twice() {
+    let mut client = Client::new(
+        "seeded",
+        &[
+            "create function dice() returns int language sql as 'select (random() * 6)::int'",
+            "create function parsed() returns float8 language sql begin atomic select random(); end",
+            "create table t (a float8 default random())",
+            "create view v as select random() as a",
+        ],
+    );
+    for text in [
+        "select setseed(0.5)",
+        "select dice()",
+        "select parsed()",
+        "insert into t default values",
+        "select * from v order by RANDOM()",
+    ] {
+        client.is_unsafe(text, Unsafe::Random);
+    }
+    client.is_safe("select a from t");
+}
+
+/// A row in a foreign table is committed by the other server before this one decides about its commit, and a deferred
+/// trigger runs in COMMIT.
+#[test]
+fn what_acts_before_the_commit_is_unsafe() {
+    let mut client = Client::new(
+        "elsewhere",
+        &[
+            "create extension postgres_fdw; create extension dblink",
+            "create server other foreign data wrapper postgres_fdw options (dbname 'postgres')",
+            "create foreign table remote (a int) server other",
+            "create view over_it as select a from remote",
+            "create table parted (a int) partition by list (a)",
+            "create foreign table part partition of parted for values in (1) server other",
+            "create table parent (a int); create foreign table child () inherits (parent) server other",
+            "create function sends() returns void language sql as 'insert into remote values (1)'",
+            "create function parsed() returns bigint language sql begin atomic select count(*) from over_it; end",
+            "create function tells() returns trigger language plpgsql as \
+             $$ begin perform dblink_exec('dbname=postgres', 'select 1'); return new; end $$",
+            "create table told (a int)",
+            "create constraint trigger t after insert on told deferrable initially deferred for each row \
+             execute function tells()",
+            "create table harmless (a int unique deferrable initially deferred)",
+            "create table event_told (a int)",
+            "create function on_event() returns event_trigger language plpgsql as \
+             $$ begin perform dblink_exec('dbname=postgres', 'select 1'); end $$",
+            "create event trigger e on ddl_command_end execute function on_event()",
+        ],
+    );
+    for text in [
+        "insert into remote values (1)",
+        "select a from remote",
+        "select a from over_it",
+        "insert into parted values (1)",
+        "select a from parent",
+        "select sends()",
+        "select parsed()",
+        "insert into told values (1)",
+        "select dblink_connect('dbname=postgres')",
+        "create index on harmless (a)",
+    ] {
+        client.is_unsafe(text, Unsafe::OutsideEffect);
+    }
+    client.is_safe("insert into harmless values (1)");
+    client.is_safe("select a from told");
+    client.allowed = vec!["postgres_fdw".to_owned()];
+    client.is_safe("select a from remote");
+}
