@@ -191,6 +191,12 @@ impl Session {
                 return fate;
             }
         } else if let Some(inside) = &self.transaction {
+            if inside.began == Began::Bare && inside.is_watched && !self.outstanding.is_empty() {
+                // Drivers send BEGIN and the first statement together. What overlaps is not replayed, so the statement
+                // waits for the answer to BEGIN.
+                self.gate = Gate::UntilRest;
+                return MessageAction::Stay;
+            }
             if inside.began == Began::Bare && self.may_reclassify(message) {
                 let read = self.note_of_message(message.ask, message.body);
                 let fate = self.reclassify(&read, now, out);

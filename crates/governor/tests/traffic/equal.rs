@@ -90,6 +90,7 @@ fn values_that_the_client_has_not_received_are_generated_anew() {
     for table in ["serial_key", "identity_key", "uuid_key", "dated"] {
         world.is_replayed(&[&format!("INSERT INTO {table} (a) VALUES (1)")]);
     }
+    world.is_replayed(&["SELECT low - low FROM hot WHERE id = 1", "INSERT INTO plain VALUES (1) RETURNING a"]);
 }
 
 /// The inquiry once came after the rollback only, and found what it found too late.

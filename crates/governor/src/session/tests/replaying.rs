@@ -33,6 +33,22 @@ fn a_transaction_is_run_again_and_nobody_notices() {
     ));
 }
 
+/// PostgreSQL's JDBC driver sends BEGIN and the first statement without waiting for the answer to BEGIN. They overlapped, so no
+/// transaction of a Java application was ever replayed.
+#[test]
+fn a_begin_that_is_sent_with_the_first_statement_is_answered_before_it() {
+    check(
+        "> Q:begin P::update B:: E S => S[Q:begin]
+         < C:BEGIN Z:T => S[P::update B:: E S] C[C:BEGIN Z:T]
+         < 1 2 C:UPDATE Z:T => C[1 2 C:UPDATE Z:T]
+         > Q:select => S[Q:select]
+         ! preempted => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[P::update B:: E S]
+         < 1 2 C:UPDATE Z:T => S[Q:select]
+         < C:SELECT Z:T => C[C:SELECT Z:T]",
+    );
+}
+
 #[test]
 fn what_the_client_sends_meanwhile_waits() {
     check(&format!(
