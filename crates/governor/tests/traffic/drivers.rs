@@ -6,6 +6,7 @@
 
 pub mod environment;
 pub mod load;
+mod shares;
 mod tags;
 
 use std::fs;
