@@ -218,7 +218,7 @@ fn age(slot: u64, at: Duration) -> Duration {
 }
 
 fn time(at: Duration) -> u64 {
-    at.as_secs() / TIME_UNIT.as_secs() & ((1 << TIME_BITS) - 1)
+    (at.as_secs() / TIME_UNIT.as_secs()) & ((1 << TIME_BITS) - 1)
 }
 
 #[cfg(test)]

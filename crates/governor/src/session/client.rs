@@ -324,10 +324,10 @@ impl Session {
                 if let Some(inside) = &mut self.transaction {
                     inside.runs_portal(portal);
                 }
-                let is_it = |bound: &Box<[u8]>| stored(portal) == Some(bound);
-                self.unit.chains = self.unit.chains.take().filter(is_it);
-                self.unit.commit = self.unit.commit.take().filter(is_it);
-                self.unit.is_block |= self.unit.begin.take().filter(is_it).is_some();
+                let portal = stored(portal);
+                self.unit.chains = self.unit.chains.take().filter(|chained| portal == Some(chained));
+                self.unit.commit = self.unit.commit.take().filter(|committed| portal == Some(committed));
+                self.unit.is_block |= self.unit.begin.take().is_some_and(|begun| portal == Some(&begun));
             }
             Ask::Close => self.prepared.ask(self.unit_number, Change::of_close(body)),
             // A function called by its number has unknown effects.
