@@ -73,7 +73,7 @@ fn a_copy_swallows_syncs_in_each_protocol() {
         case("a stray end", vec![say([copy_done(), begin.clone(), sync(), row(), done(), query("SELECT 3")])]);
     }
     world.check(&cases);
-    // Each has left its place in the class, and the governor stops though they stay connected.
+    // Each has left its place in the class.
     let mut idle = world.governed("low");
     for (_, steps) in &cases {
         play(&mut idle, steps);
