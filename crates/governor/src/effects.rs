@@ -59,8 +59,7 @@ use body::Found;
 pub use cache::Cache;
 use cache::Known;
 pub use foresight::{Foresight, Outlook, TextKey};
-pub use horizon::Horizon;
-pub(crate) use horizon::SharedHorizon;
+pub use horizon::{Horizon, SharedHorizon};
 pub use question::LIMITS;
 use rows::Ground;
 

@@ -49,7 +49,7 @@ pub struct Governor {
     /// What is known about texts before transactions that run them are rolled back.
     pub foresight: crate::effects::Foresight,
     /// What had ended at the server before a transaction that begins now.
-    pub(crate) horizon: crate::effects::SharedHorizon,
+    pub horizon: crate::effects::SharedHorizon,
     /// Wakes the watcher.
     pub bell: Bell,
     /// Keeps idle cores awake while important transactions are at work.

@@ -25,14 +25,16 @@ const NUMBER_BITS: u32 = 48;
 /// The control connection reads it. Without one in the settings, sessions keep what their own questions show; with one they
 /// do not, because it is forgotten with the connection.
 #[derive(Debug, Default)]
-pub(crate) struct SharedHorizon(AtomicU64);
+pub struct SharedHorizon(AtomicU64);
 
 impl SharedHorizon {
+    /// `None` while it is not known.
     pub fn get(&self) -> Option<Horizon> {
         // Relaxed: the number is complete in itself, and an older one is as good.
         Horizon::from_bits(self.0.load(Ordering::Relaxed))
     }
 
+    /// Replaces it, or forgets it.
     pub fn set(&self, horizon: Option<Horizon>) {
         self.0.store(horizon.map_or(0, Horizon::to_bits), Ordering::Relaxed);
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use mio::{Poll, Token, Waker};
 use plimsoll_governor::config::{self, Surroundings};
+use plimsoll_governor::effects::Horizon;
 use plimsoll_governor::governor::{Governor, WorkerCommand, WorkerHandle};
 use plimsoll_governor::registry::{BackendKey, SessionCard};
 use plimsoll_governor::session::{Reported, Session};
@@ -58,6 +59,7 @@ fn settings() -> Settings {
 impl World {
     pub fn new(now: Instant) -> World {
         let governor = Arc::new(Governor::new(settings(), now));
+        governor.horizon.set(Horizon::new(100, 1));
         let poll = Poll::new().expect("a poll");
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
         let (sender, commands) = mpsc::channel();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub const COUNTERS: usize = 2;
 
 /// The first words of statements that it understands.
-const WORDS: [&str; 7] = ["begin", "commit", "rollback", "savepoint", "update", "select", "set"];
+const WORDS: [&str; 8] = ["begin", "commit", "rollback", "savepoint", "update", "select", "set", "with"];
 
 /// A statement with its parameter, and the answer.
 pub type Line = (String, String);
@@ -228,7 +228,11 @@ impl Backend {
         self.check_failed(sql)?;
         let lower = sql.to_lowercase();
         if lower.contains("pg_catalog") {
-            // The governor asks about the transaction's effects: it uses no user-defined objects.
+            // The governor asks about the transaction's effects: it uses no user-defined objects, and the catalogs are
+            // older than it.
+            if lower.contains("pg_current_snapshot") {
+                self.say(b'D', &row(&[Some("g"), None, Some("200"), Some("path"), Some("1"), Some("150")]));
+            }
             self.say(b'C', b"SELECT 0\0");
             return Ok(());
         }
@@ -320,6 +324,16 @@ impl Backend {
         self.answers.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
         self.answers.extend_from_slice(body);
     }
+}
+
+/// The body of a row of columns in text form.
+fn row(columns: &[Option<&str>]) -> Vec<u8> {
+    let mut row = (columns.len() as u16).to_be_bytes().to_vec();
+    for column in columns {
+        row.extend_from_slice(&column.map_or(-1, |column| column.len() as i32).to_be_bytes());
+        row.extend_from_slice(column.unwrap_or_default().as_bytes());
+    }
+    row
 }
 
 fn is_end(sql: &str) -> bool {
