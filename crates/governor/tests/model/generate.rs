@@ -6,15 +6,22 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::script::{Injection, PROBE, Request, Script, ScriptStep, Settles, Transaction, Unit};
+use super::script::{
+    CopyPart, Injection, PROBE, Request, SHAPES, Script, ScriptStep, Settles, Transaction, Unit, User,
+};
 use statements::{StatementKind, kind_of};
+
+pub fn off(name: &str) -> bool {
+    std::env::var("MODEL_OFF").is_ok_and(|off| off.split(',').any(|one| one == name))
+}
 
 /// The script of a seed, always the same.
 pub fn script(seed: u64) -> Script {
     let mut writer = Writer::new(seed);
     let count = writer.random.random_range(2..=6);
     let transactions = (0..count).map(|_| writer.transaction()).collect();
-    Script { story: vec![format!("seed {seed}")], transactions }
+    let user = if writer.sometimes(25) { User::Steady } else { User::Report };
+    Script { story: vec![format!("seed {seed}")], user, transactions }
 }
 
 /// The approximate state of the session at this point of the script: statements may fail.
@@ -27,6 +34,8 @@ struct Writer {
     /// The number of rows and names created.
     count: u32,
     in_block: bool,
+    /// Whether the transaction has replaced a function, which nobody else can replace then.
+    has_replaced: bool,
     /// Whether a backslash escapes, once that was set.
     backslashes: bool,
     /// The kind of many statements of this script.
@@ -37,7 +46,16 @@ impl Writer {
     fn new(seed: u64) -> Writer {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let theme = kind_of(random.random_range(0..100));
-        Writer { random, prepared: Vec::new(), unnamed: None, count: 0, in_block: false, backslashes: false, theme }
+        Writer {
+            random,
+            prepared: Vec::new(),
+            unnamed: None,
+            count: 0,
+            in_block: false,
+            has_replaced: false,
+            backslashes: false,
+            theme,
+        }
     }
 
     /// Returns true with that probability, in percent.
@@ -60,11 +78,15 @@ impl Writer {
 
     fn transaction(&mut self) -> Transaction {
         let mut steps = Vec::new();
-        if self.sometimes(65) {
-            self.block(&mut steps);
-        } else {
-            let unit = self.unit();
-            steps.push(self.step(unit));
+        self.has_replaced = false;
+        match self.random.random_range(0..100) {
+            0..65 => self.block(&mut steps),
+            65..70 if !off("write") => self.in_one_write(&mut steps),
+            70..73 if !off("finish") => self.farewell(&mut steps),
+            _ => {
+                let unit = self.unit();
+                steps.push(self.step(unit));
+            }
         }
         if self.sometimes(40) {
             steps.push(self.step(Unit::Query(vec![PROBE.to_owned()])));
@@ -87,6 +109,10 @@ impl Writer {
         steps.push(self.step(begin));
         self.in_block = true;
         for _ in 0..self.random.random_range(1..=5) {
+            if self.sometimes(5) {
+                self.in_one_write(steps);
+                continue;
+            }
             let unit = if self.sometimes(10) { Unit::Query(vec![PROBE.to_owned()]) } else { self.unit() };
             steps.push(self.step(unit));
             if self.sometimes(8) {
@@ -100,10 +126,57 @@ impl Writer {
         } else {
             let end = self.one(&["COMMIT", "COMMIT", "COMMIT", "END", "ROLLBACK", "ABORT"]);
             let end = self.control("e", end);
-            let unit = if self.sometimes(3) { Unit::Leave(Some(Box::new(end))) } else { end };
-            steps.push(self.step(unit));
+            match self.random.random_range(0..100) {
+                0..6 if off("finish") => steps.push(self.step(end)),
+                0..3 => steps.push(self.last_step(|unit| Unit::Leave(Some(unit)), end)),
+                3..6 => steps.push(self.last_step(Unit::Finish, end)),
+                _ => steps.push(self.step(end)),
+            }
         }
         self.in_block = false;
+    }
+
+    /// Units whose messages arrive together: what drivers send as one packet, a Sync in its middle included.
+    fn in_one_write(&mut self, steps: &mut Vec<ScriptStep>) {
+        let (first, second) = match self.random.random_range(0..3) {
+            0 => {
+                let (first, second) = (self.statement(), self.statement());
+                self.unnamed = None;
+                (Unit::Query(vec![first]), Unit::Query(vec![second]))
+            }
+            1 => {
+                let (sql, values) = self.with_values();
+                self.unnamed = Some(values.len());
+                let parse = Request::Parse { name: String::new(), sql };
+                (Unit::Extended(vec![parse]), Unit::Extended(run("", "", values).into()))
+            }
+            _ => {
+                let sql = self.statement();
+                (Unit::Extended(Vec::new()), Unit::Query(vec![sql]))
+            }
+        };
+        let mut first = self.step(first);
+        first.ahead = true;
+        let second = ScriptStep { injections: Vec::new(), unit: second, ahead: false };
+        steps.extend([first, second]);
+    }
+
+    /// A client that sends something outside of a block and goes, with or without waiting for the answer.
+    fn farewell(&mut self, steps: &mut Vec<ScriptStep>) {
+        let change = Unit::Query(vec![self.change()]);
+        steps.push(self.step(Unit::Query(vec!["SELECT 1".to_owned()])));
+        let step = if self.sometimes(50) {
+            self.last_step(|unit| Unit::Leave(Some(unit)), change)
+        } else {
+            self.last_step(Unit::Finish, change)
+        };
+        steps.push(step);
+    }
+
+    /// What a client sends before it goes. Nobody could tell it of an error, so the unit itself is left alone.
+    fn last_step(&mut self, leaves: impl Fn(Box<Unit>) -> Unit, unit: Unit) -> ScriptStep {
+        let injections = if self.in_block && self.sometimes(20) { vec![Injection::Idle] } else { Vec::new() };
+        ScriptStep { injections, unit: leaves(Box::new(unit)), ahead: false }
     }
 
     /// A command that begins or ends a transaction, in the form of some driver.
@@ -115,7 +188,8 @@ impl Writer {
                 Unit::Extended(one_shot("", &sql, Vec::new()))
             }
             _ => {
-                let name = format!("{name}{}", self.number());
+                let long = if self.sometimes(25) { "@name@" } else { "" };
+                let name = format!("{name}{long}{}", self.number());
                 self.prepared.push((name.clone(), 0));
                 Unit::Extended(one_shot(&name, &sql, Vec::new()))
             }
@@ -147,6 +221,9 @@ impl Writer {
         if !injections.is_empty() && self.sometimes(15) {
             injections.push(Injection::Change { account: self.account() });
         }
+        if !self.has_replaced && self.sometimes(3) {
+            injections.push(Injection::Replace { version: self.random.random_range(0..SHAPES.len()) });
+        }
         let may_be_ahead = matches!(unit, Unit::Query(_) | Unit::Extended(_));
         let ahead = may_be_ahead && self.in_block && self.sometimes(6);
         if let [Injection::Cancel { after: 0, settles, .. }, ..] = &mut injections[..]
@@ -166,13 +243,45 @@ impl Writer {
                 Unit::Query((0..count).map(|_| self.statement()).collect())
             }
             45..=91 => self.extended(),
-            92..=94 => {
-                let lines = (0..self.random.random_range(0..3)).map(|_| format!("copied,{}", self.number())).collect();
-                let sql = "COPY log (who, n) FROM STDIN WITH (FORMAT csv)".to_owned();
-                Unit::Copy { sql, lines, fails: self.sometimes(30) }
-            }
-            95..=97 => self.whole_block(),
+            92..=94 => self.copy(),
+            95 => self.timed(),
+            96..=97 => self.whole_block(),
             _ => self.hidden_commit(),
+        }
+    }
+
+    /// A COPY, with messages that a server ignores there.
+    fn copy(&mut self) -> Unit {
+        let mut parts = Vec::new();
+        for _ in 0..self.random.random_range(0..4) {
+            parts.push(match self.random.random_range(0..10) {
+                0..=5 => CopyPart::Line(format!("copied,{}", self.number())),
+                6..=7 if !off("sync") => CopyPart::Sync,
+                _ => CopyPart::Flush,
+            });
+        }
+        let name = self.sometimes(40).then(|| format!("copy{}", self.number()));
+        if name.is_none() {
+            self.unnamed = None;
+        }
+        let sql = "COPY log (who, n) FROM STDIN WITH (FORMAT csv)".to_owned();
+        Unit::Copy { sql, name, parts, fails: self.sometimes(30) }
+    }
+
+    /// Something whose time a client notices: a time-out that strikes, or a notice long before the end.
+    fn timed(&mut self) -> Unit {
+        self.unnamed = None;
+        let all = |of: &[&str]| Unit::Query(of.iter().map(|&sql| sql.to_owned()).collect());
+        let noticed = "DO $$ BEGIN RAISE NOTICE 'first'; PERFORM pg_sleep(0.2); RAISE NOTICE 'last'; END $$";
+        match self.random.random_range(if off("notice") { 0..2 } else { 0..5 }) {
+            0 => all(&["SET LOCAL statement_timeout = '50ms'", "SELECT pg_sleep(5)"]),
+            1 => all(&["SET LOCAL lock_timeout = '50ms'", "SELECT pg_advisory_xact_lock(99)"]),
+            2 => all(&[noticed]),
+            3 => all(&["SELECT 1", noticed]),
+            _ => {
+                self.unnamed = Some(0);
+                Unit::Extended(one_shot("", noticed, Vec::new()))
+            }
         }
     }
 
@@ -214,7 +323,8 @@ impl Writer {
             }
             40..=54 => {
                 let (sql, values) = self.with_values();
-                let name = format!("s{}", self.random.random_range(1..=4));
+                let long = if self.sometimes(15) { "@name@" } else { "" };
+                let name = format!("s{long}{}", self.random.random_range(1..=4));
                 self.prepared.retain(|(known, _)| *known != name);
                 self.prepared.push((name.clone(), values.len()));
                 if self.sometimes(25) {

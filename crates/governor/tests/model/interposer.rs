@@ -16,10 +16,10 @@ use std::thread;
 
 use plimsoll_governor::governor::Governor;
 
-use super::script::{Injection, expanded};
+use super::script::{Injection, Unit, expanded};
 use super::wire::Client;
 use link::connection;
-pub use link::with_failing;
+pub use link::{preemption, with_failing, with_failing_commit};
 
 /// A misbehaviour that the test must detect: see `main`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,14 @@ pub enum Canary {
     LateCancel,
     /// During a replay, the governor always sees the answers of the first run, as if it compared nothing.
     SameAnswers,
+    /// A statement that changes data is sent twice, and answered once.
+    Twice,
+    /// The last unit of a client that then closes its connection is dropped.
+    DropsTheLast,
+    /// Notices are withheld until the statement ends.
+    LateNotices,
+    /// A transaction that was rolled back for another fails with 40001, though nobody has changed its data.
+    Refuses,
 }
 
 /// The listener that the governor takes for its server.
@@ -59,6 +67,8 @@ struct Shared {
     done: Mutex<Done>,
     governor: OnceLock<Arc<Governor>>,
     canary: Mutex<Option<Canary>>,
+    /// Whether the client closes its connection behind the unit that it sends now.
+    is_leaving: AtomicBool,
     is_stopped: AtomicBool,
 }
 
@@ -70,6 +80,12 @@ pub struct Done {
     /// Units that their client cancelled.
     pub cancelled: usize,
     pub changed: bool,
+    /// Whether the server has aborted a unit by itself.
+    pub is_aborted: bool,
+    /// Whether a commit failed after everything before it was done.
+    pub is_commit_failed: bool,
+    /// Why a unit could not be aimed at, by the session's card.
+    pub spared: Option<&'static str>,
 }
 
 impl Interposer {
@@ -112,7 +128,8 @@ impl Interposer {
     }
 
     /// Remembers the statements of a text.
-    pub fn learn(&self, statements: &[String]) {
+    pub fn learn_unit(&self, unit: &Unit) {
+        let Unit::Query(statements) = unit else { return };
         let statements: Vec<String> = statements.iter().map(|sql| expanded(sql)).collect();
         self.shared.statements.lock().unwrap().insert(statements.join("; "), statements);
     }
@@ -120,6 +137,10 @@ impl Interposer {
     /// Applies these injections to the next units, and to nothing else.
     pub fn arm(&self, injections: impl IntoIterator<Item = Injection>) {
         *self.shared.armed.lock().unwrap() = injections.into_iter().collect();
+    }
+
+    pub fn set_leaving(&self, is_leaving: bool) {
+        self.shared.is_leaving.store(is_leaving, Ordering::SeqCst);
     }
 
     pub fn answered(&self) -> usize {

@@ -14,14 +14,18 @@ mod units;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use super::interposer::Done;
-use super::script::{Injection, PROBE, Request, Script, Transaction, Unit};
+use super::script::{Injection, PROBE, Request, Script, Transaction, Unit, User};
 use super::wire::{Client, Message, fields};
-use super::world::World;
-use answers::{cut, is_generated, notices, seen, without_tables};
-use conversation::converse;
+use super::world::{AT_REST, World};
+use answers::{Generated, columns, cut, notices, seen, without_tables};
+use conversation::{Conversation, converse};
 use units::{completes, failing_at, group_length, may_end, rollback_like, rolls_back};
+
+/// A notice or an error may arrive this much later than on a plain server.
+const LATE_MAX: Duration = Duration::from_millis(100);
 
 /// How often a rolled-back transaction is run again. The repetition has no injections.
 const RETRIES_MAX: usize = 1;
@@ -45,7 +49,7 @@ fn different<T>(kind: &'static str, text: impl Into<String>) -> Result<T, Differ
 }
 
 /// The counts of a run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Scripts.
     pub seeds: u64,
@@ -57,6 +61,10 @@ pub struct Report {
     pub cancelled: usize,
     /// Units, including repeated ones.
     pub units: usize,
+    /// Notices and errors whose times were compared.
+    pub timed: usize,
+    /// Preemptions by their outcomes, as the governor reports them, and units that were left alone, by the reason.
+    pub outcomes: BTreeMap<String, usize>,
 }
 
 impl Report {
@@ -66,20 +74,31 @@ impl Report {
         self.told += other.told;
         self.cancelled += other.cancelled;
         self.units += other.units;
+        self.timed += other.timed;
+        for (outcome, count) in other.outcomes {
+            *self.outcomes.entry(outcome).or_default() += count;
+        }
+    }
+
+    fn count(&mut self, outcome: String) {
+        *self.outcomes.entry(outcome).or_default() += 1;
     }
 }
 
 /// Plays a script. The world must be new before, and must be [reset](World::reset) afterwards.
 pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
-    let (governed, plain) = world.connect().or_else(|error| different("connecting", error.to_string()))?;
+    let seen = world.governor.events().last().map(|event| event.id);
+    let (governed, plain) = world.connect(script.user).or_else(|error| different("connecting", error.to_string()))?;
     let mut play = Play {
         world,
         governed,
         plain,
-        values: Values::default(),
+        values: Generated::default(),
         notifications: Default::default(),
         report: Report { seeds: 1, ..Report::default() },
+        user: script.user,
         was_preempted: false,
+        may_differ: false,
         status: b'I',
         history: Vec::new(),
         change: None,
@@ -92,27 +111,29 @@ pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
         })?;
     }
     play.exchange(&[&Unit::Query(vec![PROBE.to_owned()])], false)?;
-    Ok(play.report)
-}
-
-/// Generated values, numbered in the order in which clients first saw them: on both sides equal values must appear at
-/// the same places, whatever they are.
-#[derive(Debug, Default)]
-struct Values {
-    governed: BTreeMap<String, usize>,
-    plain: BTreeMap<String, usize>,
+    let mut report = play.report;
+    for event in world.governor.events() {
+        if Some(event.id) > seen {
+            report.count(event.outcome.to_string());
+        }
+    }
+    Ok(report)
 }
 
 struct Play<'a> {
     world: &'a mut World,
     governed: Client,
     plain: Client,
-    values: Values,
+    values: Generated,
+    user: User,
     /// The notifications that each side received since its last transaction.
     notifications: [Vec<Vec<u8>>; 2],
     report: Report,
     /// Whether the transaction was rolled back for another session, or may have been.
     was_preempted: bool,
+    /// Whether its client may be told 40001 even if its class has `retries = false`: another session has changed what it
+    /// may have read, or the server has aborted it.
+    may_differ: bool,
     /// The transaction status that clients know.
     status: u8,
     /// The transaction's units so far, and their answers.
@@ -133,7 +154,7 @@ struct Told {
 impl Play<'_> {
     fn transaction(&mut self, transaction: &Transaction) -> Result<(), Difference> {
         for attempt in 0..=RETRIES_MAX {
-            self.was_preempted = false;
+            (self.was_preempted, self.may_differ) = (false, false);
             let is_told = self.attempt(transaction, attempt == 0)?;
             self.finish()?;
             if !is_told {
@@ -156,12 +177,18 @@ impl Play<'_> {
                 Difference { text, ..difference }
             };
             let injections = if with_injections { &first.injections[..] } else { &[] };
-            if let Unit::Leave(unit) = &first.unit {
-                self.inject(injections).map_err(place)?;
-                self.leave(unit.as_deref()).map_err(place)?;
-                return Ok(false);
-            }
             self.inject(injections).map_err(place)?;
+            match &first.unit {
+                Unit::Leave(unit) => {
+                    self.leave(unit.as_deref()).map_err(place)?;
+                    return Ok(false);
+                }
+                Unit::Finish(unit) => {
+                    self.finish_sending(unit).map_err(place)?;
+                    return Ok(false);
+                }
+                _ => {}
+            }
             let has_cancelled = injections.iter().any(is_by_client);
             let units: Vec<&Unit> = group.iter().map(|step| &step.unit).collect();
             if self.exchange(&units, has_cancelled).map_err(place)? {
@@ -175,15 +202,12 @@ impl Play<'_> {
     /// sends. In that case it has ended its transaction.
     fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
         self.report.units += units.len();
-        for unit in units {
-            if let Unit::Query(statements) = unit {
-                self.world.interposer.learn(statements);
-            }
-        }
-        let governed = converse(&mut self.governed, units).or_else(|error| {
+        units.iter().for_each(|unit| self.world.interposer.learn_unit(unit));
+        let mut heard = converse(&mut self.governed, units).or_else(|error| {
             let card = self.world.governor.registry.all();
             different(silence(&error), format!("{error}; the governor has {card:?}"))
         })?;
+        let governed = std::mem::take(&mut heard.answers);
         let done = self.world.interposer.take_done();
         self.count(done);
         let told = self.told(units, &governed, has_cancelled)?;
@@ -196,17 +220,25 @@ impl Play<'_> {
             .map(|(place, unit)| match &told {
                 // After the first error, the governor may repeat it until the transaction is ended.
                 Some(told) if told.unit == place || told.unit < place && is_ours(&governed[place]) => {
-                    failing_at(unit, completed(unit, &governed[place]))
+                    let is_commit = done.is_commit_failed && told.unit == place;
+                    failing_at(unit, completed(unit, &governed[place]), is_commit)
                 }
                 _ => (*unit).clone(),
             })
             .collect();
         let end = told.as_ref().map_or(units.len(), |told| told.unit + 1);
-        let mut plain = self.on_plain(&followed[..end])?;
+        let was_quiet = told.is_none() && !self.was_preempted && done.cancelled == 0 && !has_cancelled;
+        let mut plain = self.on_plain(&followed[..end], &heard, was_quiet)?;
+        if let Some(told) = &told
+            && done.is_commit_failed
+            && let Some(ours) = plain[told.unit].iter().position(|message| message.tag == b'C')
+        {
+            plain[told.unit].remove(ours);
+        }
         if let Some(told) = told.as_ref().filter(|told| told.retry) {
             self.forgive_failed_commit(units[told.unit], &governed[told.unit], &mut plain[told.unit])?;
         }
-        plain.extend(self.on_plain(&followed[end..])?);
+        plain.extend(self.on_plain(&followed[end..], &heard, false)?);
         for (place, unit) in units.iter().enumerate() {
             let follows = |told: &Told| told.unit == place || told.unit < place && is_ours(&governed[place]);
             let is_told = told.as_ref().is_some_and(follows);
@@ -254,6 +286,10 @@ impl Play<'_> {
 
     fn count(&mut self, done: Done) {
         self.was_preempted |= done.preempted > 0;
+        self.may_differ |= done.is_aborted || done.changed;
+        if let Some(spared) = done.spared {
+            self.report.count(format!("left alone: {spared}"));
+        }
         self.report.preempted += done.preempted;
         self.report.cancelled += done.cancelled;
     }
@@ -265,11 +301,15 @@ impl Play<'_> {
             let error = &answer[end];
             let (state, message) = (error.field(b'C'), error.field(b'M'));
             let is_ours = state == "40001";
-            // A copy that its client aborts fails with the same code.
-            let is_cancelled = state == "57014" && !message.starts_with("COPY from stdin failed");
+            // A copy that its client aborts, and a time-out, have the same code.
+            let is_cancelled = state == "57014" && message == "canceling statement due to user request";
             let is_class = matches!(&state[..], "22023" | "42501") && format!("{unit}").contains("plimsoll.class");
             if is_ours && !self.was_preempted {
                 return different("40001 for nothing", format!("{message}, though nothing was done to it\nin {unit}"));
+            }
+            if is_ours && self.user == User::Steady && !self.may_differ {
+                let text = format!("{message}, though its class does not retry and nobody has changed data\nin {unit}");
+                return different("40001 unasked", text);
             }
             if is_cancelled && !has_cancelled {
                 return different("cancelled for nothing", format!("{message}, though its client did not\nin {unit}"));
@@ -281,9 +321,24 @@ impl Play<'_> {
         Ok(None)
     }
 
-    fn on_plain(&mut self, units: &[Unit]) -> Result<Vec<Vec<Message>>, Difference> {
-        converse(&mut self.plain, &units.iter().collect::<Vec<_>>())
-            .or_else(|error| different("plain", error.to_string()))
+    /// The answers of the plain side to these units. If `is_timed`, nothing was done to the governed side, so its notices
+    /// and errors must have arrived as soon.
+    fn on_plain(
+        &mut self,
+        units: &[Unit],
+        governed: &Conversation,
+        is_timed: bool,
+    ) -> Result<Vec<Vec<Message>>, Difference> {
+        let units: Vec<&Unit> = units.iter().collect();
+        let plain = converse(&mut self.plain, &units).or_else(|error| different("plain", error.to_string()))?;
+        if is_timed {
+            self.report.timed += plain.told.len();
+            let late = governed.told.iter().zip(&plain.told).find(|(governed, plain)| **governed > **plain + LATE_MAX);
+            if let Some((governed, plain)) = late {
+                return different("times", format!("told after {governed:?}, by a plain server after {plain:?}"));
+            }
+        }
+        Ok(plain.answers)
     }
 
     /// A COMMIT that fails leaves a server idle; its replacement on the plain side does not.
@@ -296,7 +351,8 @@ impl Play<'_> {
         let status = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
         if may_end(unit) && (status(governed), status(plain)) == (b'I', b'E') {
             // A server that leaves its transaction delivers the notifications that arrived in the meantime.
-            for answer in self.on_plain(&[Unit::Query(vec!["ROLLBACK".to_owned()])])? {
+            let rollback = Unit::Query(vec!["ROLLBACK".to_owned()]);
+            for answer in self.on_plain(&[rollback], &Conversation::default(), false)? {
                 self.keep_notifications(1, &answer);
             }
             plain.last_mut().expect("it has an end").body[0] = b'I';
@@ -323,20 +379,24 @@ impl Play<'_> {
             sides.iter_mut().for_each(|side| cut(unit, side));
         }
         let [governed, plain] = sides;
-        if governed.len() == plain.len() && governed.iter().zip(&plain).all(|(one, other)| self.equal(one, other)) {
+        let names = columns(&plain);
+        let mut pairs = governed.iter().zip(&plain).zip(&names);
+        if governed.len() == plain.len() && pairs.all(|((one, other), names)| self.equal(one, other, names)) {
             return Ok(());
         }
         different("answers", format!("{governed:?}\nis not {plain:?}"))
     }
 
-    fn equal(&mut self, governed: &Message, plain: &Message) -> bool {
+    fn equal(&mut self, governed: &Message, plain: &Message, names: &[String]) -> bool {
         if governed.tag != plain.tag {
             return false;
         }
         match governed.tag {
             b'D' => {
                 let (one, other) = (fields(&governed.body), fields(&plain.body));
-                one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| self.equal_value(one, other))
+                let name = |place: usize| names.get(place).map_or("", String::as_str);
+                let mut pairs = one.iter().zip(&other).enumerate();
+                one.len() == other.len() && pairs.all(|(at, (one, other))| self.values.are_equal(name(at), one, other))
             }
             b'T' => without_tables(&governed.body) == without_tables(&plain.body),
             b'E' => [b'S', b'C', b'M', b'D', b'H', b'P'].iter().all(|&kind| {
@@ -345,18 +405,6 @@ impl Play<'_> {
             }),
             _ => governed.body == plain.body,
         }
-    }
-
-    fn equal_value(&mut self, governed: &Option<String>, plain: &Option<String>) -> bool {
-        let (Some(one), Some(other)) = (governed, plain) else { return governed == plain };
-        if !is_generated(one) || !is_generated(other) {
-            return one == other;
-        }
-        let known = |values: &mut BTreeMap<String, usize>, value: &String| {
-            let next = values.len();
-            *values.entry(value.clone()).or_insert(next)
-        };
-        known(&mut self.values.governed, one) == known(&mut self.values.plain, other)
     }
 
     fn keep_notifications(&mut self, side: usize, answer: &[Message]) {
@@ -384,6 +432,15 @@ impl Play<'_> {
         }
         governed.clear();
         plain.clear();
+        for (side, process) in [
+            (&mut self.world.governed, self.governed.process()),
+            (&mut self.world.plain, self.plain.process()),
+        ] {
+            let state = side.state(process);
+            if state != AT_REST {
+                return different("state", format!("process {process} is {state}, though its transaction has ended"));
+            }
+        }
         let (governed, plain) = self.data();
         if governed != plain {
             let only = |one: &[String], other: &[String]| -> Vec<String> {
@@ -397,20 +454,8 @@ impl Play<'_> {
 
     /// The data of both sides, sorted, with generated values as clients know them.
     fn data(&mut self) -> (Vec<String>, Vec<String>) {
-        let rows = |rows: Vec<Vec<Option<String>>>, values: &BTreeMap<String, usize>| {
-            let value = |value: Option<String>| match value {
-                Some(text) if is_generated(&text) => {
-                    values.get(&text).map_or("generated".to_owned(), |place| format!("generated {place}"))
-                }
-                Some(text) => text,
-                None => "NULL".to_owned(),
-            };
-            let mut rows: Vec<String> =
-                rows.into_iter().map(|row| row.into_iter().map(value).collect::<Vec<_>>().join(" ")).collect();
-            rows.sort();
-            rows
-        };
-        (rows(self.world.governed.data(), &self.values.governed), rows(self.world.plain.data(), &self.values.plain))
+        let (governed, plain) = (self.world.governed.data(), self.world.plain.data());
+        (self.values.known_in(governed, 0), self.values.known_in(plain, 1))
     }
 }
 

@@ -17,7 +17,8 @@
 //!
 //! `-` is the unnamed statement or portal, `probe` asks for [the whole state of a session](PROBE), ` ;; ` separates the
 //! statements of one query, and `ahead` means that the unit above is sent together with the next one. Lines with `!`
-//! are injections into the unit that follows. `@long@` in a statement is 70,000 letters.
+//! are injections into the unit that follows. `user steady` before the first transaction chooses [the user](User).
+//! `@long@` in a statement is 70,000 letters, `@big@` 60,000, and `@name@` 70 letters of a name.
 
 use std::fmt;
 
@@ -39,7 +40,42 @@ pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s', name, CASE WH
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
     pub story: Vec<String>,
+    pub user: User,
     pub transactions: Vec<Transaction>,
+}
+
+/// The user of the session, which decides its class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum User {
+    /// Has the class `low`: its transactions are rolled back, and the client tries again.
+    #[default]
+    Report,
+    /// Has the class `steady`, with `retries = false`: it loses only transactions that can be replayed.
+    Steady,
+    /// Has the class `once`, with `replay = false`.
+    Once,
+}
+
+impl User {
+    pub const ALL: [User; 3] = [User::Report, User::Steady, User::Once];
+
+    /// The name of the role.
+    pub fn name(self) -> &'static str {
+        match self {
+            User::Report => "report",
+            User::Steady => "steady",
+            User::Once => "once",
+        }
+    }
+
+    /// The name of its class.
+    pub fn class(self) -> &'static str {
+        match self {
+            User::Report => "low",
+            User::Steady => "steady",
+            User::Once => "once",
+        }
+    }
 }
 
 /// Units that an application would repeat as a whole.
@@ -65,10 +101,24 @@ pub enum Unit {
     Query(Vec<String>),
     /// Messages before a `Sync`.
     Extended(Vec<Request>),
-    /// A `COPY … FROM STDIN`, its lines, and whether it is finished or fails.
-    Copy { sql: String, lines: Vec<String>, fails: bool },
+    /// A `COPY … FROM STDIN` by the simple protocol, or as a prepared statement of that name; the messages within it, and
+    /// whether it is finished or fails.
+    Copy { sql: String, name: Option<String>, parts: Vec<CopyPart>, fails: bool },
+    /// The function `abs` is called by a `FunctionCall`.
+    Call(i32),
     /// The client disconnects without a message and reconnects; before that it sends this unit, if any.
     Leave(Option<Box<Unit>>),
+    /// The client sends this unit, closes its sending side and reads all answers; then it reconnects.
+    Finish(Box<Unit>),
+}
+
+/// A message of a client within a COPY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyPart {
+    Line(String),
+    /// A `Sync` or a `Flush`, which a server ignores here.
+    Sync,
+    Flush,
 }
 
 /// A message of the extended protocol.
@@ -97,6 +147,8 @@ pub enum Injection {
     /// After the transaction was rolled back for another session, and before it is replayed, a third one changes that
     /// account. A replay that the client does not notice then equals a run after the change.
     Change { account: u32 },
+    /// Before the unit is sent, another session replaces the function `shape` on both sides.
+    Replace { version: usize },
     /// The server aborts it at that statement or message, as if it could not serialize the transaction; `after` that
     /// many earlier units. A COMMIT fails with the server idle after it.
     Abort { at: usize, after: usize },
@@ -117,24 +169,41 @@ pub enum Settles {
     After,
 }
 
-/// The placeholder in a script for a text longer than a governor reads.
-pub const LONG: &str = "@long@";
-
-/// A statement as it is sent.
+/// A statement or a name as it is sent: with a text longer than a governor reads in place of `@long@`, one that is just
+/// read in place of `@big@`, and names longer than a server keeps in place of `@name@`.
 pub fn expanded(sql: &str) -> String {
-    sql.replace(LONG, &"x".repeat(70_000))
+    if !sql.contains('@') {
+        return sql.to_owned();
+    }
+    sql.replace("@long@", &"x".repeat(70_000)).replace("@big@", &"x".repeat(60_000)).replace("@name@", &"n".repeat(70))
+}
+
+/// The versions of the function `shape`: two that read, one that changes data, and one with an effect outside.
+pub const SHAPES: [&str; 4] = [
+    "SELECT v FROM accounts WHERE id = account",
+    "SELECT v + 1 FROM accounts WHERE id = account",
+    "UPDATE accounts SET v = v + 1 WHERE id = account RETURNING v",
+    "SELECT mail(''shape'') + account",
+];
+
+/// The statement that makes that version the function `shape`.
+pub fn replacing(version: usize) -> String {
+    let body = SHAPES[version % SHAPES.len()];
+    format!("CREATE OR REPLACE FUNCTION shape(account int) RETURNS int LANGUAGE sql AS '{body}'")
 }
 
 impl Request {
     pub fn bytes(&self) -> Vec<u8> {
         match self {
-            Request::Parse { name, sql } => wire::parse(name, &expanded(sql)),
-            Request::Bind { portal, statement, values } => wire::bind(portal, statement, values),
-            Request::DescribeStatement(name) => wire::named(b'D', b'S', name),
-            Request::DescribePortal(name) => wire::named(b'D', b'P', name),
-            Request::Execute { portal, rows } => wire::execute(portal, *rows),
-            Request::CloseStatement(name) => wire::named(b'C', b'S', name),
-            Request::ClosePortal(name) => wire::named(b'C', b'P', name),
+            Request::Parse { name, sql } => wire::parse(&expanded(name), &expanded(sql)),
+            Request::Bind { portal, statement, values } => {
+                wire::bind(&expanded(portal), &expanded(statement), values)
+            }
+            Request::DescribeStatement(name) => wire::named(b'D', b'S', &expanded(name)),
+            Request::DescribePortal(name) => wire::named(b'D', b'P', &expanded(name)),
+            Request::Execute { portal, rows } => wire::execute(&expanded(portal), *rows),
+            Request::CloseStatement(name) => wire::named(b'C', b'S', &expanded(name)),
+            Request::ClosePortal(name) => wire::named(b'C', b'P', &expanded(name)),
             Request::Flush => wire::tagged(b'H', &[]),
         }
     }
@@ -148,7 +217,7 @@ impl Script {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
         while let Some(line) = lines.next() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let mut leaves_after = false;
+            let mut leaves: Option<fn(Box<Unit>) -> Unit> = None;
             let unit = match word {
                 "#" => {
                     script.story.push(rest.to_owned());
@@ -156,6 +225,11 @@ impl Script {
                 }
                 "transaction" => {
                     script.transactions.push(Transaction::default());
+                    continue;
+                }
+                "user" => {
+                    let user = User::ALL.into_iter().find(|user| user.name() == rest);
+                    script.user = user.ok_or(format!("{rest:?} is no user"))?;
                     continue;
                 }
                 "!" => {
@@ -169,12 +243,19 @@ impl Script {
                 }
                 "leave" if rest.is_empty() => Unit::Leave(None),
                 "leave-after" => {
-                    leaves_after = true;
+                    leaves = Some(|unit| Unit::Leave(Some(unit)));
+                    unit(rest, &mut lines)?
+                }
+                "finish-after" => {
+                    leaves = Some(Unit::Finish);
                     unit(rest, &mut lines)?
                 }
                 _ => unit(line, &mut lines)?,
             };
-            let unit = if leaves_after { Unit::Leave(Some(Box::new(unit))) } else { unit };
+            let unit = match leaves {
+                Some(leaves) => leaves(Box::new(unit)),
+                None => unit,
+            };
             let steps = &mut script.transactions.last_mut().ok_or("a unit before the first transaction")?.steps;
             steps.push(ScriptStep { injections: std::mem::take(&mut injections), unit, ahead: false });
         }
@@ -201,6 +282,7 @@ fn injection(text: &str) -> Result<Injection, String> {
         ["missed", ..] => Ok(Injection::Missed { after: number(2)?, settles }),
         ["abort", ..] => Ok(Injection::Abort { at: number(1)?, after: number(3)? }),
         ["change", ..] => Ok(Injection::Change { account: number(1)? as u32 }),
+        ["replace", ..] => Ok(Injection::Replace { version: number(1)? }),
         ["client-cancel", "missed"] => Ok(Injection::ClientCancelMissed),
         ["client-cancel", ..] => Ok(Injection::ClientCancel { at: number(1)? }),
         _ => Err(format!("{text:?} cannot be done to a unit")),
@@ -214,17 +296,24 @@ fn unit<'a, I: Iterator<Item = &'a str>>(line: &'a str, lines: &mut Lines<'a, I>
     match word {
         "probe" => Ok(Unit::Query(vec![PROBE.to_owned()])),
         "query" => Ok(Unit::Query(rest.split(" ;; ").map(str::to_owned).collect())),
-        "copy" => {
-            let mut data = Vec::new();
-            while let Some(line) = lines.next_if(|line| line.starts_with("line ")) {
-                data.push(line["line ".len()..].to_owned());
-            }
-            let fails = match lines.next() {
-                Some("done") => false,
-                Some("fail") => true,
-                other => return Err(format!("a copy ends with done or fail, not with {other:?}")),
+        "call" => Ok(Unit::Call(rest.parse().map_err(|_| format!("a number, not {rest:?}"))?)),
+        "copy" | "copy-as" => {
+            let mut parts = Vec::new();
+            let fails = loop {
+                match lines.next() {
+                    Some("done") => break false,
+                    Some("fail") => break true,
+                    Some("sync") => parts.push(CopyPart::Sync),
+                    Some("flush") => parts.push(CopyPart::Flush),
+                    Some(line) if line.starts_with("line ") => parts.push(CopyPart::Line(line[5..].to_owned())),
+                    other => return Err(format!("a copy ends with done or fail, not with {other:?}")),
+                }
             };
-            Ok(Unit::Copy { sql: rest.to_owned(), lines: data, fails })
+            let (name, sql) = match rest.split_once(' ').filter(|_| word == "copy-as") {
+                Some((name, sql)) => (Some(name.to_owned()), sql),
+                None => (None, rest),
+            };
+            Ok(Unit::Copy { sql: sql.to_owned(), name, parts, fails })
         }
         "extended" => {
             let mut requests = Vec::new();
@@ -271,6 +360,9 @@ impl fmt::Display for Script {
         for line in &self.story {
             writeln!(f, "# {line}")?;
         }
+        if self.user != User::Report {
+            writeln!(f, "user {}", self.user.name())?;
+        }
         for transaction in &self.transactions {
             writeln!(f, "transaction")?;
             for step in &transaction.steps {
@@ -300,13 +392,22 @@ impl fmt::Display for Unit {
                 writeln!(f, "extended")?;
                 requests.iter().try_for_each(|request| writeln!(f, "  {request}"))
             }
-            Unit::Copy { sql, lines, fails } => {
-                writeln!(f, "copy {sql}")?;
-                lines.iter().try_for_each(|line| writeln!(f, "  line {line}"))?;
+            Unit::Copy { sql, name, parts, fails } => {
+                match name {
+                    Some(name) => writeln!(f, "copy-as {name} {sql}")?,
+                    None => writeln!(f, "copy {sql}")?,
+                }
+                parts.iter().try_for_each(|part| match part {
+                    CopyPart::Line(line) => writeln!(f, "  line {line}"),
+                    CopyPart::Sync => writeln!(f, "  sync"),
+                    CopyPart::Flush => writeln!(f, "  flush"),
+                })?;
                 writeln!(f, "  {}", if *fails { "fail" } else { "done" })
             }
+            Unit::Call(value) => writeln!(f, "call {value}"),
             Unit::Leave(None) => writeln!(f, "leave"),
             Unit::Leave(Some(unit)) => write!(f, "leave-after {unit}"),
+            Unit::Finish(unit) => write!(f, "finish-after {unit}"),
         }
     }
 }
@@ -337,6 +438,7 @@ impl fmt::Display for Injection {
             Injection::Missed { after, settles } => write!(f, "missed after {after}{settles}"),
             Injection::Abort { at, after } => write!(f, "abort {at} after {after}"),
             Injection::Change { account } => write!(f, "change {account}"),
+            Injection::Replace { version } => write!(f, "replace {version}"),
             Injection::ClientCancel { at } => write!(f, "client-cancel {at}"),
             Injection::ClientCancelMissed => write!(f, "client-cancel missed"),
         }

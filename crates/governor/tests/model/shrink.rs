@@ -96,7 +96,7 @@ fn parts(unit: &Unit) -> usize {
     match unit {
         Unit::Query(statements) if statements.len() > 1 => statements.len(),
         Unit::Extended(requests) => requests.len(),
-        Unit::Copy { lines, .. } => lines.len(),
+        Unit::Copy { parts, .. } => parts.len(),
         _ => 0,
     }
 }
@@ -105,7 +105,7 @@ fn remove_part(unit: &mut Unit, at: usize) {
     match unit {
         Unit::Query(statements) if statements.len() > 1 => drop(statements.remove(at)),
         Unit::Extended(requests) => drop(requests.remove(at)),
-        Unit::Copy { lines, .. } => drop(lines.remove(at)),
-        Unit::Query(_) | Unit::Leave(_) => {}
+        Unit::Copy { parts, .. } => drop(parts.remove(at)),
+        Unit::Query(_) | Unit::Call(_) | Unit::Leave(_) | Unit::Finish(_) => {}
     }
 }

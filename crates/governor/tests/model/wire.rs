@@ -31,3 +31,11 @@ pub fn named(tag: u8, kind: u8, name: &str) -> Vec<u8> {
 pub fn execute(portal: &str, rows: u32) -> Vec<u8> {
     tagged(b'E', &[&text(portal)[..], &rows.to_be_bytes()].concat())
 }
+
+/// A `FunctionCall` with one number, everything as text.
+pub fn call(function: u32, value: i32) -> Vec<u8> {
+    let value = value.to_string();
+    let length = (value.len() as i32).to_be_bytes();
+    let number = function.to_be_bytes();
+    tagged(b'F', &[&number[..], &[0, 0], &[0, 1], &length, value.as_bytes(), &[0, 0]].concat())
+}

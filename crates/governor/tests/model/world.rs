@@ -1,6 +1,7 @@
 //! A server with two equal databases, one of them behind a governor.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,12 +16,20 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::interposer::Interposer;
+use super::script::{User, replacing};
 use super::wire::{Client, Destination, Failure, PASSWORD, PATIENCE};
 
-/// The user of the sessions under test: it has the lowest class, whose transactions may be rolled back.
-const USER: &str = "report";
+/// The versions of PostgreSQL on which seeds are run in turns; `None` is the installed one.
+pub const VERSIONS: [Option<u32>; 3] = [None, Some(13), Some(18)];
 
-/// The schema of both databases. Values that differ each time are texts that begin with `g` and a digit.
+/// The users of the sessions under test: see [`User`].
+const USERS: &str = "
+    CREATE ROLE report LOGIN;
+    CREATE ROLE steady LOGIN IN ROLE report;
+    CREATE ROLE once LOGIN IN ROLE report";
+
+/// The schema of both databases. Values that differ each time are texts that begin with `g` and a digit, or are in columns
+/// whose names begin with `gen_`.
 const SCHEMA: &str = "
     CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL, gen_note text);
     CREATE SEQUENCE numbers;
@@ -50,51 +59,129 @@ const SCHEMA: &str = "
         UPDATE accounts SET v = v + 1000 WHERE id = 1;
       END $$;
     CREATE VIEW rich AS SELECT id, v FROM accounts WHERE v > 20;
+    CREATE TABLE orders (
+      id serial PRIMARY KEY, ref uuid NOT NULL DEFAULT gen_random_uuid(), made timestamptz NOT NULL DEFAULT now(), what text);
+    CREATE TABLE items (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text);
+    CREATE TABLE checked (n int);
+    CREATE FUNCTION check_late() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        IF NEW.n < 0 THEN RAISE EXCEPTION 'below zero'; END IF;
+        UPDATE accounts SET v = v + NEW.n WHERE id = 3;
+        RETURN NULL;
+      END $$;
+    CREATE CONSTRAINT TRIGGER late AFTER INSERT ON checked DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW EXECUTE FUNCTION check_late();
+    CREATE TABLE mailed (n int);
+    CREATE FUNCTION mail_late() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN PERFORM mail(''deferred''); RETURN NULL; END';
+    CREATE CONSTRAINT TRIGGER late AFTER INSERT ON mailed DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW EXECUTE FUNCTION mail_late();
+    CREATE FUNCTION redefine(body text) RETURNS void LANGUAGE plpgsql AS $$
+      BEGIN
+        EXECUTE format('CREATE OR REPLACE FUNCTION shape(account int) RETURNS int LANGUAGE sql AS %L', body);
+      END $$;
     GRANT ALL ON ALL TABLES IN SCHEMA public TO report;
     GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO report;
     GRANT ALL ON SCHEMA public TO report;
-    ALTER ROLE report SET escape_string_warning = off";
+    ALTER ROLE report SET escape_string_warning = off;
+    ALTER ROLE steady SET escape_string_warning = off;
+    ALTER ROLE once SET escape_string_warning = off";
+
+/// What a database has outside of it, which is the same database here: rows that are committed by themselves.
+const OUTSIDE: &str = "
+    CREATE EXTENSION postgres_fdw;
+    CREATE EXTENSION dblink;
+    CREATE SCHEMA far;
+    CREATE TABLE far.rows (n int, who text);
+    CREATE TABLE far.mails (what text);
+    GRANT ALL ON SCHEMA far TO report;
+    GRANT ALL ON ALL TABLES IN SCHEMA far TO report;
+    CREATE FUNCTION mail(what text) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
+      BEGIN
+        PERFORM dblink_exec(
+          format('host=%s port=%s dbname=%s user=%s', current_setting('unix_socket_directories'), current_setting('port'),
+            current_database(), current_user),
+          format('INSERT INTO far.mails VALUES (%L)', what));
+        RETURN 1;
+      END $$;
+    DO $$ BEGIN
+      EXECUTE format('CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
+        current_setting('unix_socket_directories'), current_setting('port'), current_database());
+    END $$;
+    GRANT USAGE ON FOREIGN SERVER far TO report;
+    CREATE USER MAPPING FOR report SERVER far OPTIONS (user 'report', password_required 'false');
+    CREATE USER MAPPING FOR steady SERVER far OPTIONS (user 'report', password_required 'false');
+    CREATE USER MAPPING FOR once SERVER far OPTIONS (user 'report', password_required 'false');
+    CREATE FOREIGN TABLE remote (n int, who text) SERVER far OPTIONS (schema_name 'far', table_name 'rows');
+    CREATE VIEW beyond AS SELECT n, who FROM remote;
+    GRANT ALL ON remote, beyond TO report";
 
 /// The initial contents of both in each run.
 const BEGINNING: &str = "
     DROP TABLE IF EXISTS extra;
-    TRUNCATE accounts, log, later;
+    TRUNCATE accounts, log, later, orders, items, checked, mailed, far.rows, far.mails RESTART IDENTITY;
     INSERT INTO accounts SELECT id, id * 10 FROM generate_series(1, 5) AS id;
     INSERT INTO later VALUES (1);
     ALTER SEQUENCE numbers RESTART";
+
+/// The state of a server process between transactions.
+pub const AT_REST: &str = "idle, no transaction";
+
+/// A session between transactions is at rest after this time, also on a busy machine.
+const REST_MAX: Duration = Duration::from_secs(5);
+
+/// The advisory lock that another session holds all the time.
+pub const TAKEN: i32 = 99;
 
 /// All state outside of sessions: rows, tables, and locks.
 const DATA: &str = "
     SELECT 'accounts', id::text, v::text, gen_note FROM accounts
     UNION ALL SELECT 'log', who, n::text, gen_id FROM log
     UNION ALL SELECT 'later', k::text, NULL, NULL FROM later
+    UNION ALL SELECT 'orders ' || what, 'gen_order=' || id, 'gen_made=' || made, 'gen_ref=' || ref FROM orders
+    UNION ALL SELECT 'items', what, 'gen_item=' || id, NULL FROM items
+    UNION ALL SELECT 'checked', n::text, NULL, NULL FROM checked
+    UNION ALL SELECT 'mailed', n::text, NULL, NULL FROM mailed
+    UNION ALL SELECT 'far rows', n::text, who, NULL FROM far.rows
+    UNION ALL SELECT 'far mails', what, NULL, NULL FROM far.mails
+    UNION ALL SELECT 'shape', prosrc, NULL, NULL FROM pg_proc WHERE proname = 'shape'
     UNION ALL SELECT 'table', relname, NULL, NULL FROM pg_class
       WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
     UNION ALL SELECT 'advisory lock', classid::text, objid::text, mode FROM pg_locks
       WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
-/// One server for all worlds; it ends with the last of them.
-fn server() -> Arc<PrivateServer> {
-    static SHARED: Mutex<Weak<PrivateServer>> = Mutex::new(Weak::new());
+/// One server of each version for all worlds; it ends with the last of them.
+fn server(version: Option<u32>) -> Arc<PrivateServer> {
+    static SHARED: Mutex<BTreeMap<Option<u32>, Weak<PrivateServer>>> = Mutex::new(BTreeMap::new());
     // A test that fails while it starts the server fails alone; the next one tries again.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    shared.upgrade().unwrap_or_else(|| {
-        let mut settings = ServerSettings::for_this_machine();
-        for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
-            settings.set(name, value).unwrap();
-        }
-        let server = PrivateServer::start(settings)
-            .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
-        let place = Destination::Unix(socket(&server));
-        let connect = |database: &str| Client::connect(&place, server.user(), database).unwrap();
-        let mut client = connect(server.database());
-        client.query(&format!("CREATE ROLE {USER} LOGIN")).unwrap();
-        client.query("CREATE DATABASE model").unwrap();
-        connect("model").query(SCHEMA).unwrap();
-        let server = Arc::new(server);
-        *shared = Arc::downgrade(&server);
+    shared.get(&version).and_then(Weak::upgrade).unwrap_or_else(|| {
+        let server = Arc::new(start(version));
+        shared.insert(version, Arc::downgrade(&server));
         server
     })
+}
+
+/// A server with a database that has the schema. If the version is not available, it is the installed one.
+fn start(version: Option<u32>) -> PrivateServer {
+    let mut settings = ServerSettings::for_this_machine();
+    if let Some(folder) = version.and_then(plimsoll_testing::postgres_version) {
+        settings.set("bin_folder", folder.to_str().unwrap()).unwrap();
+    }
+    for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
+        settings.set(name, value).unwrap();
+    }
+    let server =
+        PrivateServer::start(settings).unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
+    let place = Destination::Unix(socket(&server));
+    let connect = |database: &str| Client::connect(&place, server.user(), database).unwrap();
+    let mut client = connect(server.database());
+    client.query(USERS).unwrap();
+    client.query("CREATE DATABASE model").unwrap();
+    for sql in [OUTSIDE, SCHEMA] {
+        connect("model").query(sql).unwrap_or_else(|failure| panic!("{failure}\n{sql}"));
+    }
+    server
 }
 
 fn socket(server: &PrivateServer) -> PathBuf {
@@ -111,11 +198,12 @@ pub struct Side {
 }
 
 impl Side {
-    fn connect(&self) -> Result<Client, Failure> {
-        let own = [("user", USER), ("database", &self.database), ("client_encoding", "UTF8"), ("DateStyle", "ISO")];
+    fn connect(&self, user: User) -> Result<Client, Failure> {
+        let own =
+            [("user", user.name()), ("database", &self.database), ("client_encoding", "UTF8"), ("DateStyle", "ISO")];
         // The governor announces the session's class to the server, so that SHOW has an answer.
         let is_plain = matches!(self.place, Destination::Unix(_));
-        let class = is_plain.then_some(("plimsoll.class", "low"));
+        let class = is_plain.then_some(("plimsoll.class", user.class()));
         let parameters: Vec<_> = own.into_iter().chain(class).collect();
         Client::log_in(&self.place, &parameters, PASSWORD)
     }
@@ -127,6 +215,28 @@ impl Side {
 
     pub fn change(&mut self, sql: &str) {
         self.observer.query(sql).unwrap();
+    }
+
+    /// Makes a change unless somebody holds a lock on what it changes; returns whether it was made.
+    pub fn try_change(&mut self, sql: &str) -> bool {
+        self.observer.query(&format!("SET lock_timeout = '100ms'; {sql}; SET lock_timeout = '10s'")).is_ok()
+    }
+
+    /// What the server's process does, and whether a transaction is open; waits a moment for a session to come to rest.
+    pub fn state(&mut self, process: i32) -> String {
+        let sql = format!(
+            "SELECT coalesce(state, 'none') || ', ' || coalesce(xact_start::text, 'no transaction')
+             FROM pg_stat_activity WHERE pid = {process}"
+        );
+        let deadline = Instant::now() + REST_MAX;
+        loop {
+            let answer = self.observer.query(&sql).unwrap();
+            let state = answer.value().unwrap_or("gone").to_owned();
+            if state == AT_REST || Instant::now() > deadline {
+                return state;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     pub fn advisory_locks(&mut self, process: i32) -> String {
@@ -160,10 +270,10 @@ pub struct World {
 }
 
 impl World {
-    /// Two new databases.
-    pub fn new() -> World {
+    /// Two new databases of a server of that version.
+    pub fn new(version: Option<u32>) -> World {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let (server, number) = (server(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let (server, number) = (server(version), COUNT.fetch_add(1, Ordering::Relaxed));
         let place = Destination::Unix(socket(&server));
         let connect = |database: &str| Client::connect(&place, server.user(), database).unwrap();
         let mut client = connect(server.database());
@@ -171,7 +281,8 @@ impl World {
             let database = format!("{name}_{number}");
             client.query(&format!("CREATE DATABASE {database} TEMPLATE model")).unwrap();
             let mut observer = connect(&database);
-            observer.query("SET lock_timeout = '10s'").unwrap();
+            observer.query(&format!("SET lock_timeout = '10s'; SELECT pg_advisory_lock({TAKEN})")).unwrap();
+            observer.query(&format!("ALTER SERVER far OPTIONS (SET dbname '{database}')")).unwrap();
             Side { place: place.clone(), database, observer }
         };
         let (plain, mut governed) = (side("plain"), side("governed"));
@@ -204,24 +315,25 @@ impl World {
         self.interposer.take_done();
         for side in [&mut self.governed, &mut self.plain] {
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() \
-                       AND usename = 'report'";
+                       AND usename IN ('report', 'steady', 'once')";
             let deadline = Instant::now() + PATIENCE;
             while !side.observer.query(end).unwrap().rows.is_empty() {
                 assert!(Instant::now() < deadline, "sessions do not end");
                 std::thread::sleep(Duration::from_millis(1));
             }
             side.observer.query(BEGINNING).unwrap();
+            side.observer.query(&format!("{}; ALTER FUNCTION shape OWNER TO report", replacing(0))).unwrap();
         }
     }
 
     /// A session on each side: governed, and plain.
-    pub fn connect(&self) -> Result<(Client, Client), Failure> {
-        let governed = self.governed.connect()?;
+    pub fn connect(&self, user: User) -> Result<(Client, Client), Failure> {
+        let governed = self.governed.connect(user)?;
         governed.set_patience(self.patience.get())?;
         if let Destination::Tcp(address) = self.governed.place {
             self.interposer.set_client(address, governed.key.clone());
         }
-        Ok((governed, self.plain.connect()?))
+        Ok((governed, self.plain.connect(user)?))
     }
 
     pub fn card(&self, client: &Client) -> Option<Arc<SessionCard>> {
@@ -246,6 +358,22 @@ fn settings(interposer: &Interposer) -> plimsoll_governor::settings::Settings {
          priority = \"low\"
          preemptible = true
          retries = true
+         [[class]]
+         name = \"steady\"
+         priority = \"low\"
+         preemptible = true
+         [[class]]
+         name = \"once\"
+         priority = \"low\"
+         preemptible = true
+         retries = true
+         replay = false
+         [[rule]]
+         class = \"steady\"
+         user = \"steady\"
+         [[rule]]
+         class = \"once\"
+         user = \"once\"
          [[rule]]
          class = \"high\"
          user = \"shop\"

@@ -2,6 +2,7 @@
 
 use rand::RngExt;
 
+use super::super::script::{SHAPES, replacing};
 use super::Writer;
 
 /// The kind of a statement.
@@ -23,24 +24,42 @@ pub enum StatementKind {
     Long,
     Control,
     Discard,
+    /// Rows of a foreign server, which commits before ours does.
+    Foreign,
+    /// Checked or carried out at the commit.
+    Deferred,
+    /// Defaults and functions whose values differ each time, in columns whose names begin with `gen_`.
+    Returned,
+    /// A function that is replaced now and then.
+    Shape,
+    /// Names of more than 63 bytes.
+    Named,
+    /// An effect that no rollback undoes.
+    Outside,
 }
 
 /// The kind for a number from 0 to 99, without a preferred kind.
 pub fn kind_of(number: u32) -> StatementKind {
     match number {
-        0..30 => StatementKind::Change,
-        30..43 => StatementKind::Read,
-        43..52 => StatementKind::Generated,
-        52..60 => StatementKind::Savepoint,
-        60..68 => StatementKind::Cursor,
-        68..75 => StatementKind::Prepared,
-        75..82 => StatementKind::Setting,
-        82..86 => StatementKind::Table,
-        86..89 => StatementKind::Listen,
-        89..92 => StatementKind::Lock,
-        92..96 => StatementKind::Failing,
-        96 => StatementKind::Long,
-        97..99 => StatementKind::Control,
+        0..24 => StatementKind::Change,
+        24..34 => StatementKind::Read,
+        34..40 => StatementKind::Generated,
+        40..47 => StatementKind::Savepoint,
+        47..53 => StatementKind::Cursor,
+        53..58 => StatementKind::Prepared,
+        58..63 => StatementKind::Setting,
+        63..66 => StatementKind::Table,
+        66..68 => StatementKind::Listen,
+        68..70 => StatementKind::Lock,
+        70..73 => StatementKind::Failing,
+        73 => StatementKind::Long,
+        74..76 => StatementKind::Control,
+        76..80 => StatementKind::Foreign,
+        80..84 => StatementKind::Deferred,
+        84..90 => StatementKind::Returned,
+        90..94 => StatementKind::Shape,
+        94..98 => StatementKind::Named,
+        98 => StatementKind::Outside,
         _ => StatementKind::Discard,
     }
 }
@@ -51,7 +70,24 @@ impl Writer {
         match kind {
             StatementKind::Change => self.change(),
             StatementKind::Generated => self.generated(),
+            StatementKind::Shape => self.shape(),
             _ => self.one(simple(kind)),
+        }
+    }
+
+    /// Calls the function that is replaced now and then, or replaces it.
+    fn shape(&mut self) -> String {
+        let version = self.random.random_range(0..SHAPES.len());
+        match self.random.random_range(0..6) {
+            0..=3 => format!("SELECT shape({})", self.account()),
+            4 => {
+                self.has_replaced = true;
+                replacing(version)
+            }
+            _ => {
+                self.has_replaced = true;
+                format!("SELECT redefine('{}')", SHAPES[version])
+            }
         }
     }
 
@@ -72,7 +108,7 @@ impl Writer {
 /// The statements of a kind without variable parts.
 fn simple(kind: StatementKind) -> &'static [&'static str] {
     match kind {
-        StatementKind::Change | StatementKind::Generated => &[],
+        StatementKind::Change | StatementKind::Generated | StatementKind::Shape => &[],
         StatementKind::Read => &[
             "SELECT id, v FROM accounts ORDER BY id",
             "SELECT sum(v) FROM accounts",
@@ -123,7 +159,65 @@ fn simple(kind: StatementKind) -> &'static [&'static str] {
             "CREATE TABLE extra (a int)",
             "DROP TABLE extra",
         ],
+        StatementKind::Foreign | StatementKind::Deferred | StatementKind::Outside => of_commits(kind),
+        StatementKind::Returned | StatementKind::Named => of_drivers(kind),
         _ => of_sessions(kind),
+    }
+}
+
+/// Statements with effects elsewhere, or at the commit.
+fn of_commits(kind: StatementKind) -> &'static [&'static str] {
+    match kind {
+        StatementKind::Foreign => &[
+            "INSERT INTO remote VALUES (1, 'far')",
+            "INSERT INTO beyond VALUES (2, 'farther')",
+            "UPDATE remote SET n = n + 1",
+            "SELECT n, who FROM remote ORDER BY n, who",
+            "WITH sent AS (INSERT INTO remote VALUES (3, 'with') RETURNING n) SELECT n FROM sent",
+        ],
+        StatementKind::Deferred => &[
+            "INSERT INTO checked VALUES (5)",
+            "INSERT INTO checked VALUES (6)",
+            "INSERT INTO checked VALUES (-1)",
+            "INSERT INTO mailed VALUES (1)",
+            "SET CONSTRAINTS ALL IMMEDIATE",
+            "SET CONSTRAINTS ALL DEFERRED",
+        ],
+        StatementKind::Outside => &["SELECT mail('at once')", "DO $$ BEGIN PERFORM mail('by a block'); END $$"],
+        _ => &[],
+    }
+}
+
+/// Statements that drivers and mappers of objects send.
+fn of_drivers(kind: StatementKind) -> &'static [&'static str] {
+    match kind {
+        StatementKind::Returned => &[
+            "INSERT INTO orders (what) VALUES ('o') RETURNING id AS gen_order",
+            "INSERT INTO orders (what) VALUES ('o'), ('p') RETURNING id AS gen_order, made AS gen_made",
+            "INSERT INTO orders (what) VALUES ('r') RETURNING ref AS gen_ref",
+            "INSERT INTO orders (what) VALUES ('quiet')",
+            "INSERT INTO items (what) VALUES ('i') RETURNING id AS gen_item",
+            "INSERT INTO items (what) VALUES ('quiet')",
+            "UPDATE accounts SET v = v + 1 WHERE id = 4 RETURNING xmin AS gen_xmin",
+            "SELECT currval('orders_id_seq') AS gen_order",
+            "SELECT now() AS gen_made",
+            "SELECT txid_current() AS gen_txid",
+            "SELECT random() AS gen_random",
+            "SELECT count(*) FROM orders",
+        ],
+        StatementKind::Named => &[
+            "PREPARE q@name@1 AS UPDATE accounts SET v = v + 1 WHERE id = 5",
+            "EXECUTE q@name@2",
+            "DEALLOCATE q@name@3",
+            "PREPARE k@name@1 AS SELECT v FROM accounts WHERE id = 5",
+            "DECLARE c@name@1 CURSOR FOR SELECT id FROM accounts ORDER BY id",
+            "FETCH 1 FROM c@name@2",
+            "CLOSE c@name@3",
+            "SAVEPOINT a@name@1",
+            "ROLLBACK TO SAVEPOINT a@name@2",
+            "RELEASE SAVEPOINT a@name@3",
+        ],
+        _ => &[],
     }
 }
 

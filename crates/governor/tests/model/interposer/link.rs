@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use plimsoll_governor::governor::{Governor, SessionCommand};
-use plimsoll_governor::registry::{Phase, SessionCard};
+use plimsoll_governor::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
+use plimsoll_governor::registry::{Immunity, Phase, SessionCard};
 
 use super::super::script::{Injection, Settles};
 use super::super::wire::{self, Message, PATIENCE, tagged, take_message};
@@ -26,8 +26,11 @@ const NEXT_UNIT_MAX: Duration = Duration::from_millis(100);
 /// Fails in the place of a statement: it fails when it is planned, after the statements before it have run.
 const FAILING: &str = "SELECT 1/0";
 
-/// Fails in the place of a COMMIT: the row exists already, and the deferred check fails at the commit.
-const FAILING_COMMIT: &str = "INSERT INTO later VALUES (1); COMMIT";
+/// Put before a text, it makes the commit at the end of the text fail, behind all that acts before PostgreSQL's own
+/// decision, such as the commit of a foreign server: a server refuses to empty a temporary table with references only then.
+const FAILING_COMMIT: &str = "DO $plimsoll$ BEGIN \
+    CREATE TEMP TABLE plimsoll_a (id int PRIMARY KEY) ON COMMIT DELETE ROWS; \
+    CREATE TEMP TABLE plimsoll_b (id int REFERENCES plimsoll_a); END $plimsoll$; ";
 
 /// The state shared by both directions of a connection.
 struct Link {
@@ -38,8 +41,18 @@ struct Link {
     status: AtomicU8,
     /// Units, counted from 0, whose error is to be that of a cancelled statement.
     cancelled: Mutex<Vec<usize>>,
-    /// Units whose error is to be a serialization failure, and whether that is the only answer.
-    aborted: Mutex<Vec<(usize, bool)>>,
+    /// Units whose error is to be a serialization failure.
+    aborted: Mutex<Vec<usize>>,
+    /// Units whose first statement is ours, so that its answer is dropped.
+    commits_failed: Mutex<Vec<usize>>,
+    /// The unit with which the governor rolls a block back and begins an empty one.
+    rolls_back: Mutex<Option<usize>>,
+    /// Whether the block is empty: the session holds no locks.
+    is_empty: AtomicBool,
+    /// Whether the client sends data, among which a server ignores every `Sync` and `Flush`.
+    is_copying: AtomicBool,
+    /// Units that the governor has not sent: see [`Canary::Twice`].
+    unasked: Mutex<Vec<usize>>,
     /// Units without an answer yet: the place in the first run that each is compared with, and its request.
     replayed: Mutex<VecDeque<(Option<usize>, Vec<u8>)>>,
     /// The unit after whose answer a session is notified that its cancel has arrived.
@@ -67,13 +80,19 @@ pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -
         status: AtomicU8::new(b'I'),
         cancelled: Mutex::default(),
         aborted: Mutex::default(),
+        commits_failed: Mutex::default(),
+        rolls_back: Mutex::default(),
+        is_empty: AtomicBool::new(false),
+        is_copying: AtomicBool::new(false),
+        unasked: Mutex::default(),
         arrives_after: Mutex::default(),
         replayed: Mutex::default(),
     });
     let (from, to, own) = (server.try_clone()?, governor.try_clone()?, Arc::clone(&link));
     let answers = thread::spawn(move || answers(from, to, &own));
     let result = requests(governor, &mut server, &link);
-    let _ = server.shutdown(Shutdown::Both);
+    // A server that has received everything answers it before it ends.
+    let _ = server.shutdown(if result.is_ok() { Shutdown::Write } else { Shutdown::Both });
     let _ = answers.join();
     result
 }
@@ -86,11 +105,26 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
     loop {
         while let Some(message) = take_message(&mut bytes) {
             let tag = message.tag;
+            if matches!(tag, b'c' | b'f') {
+                link.is_copying.store(false, Ordering::SeqCst);
+            }
+            if link.is_copying.load(Ordering::SeqCst) {
+                server.write_all(&tagged(tag, &message.body))?;
+                continue;
+            }
             pending.push(message);
             // Messages that the server answers at once. The others would wait for more.
             if !matches!(tag, b'P' | b'B' | b'D' | b'E' | b'C') {
+                if matches!(tag, b'Q' | b'S' | b'F') && link.is(Canary::DropsTheLast) && link.is_last() {
+                    return Ok(());
+                }
                 if matches!(tag, b'Q' | b'S' | b'F' | b'H') {
                     link.interfere(&mut pending, unit, &mut is_late);
+                }
+                if tag == b'Q' && link.is(Canary::Twice) && is_change(&pending) {
+                    link.unasked.lock().unwrap().push(unit);
+                    unit += 1;
+                    server.write_all(&tagged(tag, &pending[0].body))?;
                 }
                 let out: Vec<u8> = pending.drain(..).flat_map(|one: Message| tagged(one.tag, &one.body)).collect();
                 if matches!(tag, b'Q' | b'S' | b'F') {
@@ -110,7 +144,7 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
 /// Forwards the server's answers until it disconnects.
 fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
     let (mut bytes, mut answer, mut is_held, mut unit) = (BytesMut::new(), Vec::new(), false, 0);
-    let mut chunk = [0; 16 << 10];
+    let (mut chunk, mut notices) = ([0; 16 << 10], Vec::new());
     let mut pass = || -> io::Result<()> {
         loop {
             let mut out = Vec::new();
@@ -129,16 +163,23 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                             message.body = error("57014", "canceling statement due to user request");
                         }
                         let mut aborted = link.aborted.lock().unwrap();
-                        if let Some(place) = aborted.iter().position(|&(one, _)| one == unit) {
+                        if let Some(place) = aborted.iter().position(|&one| one == unit) {
                             aborted.remove(place);
                             message.body = error("40001", "could not serialize access due to concurrent update");
                         }
                     }
-                    // The answer to the statement that was put before a COMMIT to make it fail.
-                    b'C' if link.aborted.lock().unwrap().contains(&(unit, true)) => continue,
+                    b'C' if link.takes(&link.commits_failed, unit) => continue,
+                    b'G' => link.is_copying.store(true, Ordering::SeqCst),
                     // The login ends with one that belongs to no unit.
                     b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
                         link.status.store(message.body[0], Ordering::SeqCst);
+                        if link.rolls_back.lock().unwrap().take_if(|own| *own == unit).is_some() {
+                            link.is_empty.store(true, Ordering::SeqCst);
+                        }
+                        if link.takes(&link.unasked, unit) {
+                            unit += 1;
+                            continue;
+                        }
                         let due = link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit);
                         arrivals.extend(due);
                         unit += 1;
@@ -146,7 +187,17 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                     }
                     _ => {}
                 }
+                if link.unasked.lock().unwrap().contains(&unit) {
+                    continue;
+                }
                 let message_bytes = tagged(message.tag, &message.body);
+                if message.tag == b'N' && link.is(Canary::LateNotices) {
+                    notices.extend_from_slice(&message_bytes);
+                    continue;
+                }
+                if message.tag == b'Z' {
+                    out.append(&mut notices);
+                }
                 answer.extend_from_slice(&message_bytes);
                 is_held |= answer.len() == message_bytes.len() && link.is_replayed();
                 if message.tag == b'Z' {
@@ -187,6 +238,18 @@ impl Link {
         self.shared.governor.get().expect("set before anybody connects")
     }
 
+    /// Whether a list has that unit, which is removed.
+    fn takes(&self, units: &Mutex<Vec<usize>>, unit: usize) -> bool {
+        let mut units = units.lock().unwrap();
+        let place = units.iter().position(|&one| one == unit);
+        place.map(|place| units.remove(place)).is_some()
+    }
+
+    /// Whether the client sends nothing after this unit.
+    fn is_last(&self) -> bool {
+        self.shared.is_leaving.load(Ordering::SeqCst)
+    }
+
     /// Applies the due injection to a unit, or to its part before a `Flush`.
     fn interfere(&self, messages: &mut [Message], unit: usize, is_late: &mut bool) {
         self.change();
@@ -194,7 +257,17 @@ impl Link {
         if std::mem::take(is_late) {
             return self.fail(messages, 0, unit);
         }
-        let is_own = messages.iter().any(|message| message.body.windows(9).any(|part| part == b"\x01plimsoll"));
+        let has = |words: &[u8]| {
+            messages.iter().any(|message| message.body.windows(words.len()).any(|part| part == words))
+        };
+        let is_own = has(b"\x01plimsoll");
+        if is_own && has(b"ROLLBACK AND CHAIN") {
+            *self.rolls_back.lock().unwrap() = Some(unit);
+        }
+        if canary == Some(Canary::Refuses) && !is_own && self.shared.done.lock().unwrap().preempted > 0 {
+            self.aborted.lock().unwrap().push(unit);
+            return self.fail_at(messages, 0);
+        }
         let Some(injection) = self.next_injection(is_own) else {
             if canary == Some(Canary::IdleReplay) && self.shared.done.lock().unwrap().preempted > 0 {
                 messages.iter_mut().for_each(make_idle);
@@ -202,7 +275,7 @@ impl Link {
             return;
         };
         match injection {
-            Injection::Idle | Injection::Change { .. } => {}
+            Injection::Idle | Injection::Change { .. } | Injection::Replace { .. } => {}
             Injection::Cancel { at, settles, .. } => {
                 let Some(card) = self.aim() else { return };
                 self.shared.done.lock().unwrap().preempted += 1;
@@ -219,8 +292,13 @@ impl Link {
                 self.settle(card, settles, unit);
             }
             Injection::Abort { at, .. } => {
-                self.shared.done.lock().unwrap().preempted += 1;
-                self.abort(messages, at, unit);
+                {
+                    let mut done = self.shared.done.lock().unwrap();
+                    done.preempted += 1;
+                    done.is_aborted = true;
+                }
+                self.aborted.lock().unwrap().push(unit);
+                self.fail_there(messages, at, unit);
             }
             Injection::ClientCancel { at } => {
                 if self.client_cancels() {
@@ -273,7 +351,7 @@ impl Link {
 
     /// Makes the change that is due before a replay: the session holds no locks while no transaction is open.
     fn change(&self) {
-        if self.status.load(Ordering::SeqCst) != b'I' {
+        if !self.is_empty.swap(false, Ordering::SeqCst) && self.status.load(Ordering::SeqCst) != b'I' {
             return;
         }
         let mut done = self.shared.done.lock().unwrap();
@@ -310,10 +388,14 @@ impl Link {
                 (state.transaction, state.unit, state.phase)
             };
             if card.aim_preemption(transaction, unit) {
+                let event = self.governor().note(preemption(&card));
+                card.state().cancels.event = Some(event);
                 return Some(card);
             }
             // A unit of a replay is sent slightly before its card shows it.
             if phase != Phase::Preempted || Instant::now() > deadline {
+                let immune = card.state().immune.map(Immunity::name);
+                self.shared.done.lock().unwrap().spared = immune;
                 return None;
             }
             thread::yield_now();
@@ -354,28 +436,32 @@ impl Link {
         self.shared.cancels.load(Ordering::SeqCst) > before
     }
 
-    /// Makes that statement, or that message, fail with a serialization failure. A COMMIT by itself fails as a real one
-    /// does: no transaction is open after it.
-    fn abort(&self, messages: &mut [Message], at: usize, unit: usize) {
-        let commit =
-            messages.last_mut().filter(|last| last.tag == b'Q' && matches!(&last.body[..], b"COMMIT\0" | b"END\0"));
-        self.aborted.lock().unwrap().push((unit, commit.is_some()));
-        match commit {
-            Some(commit) => commit.body = wire::text(FAILING_COMMIT),
-            None => self.fail_at(messages, at),
-        }
-    }
-
     /// Makes that statement, or that message, fail as if it had been cancelled.
     fn fail(&self, messages: &mut [Message], at: usize, unit: usize) {
         self.cancelled.lock().unwrap().push(unit);
-        self.fail_at(messages, at);
+        self.fail_there(messages, at, unit);
+    }
+
+    /// Makes that statement, or that message, fail. A COMMIT by itself fails as a real one does, with no transaction open
+    /// after it, and so does the commit at the end of a text, behind the last of its statements.
+    fn fail_there(&self, messages: &mut [Message], at: usize, unit: usize) {
+        let text = messages.last().filter(|last| last.tag == b'Q').map(text_of);
+        let Some(text) = text else { return self.fail_at(messages, at) };
+        let count = self.shared.statements.lock().unwrap().get(&text).map_or(1, Vec::len);
+        let is_committing = self.status.load(Ordering::SeqCst) == b'I' && at >= count && commits_at_its_end(&text);
+        if !is_committing && !matches!(&text[..], "COMMIT" | "END") {
+            return self.fail_at(messages, at);
+        }
+        self.shared.done.lock().unwrap().is_commit_failed = true;
+        self.commits_failed.lock().unwrap().push(unit);
+        let last = messages.last_mut().expect("it has a text");
+        last.body = wire::text(&with_failing_commit(&text));
     }
 
     fn fail_at(&self, messages: &mut [Message], at: usize) {
         let Some(last) = messages.len().checked_sub(1) else { return };
         if messages[last].tag == b'Q' {
-            let text = String::from_utf8_lossy(&messages[last].body).trim_end_matches('\0').to_owned();
+            let text = text_of(&messages[last]);
             let statements = self.shared.statements.lock().unwrap().get(&text).cloned().unwrap_or_default();
             let before = &statements[..at.min(statements.len().saturating_sub(1))];
             messages[last].body = wire::text(&with_failing(before));
@@ -384,6 +470,45 @@ impl Link {
             let at = at.min(last - 1);
             messages[at] = Message { tag: b'P', body: wire::parse("cancelled", "this fails")[5..].to_vec() };
         }
+    }
+}
+
+/// The text of a `Query`.
+fn text_of(message: &Message) -> String {
+    String::from_utf8_lossy(&message.body).trim_end_matches('\0').to_owned()
+}
+
+/// Whether a text outside of a block is one transaction, which its end commits.
+fn commits_at_its_end(text: &str) -> bool {
+    !["CALL", "COMMIT", "ROLLBACK", "BEGIN", "START", "DISCARD", "VACUUM"].iter().any(|word| text.contains(word))
+}
+
+/// A text whose commit fails after all of it was done.
+pub fn with_failing_commit(text: &str) -> String {
+    format!("{FAILING_COMMIT}{text}")
+}
+
+/// Whether a `Query` changes data in a way that a second run would show.
+fn is_change(messages: &[Message]) -> bool {
+    matches!(messages, [one] if one.body.starts_with(b"UPDATE accounts SET v = v +"))
+}
+
+/// A preemption, whose outcome the session will report.
+pub fn preemption(card: &SessionCard) -> PreemptionEvent {
+    let one = (card.id, card.process().unwrap_or_default());
+    PreemptionEvent {
+        id: EventId(0),
+        at: SystemTime::now(),
+        victim: one,
+        victim_class: "low".to_owned(),
+        waiter: one,
+        waiter_class: "high".to_owned(),
+        lever: "pow".to_owned(),
+        waited: Duration::ZERO,
+        victim_was: "ran",
+        done: "cancelled",
+        outcome: Outcome::Pending,
+        stake: None,
     }
 }
 

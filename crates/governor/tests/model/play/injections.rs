@@ -5,19 +5,22 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_governor::governor::{EventId, SessionCommand};
+use plimsoll_governor::governor::SessionCommand;
 use plimsoll_governor::registry::Phase;
 
-use super::super::script::{Injection, Request, Unit};
+use super::super::interposer::preemption;
+use super::super::script::{Injection, Request, Unit, replacing};
 use super::super::wire::Client;
-use super::conversation::{bytes, converse};
-use super::units::{can_be_redone, parsed_names};
-use super::{Difference, Play, different};
+use super::conversation::{bytes, converse, converse_to_the_end};
+use super::units::{can_be_redone, failing_at, parsed_names};
+use super::{Difference, Play, completed, different, is_ours};
 
 impl Play<'_> {
     /// Applies the injections due before a unit to the governed session, and arms those for the unit itself.
     pub(super) fn inject(&mut self, injections: &[Injection]) -> Result<(), Difference> {
-        let is_armed = |injection: &Injection| !matches!(injection, Injection::Idle | Injection::Change { .. });
+        let is_armed = |injection: &Injection| {
+            !matches!(injection, Injection::Idle | Injection::Change { .. } | Injection::Replace { .. })
+        };
         let armed = injections.iter().copied().filter(is_armed);
         self.world.interposer.arm(armed);
         let was_preempted = self.was_preempted;
@@ -29,6 +32,15 @@ impl Play<'_> {
             if before != after {
                 let text = format!("its client relies on {before} advisory locks while it thinks, and has {after}");
                 return different("lost locks", text);
+            }
+        }
+        for injection in injections {
+            let Injection::Replace { version } = injection else { continue };
+            let sql = replacing(*version);
+            // A session that has replaced it itself holds a lock.
+            if self.world.governed.try_change(&sql) {
+                self.world.plain.change(&sql);
+                self.may_differ = true;
             }
         }
         let change = injections.iter().find_map(|injection| match injection {
@@ -43,9 +55,9 @@ impl Play<'_> {
     /// Has the transaction rolled back while its client thinks, as the watcher does.
     fn roll_back_idle(&mut self) {
         let Some(card) = self.world.card(&self.governed) else { return };
-        let (phase, transaction, unit) = {
+        let (phase, transaction, unit, immune) = {
             let state = card.state();
-            (state.phase, state.transaction, state.unit)
+            (state.phase, state.transaction, state.unit, state.immune)
         };
         if phase != Phase::IdleInTransaction {
             return;
@@ -57,8 +69,7 @@ impl Play<'_> {
         };
         let before = too_late();
         let answered = self.world.interposer.answered();
-        // No event with this number is kept.
-        let event = EventId(u64::MAX);
+        let event = self.world.governor.note(preemption(&card));
         self.world.governor.tell(card.worker, card.id, SessionCommand::RollBackIdle { transaction, unit, event });
         let deadline = Instant::now() + Duration::from_secs(2);
         while card.state().phase == Phase::IdleInTransaction && too_late() == before && Instant::now() < deadline {
@@ -70,6 +81,8 @@ impl Play<'_> {
             }
             self.was_preempted = true;
             self.report.preempted += 1;
+        } else if let Some(immune) = immune {
+            self.report.count(format!("left alone: {}", immune.name()));
         }
     }
 
@@ -92,7 +105,7 @@ impl Play<'_> {
         }
         self.world.plain.change(&change);
         for (unit, governed) in &history {
-            let plain = converse(&mut self.plain, &[unit]).or_else(failed)?.remove(0);
+            let plain = converse(&mut self.plain, &[unit]).or_else(failed)?.answers.remove(0);
             let kept = self.notifications.clone();
             self.compare(unit, governed, &plain, false).map_err(|difference| {
                 let text = format!("after {change}, {}\nin {unit}", difference.text);
@@ -104,18 +117,26 @@ impl Play<'_> {
         Ok(())
     }
 
+    /// A new session on both sides; returns the old ones and their processes.
+    fn reconnect(&mut self) -> Result<([Client; 2], [i32; 2]), Difference> {
+        let (governed, plain) =
+            self.world.connect(self.user).or_else(|error| different("connecting", error.to_string()))?;
+        // The new client cancels nothing of the old one.
+        let old = [std::mem::replace(&mut self.governed, governed), std::mem::replace(&mut self.plain, plain)];
+        let processes = old.each_ref().map(Client::process);
+        Ok((old, processes))
+    }
+
     /// The client disconnects without a message, possibly after it has sent a unit, and reconnects.
     pub(super) fn leave(&mut self, unit: Option<&Unit>) -> Result<(), Difference> {
-        let (governed, plain) = self.world.connect().or_else(|error| different("connecting", error.to_string()))?;
-        // The new client cancels nothing of the old one.
-        let mut old = [std::mem::replace(&mut self.governed, governed), std::mem::replace(&mut self.plain, plain)];
-        let processes = old.each_ref().map(Client::process);
+        let ([mut governed, mut plain], processes) = self.reconnect()?;
+        self.world.interposer.set_leaving(true);
         if let Some(unit) = unit {
-            let _ = old[0].send(&bytes(unit));
+            let _ = governed.send(&bytes(unit));
         }
-        let [governed, mut plain] = old;
         drop(governed);
         self.world.governed.until_gone(processes[0]).or_else(|text| different("left over", text))?;
+        self.world.interposer.set_leaving(false);
         let done = self.world.interposer.take_done();
         self.count(done);
         if done.changed {
@@ -126,12 +147,40 @@ impl Play<'_> {
         // The plain session still exists, with its locks.
         [&mut one, &mut other].into_iter().for_each(|rows| rows.retain(|row| !row.starts_with("advisory lock")));
         if let Some(unit) = unit
-            && one != other
+            && (one != other || !self.was_preempted && done.cancelled == 0)
         {
-            // The unit took effect, so it must take effect here, too.
-            converse(&mut plain, &[unit]).or_else(|error| different("plain", error.to_string()))?;
+            // The unit took effect, or nobody has kept it from doing so: it must take effect here, too.
+            let _ = plain.send(&bytes(unit));
         }
         drop(plain);
+        self.world.plain.until_gone(processes[1]).or_else(|text| different("plain", text))
+    }
+
+    /// The client sends a unit and the end of its connection, and reads everything up to the server's; then it reconnects.
+    /// Everything that it has sent is answered.
+    pub(super) fn finish_sending(&mut self, unit: &Unit) -> Result<(), Difference> {
+        let ([mut governed, mut plain], processes) = self.reconnect()?;
+        self.world.interposer.learn_unit(unit);
+        self.world.interposer.set_leaving(true);
+        let answer = converse_to_the_end(&mut governed, unit);
+        self.world.interposer.set_leaving(false);
+        let answer = answer.or_else(|error| different("lost answers", format!("{error}\nafter {unit}")))?;
+        let done = self.world.interposer.take_done();
+        self.count(done);
+        if done.changed {
+            self.pending = self.change.take();
+        }
+        self.status = b'I';
+        let is_told = self.was_preempted && is_ours(&answer);
+        let followed = if is_told { failing_at(unit, completed(unit, &answer), false) } else { unit.clone() };
+        let expected = converse_to_the_end(&mut plain, &followed);
+        let expected = expected.or_else(|error| different("plain", error.to_string()))?;
+        self.compare(unit, &answer, &expected, is_told).map_err(|difference| {
+            let text = format!("{}\nin {unit}before the end of the connection", difference.text);
+            Difference { text, ..difference }
+        })?;
+        drop((governed, plain));
+        self.world.governed.until_gone(processes[0]).or_else(|text| different("left over", text))?;
         self.world.plain.until_gone(processes[1]).or_else(|text| different("plain", text))
     }
 }

@@ -1,6 +1,6 @@
 //! Properties of a unit that are known before it is sent.
 
-use super::super::interposer::with_failing;
+use super::super::interposer::{with_failing, with_failing_commit};
 use super::super::script::{Request, ScriptStep, Unit};
 use super::super::wire::Message;
 
@@ -25,10 +25,19 @@ pub fn rollback_like(unit: &Unit) -> Unit {
     ])
 }
 
+/// The messages that prepare a statement and run it.
+pub fn one_shot(name: &str, sql: &str) -> [Request; 3] {
+    [
+        Request::Parse { name: name.to_owned(), sql: sql.to_owned() },
+        Request::Bind { portal: String::new(), statement: name.to_owned(), values: Vec::new() },
+        Request::Execute { portal: String::new(), rows: 0 },
+    ]
+}
+
 /// Whether a message says that a statement, or a message, was executed.
 pub fn completes(unit: &Unit, tag: u8) -> bool {
     match unit {
-        Unit::Extended(_) => matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's'),
+        Unit::Extended(_) | Unit::Copy { name: Some(_), .. } => matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's'),
         _ => matches!(tag, b'C' | b'I'),
     }
 }
@@ -48,7 +57,7 @@ pub fn may_end(unit: &Unit) -> bool {
             };
             executes && requests.iter().any(ends)
         }
-        Unit::Copy { .. } | Unit::Leave(_) => false,
+        Unit::Copy { .. } | Unit::Call(_) | Unit::Leave(_) | Unit::Finish(_) => false,
     }
 }
 
@@ -69,12 +78,12 @@ pub fn rolls_back(unit: &Unit) -> bool {
 /// Whether a unit has the same effect when repeated after a rollback, so that it can be repeated on the plain side.
 pub fn can_be_redone(unit: &Unit) -> bool {
     const CANNOT: &str = "PREPARE DEALLOCATE EXECUTE FETCH MOVE CLOSE DISCARD advisory CHAIN COMMIT END ROLLBACK numbers \
-        close-";
+        close- mail remote beyond orders items lastval currval shape";
     let text = unit.to_string();
     let is_older =
         |request: &Request| matches!(request, Request::Bind { statement, .. } if statement.starts_with(['e', 'k']));
     let binds_older = matches!(unit, Unit::Extended(requests) if requests.iter().any(is_older));
-    !binds_older && !matches!(unit, Unit::Copy { .. }) && CANNOT.split(' ').all(|word| !text.contains(word))
+    !binds_older && !matches!(unit, Unit::Copy { .. } | Unit::Call(_)) && CANNOT.split(' ').all(|word| !text.contains(word))
 }
 
 /// The names of the statements that a unit has prepared.
@@ -89,9 +98,10 @@ pub fn parsed_names(unit: &Unit, answer: &[Message]) -> Vec<String> {
     names.collect()
 }
 
-/// The unit, with a failure at that place.
-pub fn failing_at(unit: &Unit, at: usize) -> Unit {
+/// The unit, with a failure at that place, or at the commit at its end.
+pub fn failing_at(unit: &Unit, at: usize, at_commit: bool) -> Unit {
     match unit {
+        Unit::Query(statements) if at_commit => Unit::Query(vec![with_failing_commit(&statements.join("; "))]),
         Unit::Query(statements) => Unit::Query(vec![with_failing(&statements[..at.min(statements.len())])]),
         Unit::Extended(requests) => {
             let mut left = at;
@@ -109,6 +119,9 @@ pub fn failing_at(unit: &Unit, at: usize) -> Unit {
             kept.push(Request::Parse { name: "failing".to_owned(), sql: "this fails".to_owned() });
             Unit::Extended(kept)
         }
-        Unit::Copy { .. } | Unit::Leave(_) => Unit::Query(vec![with_failing(&[])]),
+        Unit::Copy { sql, name: Some(name), .. } => {
+            failing_at(&Unit::Extended(one_shot(name, sql).into()), at.min(2), false)
+        }
+        Unit::Copy { .. } | Unit::Call(_) | Unit::Leave(_) | Unit::Finish(_) => Unit::Query(vec![with_failing(&[])]),
     }
 }
