@@ -136,6 +136,38 @@ fn every_reason_has_a_row_and_every_row_a_test() {
     assert_eq!(without.len(), WITHOUT_A_TEST, "rows without a test, of which there is another number now: {without:?}");
 }
 
+/// Rows of the first sections of the safety document without a generator of attacks; the number may only decrease.
+const WITHOUT_A_GENERATOR: usize = 2;
+
+/// Each situation in which a transaction may be rolled back, or must not be, is attacked by a generator, and not only by
+/// the scripts that somebody has thought of.
+#[test]
+fn every_row_is_attacked_by_a_generator() {
+    const HEADINGS: [&str; 3] = ["Replayed", "Rolled back, and not replayed", "Never rolled back"];
+    let (text, attacks) = (fs::read_to_string(SAFETY).unwrap(), fs::read_to_string("tests/model/attacks.md").unwrap());
+    let attacks = format!("\n## {attacks}");
+    let listed = rows(&attacks, "# Attacks");
+    let written = fs::read_to_string("tests/model/generate/attacks.rs").unwrap();
+    for row in &listed {
+        let [section, what, generator] = row[..] else { panic!("{row:?} has not three cells") };
+        let is_known = generator == "none" || written.contains(&format!("attack(\"{generator}\""));
+        assert!(is_known, "attacks.md names the generator {generator}, which attacks.rs does not have");
+        let is_row = HEADINGS.contains(&section) && rows(&text, section).iter().any(|row| row[0] == what);
+        assert!(is_row, "attacks.md names the row {what} of {section}, which the safety document does not have");
+    }
+    for name in written.split("attack(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(listed.iter().any(|row| row[2] == name), "attacks.md does not name the generator {name}");
+    }
+    for section in HEADINGS {
+        for row in rows(&text, section) {
+            let is_listed = listed.iter().any(|listed| listed[0] == section && listed[1] == row[0]);
+            assert!(is_listed, "attacks.md has no line for the row {} of {section}", row[0]);
+        }
+    }
+    let without: Vec<_> = listed.iter().filter(|row| row[2] == "none").map(|row| row[1]).collect();
+    assert_eq!(without.len(), WITHOUT_A_GENERATOR, "another number of rows without a generator: {without:?}");
+}
+
 /// The list of pgbouncer's tests names our corresponding tests, each of which exists.
 #[test]
 fn the_list_of_pgbouncers_tests_names_tests_that_there_are() {

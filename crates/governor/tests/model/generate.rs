@@ -1,5 +1,6 @@
 //! Random scripts: the messages that applications and drivers send.
 
+pub mod attacks;
 mod statements;
 
 use rand::seq::IndexedRandom;
@@ -25,7 +26,7 @@ pub fn script(seed: u64) -> Script {
 }
 
 /// The approximate state of the session at this point of the script: statements may fail.
-struct Writer {
+pub struct Writer {
     random: Pcg64Mcg,
     /// Statements prepared by name: the name, and the number of parameters.
     prepared: Vec<(String, usize)>,

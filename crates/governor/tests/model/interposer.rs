@@ -5,6 +5,7 @@
 //! with one that fails, and the error with that of a cancelled statement. The server's transaction has then failed
 //! exactly there, with everything before done and nothing after.
 
+mod failures;
 mod link;
 
 use std::collections::{HashMap, VecDeque};
@@ -18,8 +19,8 @@ use plimsoll_governor::governor::Governor;
 
 use super::script::{Injection, Unit, expanded};
 use super::wire::Client;
+pub use failures::{preemption, with_failing, with_failing_commit};
 use link::connection;
-pub use link::{preemption, with_failing, with_failing_commit};
 
 /// A misbehaviour that the test must detect: see `main`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use generate::attacks::{ATTACKS, Attack};
 use interposer::Canary;
 use play::{Difference, Report};
 use script::Script;
@@ -184,6 +185,46 @@ fn random_sessions_are_the_same_through_the_governor() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     let is_tested = total.preempted as u64 > total.seeds && total.told > 0 && total.cancelled > 0 && replayed > 0;
     assert!(is_chosen || is_tested, "too little was done to sessions");
+}
+
+/// The number of variants of each attack, and with `PLIMSOLL_LONG`.
+const VARIANTS: u64 = 8;
+const VARIANTS_LONG: u64 = 200;
+
+/// Runs all variants of an attack; returns what is wrong.
+fn attack(worlds: &mut Worlds, attack: &Attack) -> Vec<String> {
+    let variants = if env::var_os("PLIMSOLL_LONG").is_some() { VARIANTS_LONG } else { VARIANTS };
+    let (mut wrong, mut met) = (Vec::new(), 0);
+    for seed in SEED..SEED + variants {
+        let (script, world) = (attack.script(seed), worlds.of(seed));
+        match play(world, &script) {
+            Ok(report) => match attack.expect.judge(&report) {
+                Ok(true) => met += 1,
+                Ok(false) => println!("{}: {:?} in\n{script}", attack.name, report.outcomes),
+                Err(broken) => wrong.push(format!("{broken}\n\n{script}")),
+            },
+            Err(difference) => {
+                let (script, difference) = shrink::shrink(world, script, difference);
+                wrong.push(format!("{difference}\n\n{script}"));
+            }
+        }
+    }
+    println!("{}: {met} of {variants} variants met what they attack", attack.name);
+    if met * 4 < variants {
+        wrong.push(format!("only {met} of {variants} variants met what they attack\n\n{}", attack.script(SEED)));
+    }
+    wrong.iter().map(|wrong| format!("{}: {wrong}", attack.name)).collect()
+}
+
+/// Each situation in the tables of `docs/governor-safety.md` is attacked by a generator, and the promise holds.
+/// `PLIMSOLL_ATTACK=copied` runs one.
+#[test]
+fn promises_hold_under_attack() {
+    let asked = env::var("PLIMSOLL_ATTACK").ok();
+    let mut worlds = Worlds::default();
+    let attacks = ATTACKS.iter().filter(|attack| asked.as_ref().is_none_or(|asked| asked == attack.name));
+    let wrong: Vec<String> = attacks.flat_map(|one| attack(&mut worlds, one)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// The scripts that once showed a difference, by name.

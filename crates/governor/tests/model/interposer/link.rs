@@ -8,14 +8,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use plimsoll_governor::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
+use plimsoll_governor::governor::{Governor, SessionCommand};
 use plimsoll_governor::registry::{Immunity, Phase, SessionCard};
 
 use super::super::script::{Injection, Settles};
-use super::super::wire::{self, Message, PATIENCE, tagged, take_message};
+use super::super::wire::{Message, PATIENCE, tagged, take_message};
+use super::failures::{error, is_change, make_idle, preemption};
 use super::{Canary, Shared};
 
 const CANCEL_REQUEST: i32 = 80_877_102;
@@ -23,28 +24,19 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 /// How long to wait for a client's next unit; there may be none.
 const NEXT_UNIT_MAX: Duration = Duration::from_millis(100);
 
-/// Fails in the place of a statement: it fails when it is planned, after the statements before it have run.
-const FAILING: &str = "SELECT 1/0";
-
-/// Put before a text, it makes the commit at the end of the text fail, behind all that acts before PostgreSQL's own
-/// decision, such as the commit of a foreign server: a server refuses to empty a temporary table with references only then.
-const FAILING_COMMIT: &str = "DO $plimsoll$ BEGIN \
-    CREATE TEMP TABLE plimsoll_a (id int PRIMARY KEY) ON COMMIT DELETE ROWS; \
-    CREATE TEMP TABLE plimsoll_b (id int REFERENCES plimsoll_a); END $plimsoll$; ";
-
 /// The state shared by both directions of a connection.
-struct Link {
-    shared: Arc<Shared>,
+pub struct Link {
+    pub shared: Arc<Shared>,
     process: AtomicI32,
     has_logged_in: AtomicBool,
     /// The transaction status that the server reported last.
-    status: AtomicU8,
+    pub status: AtomicU8,
     /// Units, counted from 0, whose error is to be that of a cancelled statement.
-    cancelled: Mutex<Vec<usize>>,
+    pub cancelled: Mutex<Vec<usize>>,
     /// Units whose error is to be a serialization failure.
     aborted: Mutex<Vec<usize>>,
     /// Units whose first statement is ours, so that its answer is dropped.
-    commits_failed: Mutex<Vec<usize>>,
+    pub commits_failed: Mutex<Vec<usize>>,
     /// The unit with which the governor rolls a block back and begins an empty one.
     rolls_back: Mutex<Option<usize>>,
     /// Whether the block is empty: the session holds no locks.
@@ -105,6 +97,9 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
     loop {
         while let Some(message) = take_message(&mut bytes) {
             let tag = message.tag;
+            if link.is_copying.load(Ordering::SeqCst) {
+                link.aim_at_copy(unit);
+            }
             if matches!(tag, b'c' | b'f') {
                 link.is_copying.store(false, Ordering::SeqCst);
             }
@@ -143,69 +138,19 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
 
 /// Forwards the server's answers until it disconnects.
 fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
-    let (mut bytes, mut answer, mut is_held, mut unit) = (BytesMut::new(), Vec::new(), false, 0);
-    let (mut chunk, mut notices) = ([0; 16 << 10], Vec::new());
+    let (mut bytes, mut chunk) = (BytesMut::new(), [0; 16 << 10]);
+    let mut answers = Answers { link, answer: Vec::new(), is_held: false, notices: Vec::new(), unit: 0 };
     let mut pass = || -> io::Result<()> {
         loop {
-            let mut out = Vec::new();
-            let (mut arrivals, mut units_answered) = (Vec::new(), 0);
+            let (mut out, mut arrivals, mut units_answered) = (Vec::new(), Vec::new(), 0);
             while let Some(mut message) = take_message(&mut bytes) {
-                match message.tag {
-                    b'K' => {
-                        let process =
-                            i32::from_be_bytes(message.body[..4].try_into().expect("it begins with a process"));
-                        link.process.store(process, Ordering::SeqCst);
-                    }
-                    b'E' => {
-                        let mut cancelled = link.cancelled.lock().unwrap();
-                        if let Some(place) = cancelled.iter().position(|&one| one == unit) {
-                            cancelled.remove(place);
-                            message.body = error("57014", "canceling statement due to user request");
-                        }
-                        let mut aborted = link.aborted.lock().unwrap();
-                        if let Some(place) = aborted.iter().position(|&one| one == unit) {
-                            aborted.remove(place);
-                            message.body = error("40001", "could not serialize access due to concurrent update");
-                        }
-                    }
-                    b'C' if link.takes(&link.commits_failed, unit) => continue,
-                    b'G' => link.is_copying.store(true, Ordering::SeqCst),
-                    // The login ends with one that belongs to no unit.
-                    b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
-                        link.status.store(message.body[0], Ordering::SeqCst);
-                        if link.rolls_back.lock().unwrap().take_if(|own| *own == unit).is_some() {
-                            link.is_empty.store(true, Ordering::SeqCst);
-                        }
-                        if link.takes(&link.unasked, unit) {
-                            unit += 1;
-                            continue;
-                        }
-                        let due = link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit);
-                        arrivals.extend(due);
-                        unit += 1;
-                        units_answered += 1;
-                    }
-                    _ => {}
+                if message.tag == b'Z' && link.has_logged_in.load(Ordering::SeqCst) {
+                    let unit = answers.unit;
+                    arrivals.extend(link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit));
+                    units_answered += 1;
                 }
-                if link.unasked.lock().unwrap().contains(&unit) {
-                    continue;
-                }
-                let message_bytes = tagged(message.tag, &message.body);
-                if message.tag == b'N' && link.is(Canary::LateNotices) {
-                    notices.extend_from_slice(&message_bytes);
-                    continue;
-                }
-                if message.tag == b'Z' {
-                    out.append(&mut notices);
-                }
-                answer.extend_from_slice(&message_bytes);
-                is_held |= answer.len() == message_bytes.len() && link.is_replayed();
-                if message.tag == b'Z' {
-                    let first = link.end_answer(std::mem::take(&mut answer));
-                    out.extend_from_slice(first.filter(|_| is_held).as_deref().unwrap_or(&message_bytes));
-                    is_held = false;
-                } else if !is_held {
-                    out.extend_from_slice(&message_bytes);
+                if answers.changes(&mut message) {
+                    answers.pass(&message, &mut out);
                 }
             }
             governor.write_all(&out)?;
@@ -224,13 +169,70 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
     result
 }
 
-/// The server's error for a statement that was cancelled, or that ends its transaction.
-fn error(state: &str, message: &str) -> Vec<u8> {
-    let (state, message) = (format!("C{state}"), format!("M{message}"));
-    let fields = ["SERROR", "VERROR", &state, &message, "Fpostgres.c", "L1", "RNone"];
-    let mut body: Vec<u8> = fields.iter().flat_map(|field| wire::text(field)).collect();
-    body.push(0);
-    body
+/// The server's answers on their way to the governor.
+struct Answers<'a> {
+    link: &'a Link,
+    /// The present answer so far.
+    answer: Vec<u8>,
+    /// Whether it is held until its end, because it is to be replaced.
+    is_held: bool,
+    /// Notices that are withheld until the end of the answer.
+    notices: Vec<u8>,
+    /// The number of the unit that is being answered.
+    unit: usize,
+}
+
+impl Answers<'_> {
+    /// Notes a message, and makes the error of a failed unit the one that it stands for; returns whether it is passed on.
+    fn changes(&mut self, message: &mut Message) -> bool {
+        let (link, unit) = (self.link, self.unit);
+        match message.tag {
+            b'K' => {
+                let process = i32::from_be_bytes(message.body[..4].try_into().expect("it begins with a process"));
+                link.process.store(process, Ordering::SeqCst);
+            }
+            b'E' => {
+                if link.takes(&link.cancelled, unit) {
+                    message.body = error("57014", "canceling statement due to user request");
+                }
+                if link.takes(&link.aborted, unit) {
+                    message.body = error("40001", "could not serialize access due to concurrent update");
+                }
+            }
+            b'C' if link.takes(&link.commits_failed, unit) => return false,
+            b'G' => link.is_copying.store(true, Ordering::SeqCst),
+            // The login ends with one that belongs to no unit.
+            b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
+                link.status.store(message.body[0], Ordering::SeqCst);
+                if link.rolls_back.lock().unwrap().take_if(|own| *own == unit).is_some() {
+                    link.is_empty.store(true, Ordering::SeqCst);
+                }
+                self.unit += 1;
+            }
+            _ => {}
+        }
+        let is_unasked = link.unasked.lock().unwrap().contains(&unit);
+        !is_unasked
+    }
+
+    /// Passes a message on: now, at the end of its answer, or the first run's answer in its place.
+    fn pass(&mut self, message: &Message, out: &mut Vec<u8>) {
+        let bytes = tagged(message.tag, &message.body);
+        match message.tag {
+            b'N' if self.link.is(Canary::LateNotices) => return self.notices.extend_from_slice(&bytes),
+            b'Z' => out.append(&mut self.notices),
+            _ => {}
+        }
+        self.answer.extend_from_slice(&bytes);
+        self.is_held |= self.answer.len() == bytes.len() && self.link.is_replayed();
+        if message.tag == b'Z' {
+            let first = self.link.end_answer(std::mem::take(&mut self.answer));
+            out.extend_from_slice(first.filter(|_| self.is_held).as_deref().unwrap_or(&bytes));
+            self.is_held = false;
+        } else if !self.is_held {
+            out.extend_from_slice(&bytes);
+        }
+    }
 }
 
 impl Link {
@@ -257,9 +259,8 @@ impl Link {
         if std::mem::take(is_late) {
             return self.fail(messages, 0, unit);
         }
-        let has = |words: &[u8]| {
-            messages.iter().any(|message| message.body.windows(words.len()).any(|part| part == words))
-        };
+        let has =
+            |words: &[u8]| messages.iter().any(|message| message.body.windows(words.len()).any(|part| part == words));
         let is_own = has(b"\x01plimsoll");
         if is_own && has(b"ROLLBACK AND CHAIN") {
             *self.rolls_back.lock().unwrap() = Some(unit);
@@ -361,6 +362,18 @@ impl Link {
         done.changed = somebody.as_mut().expect("there is somebody").query(&sql).is_ok();
     }
 
+    /// Aims at a unit that copies data, if an injection is due. No statement in it can be made to fail.
+    fn aim_at_copy(&self, unit: usize) {
+        let is_due = |injection: &Injection| matches!(injection, Injection::Cancel { after: 0, .. });
+        if !self.shared.armed.lock().unwrap().front().is_some_and(is_due) {
+            return;
+        }
+        let Some(Injection::Cancel { settles, .. }) = self.next_injection(false) else { return };
+        let Some(card) = self.aim() else { return };
+        self.shared.done.lock().unwrap().preempted += 1;
+        self.settle(card, settles, unit);
+    }
+
     /// The injection for this unit; counts down those for later units. The server never aborts the governor's own
     /// statements.
     fn next_injection(&self, is_own: bool) -> Option<Injection> {
@@ -434,94 +447,5 @@ impl Link {
         // The governor closes the connection once the request was delivered or dropped.
         let _ = asked.and_then(|()| stream.read(&mut [0]));
         self.shared.cancels.load(Ordering::SeqCst) > before
-    }
-
-    /// Makes that statement, or that message, fail as if it had been cancelled.
-    fn fail(&self, messages: &mut [Message], at: usize, unit: usize) {
-        self.cancelled.lock().unwrap().push(unit);
-        self.fail_there(messages, at, unit);
-    }
-
-    /// Makes that statement, or that message, fail. A COMMIT by itself fails as a real one does, with no transaction open
-    /// after it, and so does the commit at the end of a text, behind the last of its statements.
-    fn fail_there(&self, messages: &mut [Message], at: usize, unit: usize) {
-        let text = messages.last().filter(|last| last.tag == b'Q').map(text_of);
-        let Some(text) = text else { return self.fail_at(messages, at) };
-        let count = self.shared.statements.lock().unwrap().get(&text).map_or(1, Vec::len);
-        let is_committing = self.status.load(Ordering::SeqCst) == b'I' && at >= count && commits_at_its_end(&text);
-        if !is_committing && !matches!(&text[..], "COMMIT" | "END") {
-            return self.fail_at(messages, at);
-        }
-        self.shared.done.lock().unwrap().is_commit_failed = true;
-        self.commits_failed.lock().unwrap().push(unit);
-        let last = messages.last_mut().expect("it has a text");
-        last.body = wire::text(&with_failing_commit(&text));
-    }
-
-    fn fail_at(&self, messages: &mut [Message], at: usize) {
-        let Some(last) = messages.len().checked_sub(1) else { return };
-        if messages[last].tag == b'Q' {
-            let text = text_of(&messages[last]);
-            let statements = self.shared.statements.lock().unwrap().get(&text).cloned().unwrap_or_default();
-            let before = &statements[..at.min(statements.len().saturating_sub(1))];
-            messages[last].body = wire::text(&with_failing(before));
-        } else if last > 0 {
-            // A named statement, so that the unnamed one stays.
-            let at = at.min(last - 1);
-            messages[at] = Message { tag: b'P', body: wire::parse("cancelled", "this fails")[5..].to_vec() };
-        }
-    }
-}
-
-/// The text of a `Query`.
-fn text_of(message: &Message) -> String {
-    String::from_utf8_lossy(&message.body).trim_end_matches('\0').to_owned()
-}
-
-/// Whether a text outside of a block is one transaction, which its end commits.
-fn commits_at_its_end(text: &str) -> bool {
-    !["CALL", "COMMIT", "ROLLBACK", "BEGIN", "START", "DISCARD", "VACUUM"].iter().any(|word| text.contains(word))
-}
-
-/// A text whose commit fails after all of it was done.
-pub fn with_failing_commit(text: &str) -> String {
-    format!("{FAILING_COMMIT}{text}")
-}
-
-/// Whether a `Query` changes data in a way that a second run would show.
-fn is_change(messages: &[Message]) -> bool {
-    matches!(messages, [one] if one.body.starts_with(b"UPDATE accounts SET v = v +"))
-}
-
-/// A preemption, whose outcome the session will report.
-pub fn preemption(card: &SessionCard) -> PreemptionEvent {
-    let one = (card.id, card.process().unwrap_or_default());
-    PreemptionEvent {
-        id: EventId(0),
-        at: SystemTime::now(),
-        victim: one,
-        victim_class: "low".to_owned(),
-        waiter: one,
-        waiter_class: "high".to_owned(),
-        lever: "pow".to_owned(),
-        waited: Duration::ZERO,
-        victim_was: "ran",
-        done: "cancelled",
-        outcome: Outcome::Pending,
-        stake: None,
-    }
-}
-
-/// These statements, followed by one that fails.
-pub fn with_failing(before: &[String]) -> String {
-    before.iter().map(String::as_str).chain([FAILING]).collect::<Vec<_>>().join("; ")
-}
-
-/// Replaces a change with one that has no effect but the same answer.
-fn make_idle(message: &mut Message) {
-    const CHANGE: &[u8] = b"v = v + ";
-    let changes: Vec<usize> = (0..message.body.len()).filter(|&at| message.body[at..].starts_with(CHANGE)).collect();
-    for at in changes {
-        message.body[at + CHANGE.len()] = b'0';
     }
 }

@@ -37,7 +37,9 @@ pub fn one_shot(name: &str, sql: &str) -> [Request; 3] {
 /// Whether a message says that a statement, or a message, was executed.
 pub fn completes(unit: &Unit, tag: u8) -> bool {
     match unit {
-        Unit::Extended(_) | Unit::Copy { name: Some(_), .. } => matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's'),
+        Unit::Extended(_) | Unit::Copy { name: Some(_), .. } => {
+            matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's')
+        }
         _ => matches!(tag, b'C' | b'I'),
     }
 }
@@ -83,7 +85,9 @@ pub fn can_be_redone(unit: &Unit) -> bool {
     let is_older =
         |request: &Request| matches!(request, Request::Bind { statement, .. } if statement.starts_with(['e', 'k']));
     let binds_older = matches!(unit, Unit::Extended(requests) if requests.iter().any(is_older));
-    !binds_older && !matches!(unit, Unit::Copy { .. } | Unit::Call(_)) && CANNOT.split(' ').all(|word| !text.contains(word))
+    !binds_older
+        && !matches!(unit, Unit::Copy { .. } | Unit::Call(_))
+        && CANNOT.split(' ').all(|word| !text.contains(word))
 }
 
 /// The names of the statements that a unit has prepared.
