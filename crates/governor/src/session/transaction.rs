@@ -158,6 +158,10 @@ impl Transaction {
         self.runs_unread |= note.is_unread;
         if let Some(names) = &note.names {
             self.uses_cursors(names);
+            if status == Status::Idle && !names.declares.is_empty() {
+                // A commit keeps a cursor WITH HOLD, also one that fails afterwards: a second DECLARE would find it.
+                self.is_unsafe(Unsafe::Cursor);
+            }
         }
         if note.changes_code {
             self.is_unsafe(note.unsafe_because.unwrap_or(Unsafe::Function));

@@ -139,7 +139,8 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
 /// Forwards the server's answers until it disconnects.
 fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
     let (mut bytes, mut chunk) = (BytesMut::new(), [0; 16 << 10]);
-    let mut answers = Answers { link, answer: Vec::new(), is_held: false, notices: Vec::new(), unit: 0 };
+    let mut answers =
+        Answers { link, answer: Vec::new(), is_held: false, has_failed: false, notices: Vec::new(), unit: 0 };
     let mut pass = || -> io::Result<()> {
         loop {
             let (mut out, mut arrivals, mut units_answered) = (Vec::new(), Vec::new(), 0);
@@ -176,6 +177,8 @@ struct Answers<'a> {
     answer: Vec<u8>,
     /// Whether it is held until its end, because it is to be replaced.
     is_held: bool,
+    /// Whether the answer has an error.
+    has_failed: bool,
     /// Notices that are withheld until the end of the answer.
     notices: Vec<u8>,
     /// The number of the unit that is being answered.
@@ -192,6 +195,7 @@ impl Answers<'_> {
                 link.process.store(process, Ordering::SeqCst);
             }
             b'E' => {
+                self.has_failed = true;
                 if link.takes(&link.cancelled, unit) {
                     message.body = error("57014", "canceling statement due to user request");
                 }
@@ -226,7 +230,8 @@ impl Answers<'_> {
         self.answer.extend_from_slice(&bytes);
         self.is_held |= self.answer.len() == bytes.len() && self.link.is_replayed();
         if message.tag == b'Z' {
-            let first = self.link.end_answer(std::mem::take(&mut self.answer));
+            let has_failed = std::mem::take(&mut self.has_failed);
+            let first = self.link.end_answer(std::mem::take(&mut self.answer), has_failed);
             out.extend_from_slice(first.filter(|_| self.is_held).as_deref().unwrap_or(&bytes));
             self.is_held = false;
         } else if !self.is_held {
@@ -326,12 +331,13 @@ impl Link {
         if has(b"\x01plimsoll\0ROLLBACK") {
             *place = Some(0);
         }
-        // The BEGIN itself is not replayed.
-        let known = place.and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
+        // The governor's own requests belong to neither run.
+        let is_own = has(b"\x01plimsoll");
+        let known = place.filter(|_| !is_own).and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
         if let Some(at) = known {
             *place = Some(at + 1);
         }
-        self.replayed.lock().unwrap().push_back((known, request.to_vec()));
+        self.replayed.lock().unwrap().push_back((known, if is_own { Vec::new() } else { request.to_vec() }));
     }
 
     /// Whether the server's next answer belongs to a replay.
@@ -339,15 +345,20 @@ impl Link {
         self.replayed.lock().unwrap().front().is_some_and(|(known, _)| known.is_some())
     }
 
-    /// Keeps an answer, or returns the first run's answer in place of a replay's.
-    fn end_answer(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
+    /// Keeps an answer, or returns the first run's answer in place of a replay's. A unit that has failed is run again.
+    fn end_answer(&self, answer: Vec<u8>, has_failed: bool) -> Option<Vec<u8>> {
         let (known, request) = self.replayed.lock().unwrap().pop_front()?;
         let mut first_run = self.shared.first_run.lock().unwrap();
         let first = known.and_then(|at| first_run.get(at)).map(|(_, first)| first.clone());
         if first.is_none() {
+            if has_failed || request.is_empty() {
+                return None;
+            }
             first_run.push((request, answer));
+            return None;
         }
-        first
+        // The status, which ends an answer, is not an answer: a server that lies about it is another matter.
+        first.filter(|first| first.last() == answer.last())
     }
 
     /// Makes the change that is due before a replay: the session holds no locks while no transaction is open.
