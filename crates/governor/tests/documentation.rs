@@ -152,7 +152,7 @@ fn every_row_is_attacked_by_a_generator() {
         let [section, what, generator] = row[..] else { panic!("{row:?} has not three cells") };
         let is_known = generator == "none" || written.contains(&format!("attack(\"{generator}\""));
         assert!(is_known, "attacks.md names the generator {generator}, which attacks.rs does not have");
-        let is_row = HEADINGS.contains(&section) && rows(&text, section).iter().any(|row| row[0] == what);
+        let is_row = rows(&text, section).iter().any(|row| row[0] == what);
         assert!(is_row, "attacks.md names the row {what} of {section}, which the safety document does not have");
     }
     for name in written.split("attack(\"").skip(1).filter_map(|rest| rest.split('"').next()) {

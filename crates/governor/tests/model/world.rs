@@ -96,19 +96,22 @@ const OUTSIDE: &str = "
     CREATE TABLE far.mails (what text);
     GRANT ALL ON SCHEMA far TO report;
     GRANT ALL ON ALL TABLES IN SCHEMA far TO report;
+    CREATE FUNCTION socket_folder() RETURNS text LANGUAGE sql AS
+      'SELECT trim(BOTH ''\"'' FROM current_setting(''unix_socket_directories''))';
     CREATE FUNCTION mail(what text) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
       BEGIN
         PERFORM dblink_exec(
-          format('host=%s port=%s dbname=%s user=%s', current_setting('unix_socket_directories'), current_setting('port'),
+          format('host=%s port=%s dbname=%s user=%s', socket_folder(), current_setting('port'),
             current_database(), current_user),
           format('INSERT INTO far.mails VALUES (%L)', what));
         RETURN 1;
       END $$;
     DO $$ BEGIN
       EXECUTE format('CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
-        current_setting('unix_socket_directories'), current_setting('port'), current_database());
+        socket_folder(), current_setting('port'), current_database());
     END $$;
     GRANT USAGE ON FOREIGN SERVER far TO report;
+    CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user 'report', password_required 'false');
     CREATE USER MAPPING FOR report SERVER far OPTIONS (user 'report', password_required 'false');
     CREATE USER MAPPING FOR steady SERVER far OPTIONS (user 'report', password_required 'false');
     CREATE USER MAPPING FOR once SERVER far OPTIONS (user 'report', password_required 'false');
@@ -296,6 +299,11 @@ impl World {
         let running = relay::start(Arc::clone(&governor)).unwrap();
         let tcp = |address: &Address| if let Address::Tcp(address) = address { Some(*address) } else { None };
         governed.place = Destination::Tcp(running.addresses().iter().find_map(tcp).unwrap());
+        // If this did not work, everything about foreign rows would fail on both sides, and nothing would be tested.
+        for side in [&governed, &plain] {
+            let mut client = side.connect(User::Report).unwrap();
+            client.query("SELECT mail('check'); INSERT INTO beyond VALUES (1, 'check')").unwrap();
+        }
         World {
             governed,
             plain,

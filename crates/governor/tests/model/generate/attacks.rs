@@ -34,6 +34,8 @@ pub enum Expect {
     Differs,
     /// Nothing is done to it, for one of these reasons.
     LeftAlone(&'static [&'static str]),
+    /// Nothing is done to it, and all is as on a plain server.
+    Nothing,
     /// Its client ends it, and finds everything as after its own rollback.
     EndedByClient,
 }
@@ -46,10 +48,14 @@ const fn by(user: User, attack: Attack) -> Attack {
     Attack { user, ..attack }
 }
 
+/// The reasons not to replay what acts beyond the transaction, or before its commit is decided.
+const COMMITS_ELSEWHERE: &[&str] = &["function", "outside-effect"];
+
 /// All generators.
 pub const ATTACKS: &[Attack] = &[
     attack("same-answers", Expect::Unnoticed, |writer| situations::with_hits(writer, 1)),
     attack("thinking", Expect::Unnoticed, |writer| vec![writer.block_with(Vec::new(), vec![Injection::Idle])]),
+    by(User::Steady, attack("steady", Expect::Unnoticed, situations::cancelled)),
     attack("changed-answer", Expect::Differs, situations::changed_answer),
     attack("one-unit", Expect::Unnoticed, situations::one_unit),
     attack("prepared", Expect::Unnoticed, situations::prepared),
@@ -71,11 +77,14 @@ pub const ATTACKS: &[Attack] = &[
         situations::advisory_lock(writer, hit)
     }),
     attack("held-cursor", Expect::Told(&["cursor"]), situations::held_cursor),
-    attack("function", Expect::Told(&["function", "outside-effect"]), situations::function),
+    attack("function", Expect::Told(COMMITS_ELSEWHERE), situations::function),
     attack("sql-prepared", Expect::Told(&["prepared-statement"]), situations::sql_prepared),
     attack("outside-effect", Expect::Told(&["outside-effect"]), situations::outside_effect),
     attack("function-call", Expect::Told(&["function-call"]), situations::function_call),
     attack("unread", Expect::Told(&["unread"]), situations::unread),
+    attack("acts-in-commit", Expect::ServersError, situations::acts_in_commit),
+    attack("commits-by-itself", Expect::Told(COMMITS_ELSEWHERE), situations::commits_by_itself),
+    attack("replaced-code", Expect::Told(&["changed-code"]), situations::replaced_code),
     attack("hidden-end", Expect::LeftAlone(&["may-have-ended"]), immune::hidden_end),
     attack("outside-block", Expect::LeftAlone(&["outside-block"]), immune::outside_block),
     attack("copying", Expect::LeftAlone(&["copy"]), immune::copying),
@@ -84,6 +93,8 @@ pub const ATTACKS: &[Attack] = &[
     attack("locked-and-thinking", Expect::LeftAlone(&["advisory-lock"]), |writer| {
         situations::advisory_lock(writer, vec![Injection::Idle])
     }),
+    attack("leaving", Expect::Nothing, immune::leaving),
+    attack("noticed", Expect::Nothing, immune::noticed),
     by(User::Steady, attack("no-retry", Expect::LeftAlone(&["no-retry"]), immune::no_retry)),
 ];
 
@@ -115,6 +126,7 @@ impl Expect {
             Expect::Differs => Ok(outcomes.keys().any(|outcome| outcome.starts_with("40001: answer"))),
             Expect::LeftAlone(_) if was_rolled_back() => broken("it was rolled back"),
             Expect::LeftAlone(reasons) => Ok(any("left alone: ?", reasons)),
+            Expect::Nothing => Ok(report.preempted == 0),
             Expect::EndedByClient if report.told > 0 => broken("a client has noticed"),
             Expect::EndedByClient => Ok(count("ended by its client") > 0),
         }

@@ -333,7 +333,8 @@ impl Link {
         }
         // The governor's own requests belong to neither run.
         let is_own = has(b"\x01plimsoll");
-        let known = place.filter(|_| !is_own).and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
+        let known =
+            place.filter(|_| !is_own).and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
         if let Some(at) = known {
             *place = Some(at + 1);
         }

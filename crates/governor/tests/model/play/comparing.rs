@@ -89,11 +89,18 @@ impl Play<'_> {
         }
         let (governed, plain) = self.data();
         if governed != plain {
-            let only = |one: &[String], other: &[String]| -> Vec<String> {
-                one.iter().filter(|row| !other.contains(row)).cloned().collect()
+            let only = |one: &[String], other: &[String]| {
+                let (mut rest, mut only) = (other.to_vec(), Vec::new());
+                for row in one {
+                    match rest.iter().position(|known| known == row) {
+                        Some(at) => drop(rest.swap_remove(at)),
+                        None => only.push(row.clone()),
+                    }
+                }
+                only
             };
             let text = format!("governed {:?}\nplain    {:?}", only(&governed, &plain), only(&plain, &governed));
-            return different("data", if text.len() > 40 { text } else { format!("{governed:?}\n{plain:?}") });
+            return different("data", text);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use rand::RngExt;
 
 use super::super::super::script::{Injection, Request, Settles, Transaction, Unit};
 use super::super::{Writer, one_shot};
-use super::forms::{alone, with};
+use super::forms::{alone, plain, with};
 use super::situations::{copy_unit, pair};
 
 /// A unit that may contain the end of its transaction, in some disguise.
@@ -89,4 +89,39 @@ pub fn no_retry(writer: &mut Writer) -> Vec<Transaction> {
         "SELECT setval('numbers', 9)",
     ];
     vec![writer.block_that_runs(any, hit)]
+}
+
+/// A client that goes with or without waiting for its answers, after statements in some form.
+pub fn leaving(writer: &mut Writer) -> Vec<Transaction> {
+    let (sql, other) = (writer.change(), writer.change());
+    let sql = writer.written(&sql);
+    let last = match writer.random.random_range(0..5) {
+        0 => Unit::Query(vec![sql]),
+        1 => Unit::Query(vec![sql, other]),
+        2 => Unit::Query(vec!["BEGIN".to_owned(), sql, other, "COMMIT".to_owned()]),
+        3 => Unit::Query(vec!["BEGIN".to_owned(), sql]),
+        _ => Unit::Extended(one_shot("", &sql, Vec::new())),
+    };
+    let mut steps = Vec::new();
+    if writer.sometimes(40) {
+        steps.push(writer.begin());
+        steps.extend(writer.harmless(1));
+    }
+    let leaves = if writer.sometimes(50) { Unit::Finish } else { |unit| Unit::Leave(Some(unit)) };
+    steps.push(plain(leaves(Box::new(last))));
+    vec![alone(steps)]
+}
+
+/// Something whose time a client notices, in a block or not.
+pub fn noticed(writer: &mut Writer) -> Vec<Transaction> {
+    let mut steps = Vec::new();
+    let is_block = writer.sometimes(50);
+    if is_block {
+        steps.push(writer.begin());
+    }
+    steps.push(plain(writer.timed()));
+    if is_block {
+        steps.push(writer.end());
+    }
+    vec![alone(steps)]
 }

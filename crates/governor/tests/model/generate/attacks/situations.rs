@@ -2,7 +2,9 @@
 
 use rand::RngExt;
 
-use super::super::super::script::{CopyPart, Injection, PROBE, Request, ScriptStep, Settles, Transaction, Unit};
+use super::super::super::script::{
+    CopyPart, Injection, PROBE, Request, SHAPES, ScriptStep, Settles, Transaction, Unit,
+};
 use super::super::{Writer, one_shot, run};
 use super::forms::{alone, plain, query, with};
 
@@ -16,6 +18,12 @@ pub fn with_hits(writer: &mut Writer, count: usize) -> Vec<Transaction> {
     }
     steps.push(writer.end());
     vec![alone(steps)]
+}
+
+/// A block that is cancelled once, whose answers are the same again.
+pub fn cancelled(writer: &mut Writer) -> Vec<Transaction> {
+    let hit = writer.cancel();
+    vec![writer.block_with(Vec::new(), hit)]
 }
 
 /// A block whose client is hit again and again while it thinks.
@@ -46,12 +54,12 @@ pub fn changed_answer(writer: &mut Writer) -> Vec<Transaction> {
     vec![alone(steps)]
 }
 
-/// A unit outside of a block, cancelled before it has an answer.
+/// A unit outside of a block, cancelled at its end or in its commit.
 pub fn one_unit(writer: &mut Writer) -> Vec<Transaction> {
     let sql = writer.harmless_sql();
     let mut steps = writer.in_some_form(&sql);
     let last = steps.last_mut().expect("it has a unit");
-    last.injections = vec![Injection::Cancel { at: 0, after: 0, settles: Settles::Before }];
+    last.injections = vec![Injection::Cancel { at: 3, after: 0, settles: Settles::Before }];
     vec![alone(steps)]
 }
 
@@ -217,6 +225,57 @@ pub fn function(writer: &mut Writer) -> Vec<Transaction> {
         "WITH sent AS (INSERT INTO remote VALUES (3, 'with') RETURNING n) SELECT n FROM sent",
     ];
     vec![writer.block_that_runs(any, hit)]
+}
+
+/// Statements that act before PostgreSQL decides about their commit.
+const BEFORE_THE_COMMIT: &[&str] = &[
+    "INSERT INTO remote VALUES (1, 'far')",
+    "INSERT INTO beyond VALUES (2, 'farther')",
+    "UPDATE remote SET n = n + 1",
+    "WITH sent AS (INSERT INTO remote VALUES (3, 'with') RETURNING n) SELECT n FROM sent",
+    "INSERT INTO mailed VALUES (1)",
+];
+
+/// A COMMIT that the server aborts after a foreign server has committed, or a deferred trigger has acted.
+pub fn acts_in_commit(writer: &mut Writer) -> Vec<Transaction> {
+    let sql = writer.one(BEFORE_THE_COMMIT);
+    let mut steps = vec![writer.begin()];
+    steps.extend(writer.harmless(2));
+    steps.extend(writer.in_some_form(&sql));
+    steps.extend(writer.harmless(1));
+    let end = writer.one(&["COMMIT", "END"]);
+    steps.push(with(vec![Injection::Abort { at: 0, after: 0 }], Unit::Query(vec![end])));
+    vec![alone(steps)]
+}
+
+/// The same outside of a block, cancelled during the commit.
+pub fn commits_by_itself(writer: &mut Writer) -> Vec<Transaction> {
+    let (sql, change) = (writer.one(BEFORE_THE_COMMIT), writer.change());
+    let sql = writer.written(&sql);
+    let statements = match writer.random.random_range(0..3) {
+        0 => vec![sql],
+        1 => vec![change, sql],
+        _ => vec![sql, change],
+    };
+    let cancel = Injection::Cancel { at: 3, after: 0, settles: Settles::Before };
+    vec![alone(vec![with(vec![cancel], Unit::Query(statements))])]
+}
+
+/// Another session replaces a function that the transaction has called.
+pub fn replaced_code(writer: &mut Writer) -> Vec<Transaction> {
+    let (versions, account) = (SHAPES.len(), writer.account());
+    let sql = writer.one(&[
+        &format!("SELECT shape({account})"),
+        &format!("SELECT v FROM accounts WHERE v > shape({account}) ORDER BY id"),
+    ]);
+    let mut steps = vec![writer.begin()];
+    steps.extend(writer.in_some_form(&sql));
+    let mut hit = vec![Injection::Replace { version: writer.random.random_range(0..versions) }];
+    hit.extend(writer.hit());
+    steps.push(writer.hit_by(hit));
+    steps.push(writer.end());
+    let older = Injection::Replace { version: writer.random.random_range(0..versions) };
+    vec![alone(vec![with(vec![older], Unit::Query(vec!["SELECT 1".to_owned()]))]), alone(steps)]
 }
 
 pub fn sql_prepared(writer: &mut Writer) -> Vec<Transaction> {
