@@ -49,6 +49,9 @@ pub struct Writer {
     /// The number of rows and names created.
     count: u32,
     in_block: bool,
+    /// Whether the block waits for all serializable transactions of the server, of which a foreign one of the other side
+    /// would be one.
+    is_deferrable: bool,
     /// Whether the transaction has replaced a function, which nobody else can replace then.
     has_replaced: bool,
     /// Whether a backslash escapes, once that was set.
@@ -67,6 +70,7 @@ impl Writer {
             unnamed: None,
             count: 0,
             in_block: false,
+            is_deferrable: false,
             has_replaced: false,
             backslashes: false,
             theme,
@@ -120,6 +124,7 @@ impl Writer {
             "BEGIN READ ONLY",
             "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
         ]);
+        self.is_deferrable = begin.ends_with("DEFERRABLE");
         let begin = self.control("b", begin);
         steps.push(self.step(begin));
         self.in_block = true;
@@ -148,7 +153,7 @@ impl Writer {
                 _ => steps.push(self.step(end)),
             }
         }
-        self.in_block = false;
+        (self.in_block, self.is_deferrable) = (false, false);
     }
 
     /// Units whose messages arrive together: what drivers send as one packet, a Sync in its middle included.

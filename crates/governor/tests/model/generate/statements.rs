@@ -71,6 +71,7 @@ impl Writer {
             StatementKind::Change => self.change(),
             StatementKind::Generated => self.generated(),
             StatementKind::Shape => self.shape(),
+            StatementKind::Foreign if self.is_deferrable => self.one(simple(StatementKind::Read)),
             _ => self.one(simple(kind)),
         }
     }
