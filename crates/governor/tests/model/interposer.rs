@@ -6,6 +6,7 @@
 //! exactly there, with everything before done and nothing after.
 
 mod failures;
+mod first_run;
 mod link;
 
 use std::collections::{HashMap, VecDeque};

@@ -85,6 +85,8 @@ pub const ATTACKS: &[Attack] = &[
     attack("acts-in-commit", Expect::ServersError, situations::acts_in_commit),
     attack("commits-by-itself", Expect::Told(COMMITS_ELSEWHERE), situations::commits_by_itself),
     attack("replaced-code", Expect::Told(&["changed-code"]), situations::replaced_code),
+    by(User::Steady, attack("values", Expect::LeftAlone(&["no-retry"]), situations::values)),
+    by(User::Steady, attack("unknown", Expect::LeftAlone(&["no-retry"]), situations::unknown)),
     attack("hidden-end", Expect::LeftAlone(&["may-have-ended"]), immune::hidden_end),
     attack("outside-block", Expect::LeftAlone(&["outside-block"]), immune::outside_block),
     attack("copying", Expect::LeftAlone(&["copy"]), immune::copying),

@@ -20,10 +20,40 @@ pub fn with_hits(writer: &mut Writer, count: usize) -> Vec<Transaction> {
     vec![alone(steps)]
 }
 
+/// A transaction, and once more with all that happens to it: by then its texts are known.
+fn twice(mut transaction: Transaction) -> Vec<Transaction> {
+    let second = transaction.clone();
+    transaction.steps.iter_mut().for_each(|step| step.injections.clear());
+    vec![transaction, second]
+}
+
 /// A block that is cancelled once, whose answers are the same again.
 pub fn cancelled(writer: &mut Writer) -> Vec<Transaction> {
     let hit = writer.cancel();
-    vec![writer.block_with(Vec::new(), hit)]
+    twice(writer.block_with(Vec::new(), hit))
+}
+
+/// Values that a second run would generate again, and differently, have reached the client.
+pub fn values(writer: &mut Writer) -> Vec<Transaction> {
+    let hit = writer.cancel();
+    let any = &[
+        "INSERT INTO orders (what) VALUES ('o') RETURNING id AS gen_order",
+        "INSERT INTO orders (what) VALUES ('o'), ('p') RETURNING id AS gen_order, made AS gen_made",
+        "INSERT INTO orders (what) VALUES ('r') RETURNING ref AS gen_ref",
+        "INSERT INTO items (what) VALUES ('i') RETURNING id AS gen_item",
+        "UPDATE accounts SET v = v + 1 WHERE id = 4 RETURNING xmin AS gen_xmin",
+        "SELECT nextval('numbers') AS gen_number",
+        "SELECT now() AS gen_made",
+        "SELECT txid_current() AS gen_txid",
+        "SELECT random() AS gen_random",
+    ];
+    twice(writer.block_that_runs(any, hit))
+}
+
+/// A text that no session has run before.
+pub fn unknown(writer: &mut Writer) -> Vec<Transaction> {
+    let (hit, name) = (writer.cancel(), writer.random.random_range(0..u32::MAX));
+    vec![writer.block_that_runs(&[&format!("SELECT v AS v{name} FROM accounts WHERE id = 1")], hit)]
 }
 
 /// A block whose client is hit again and again while it thinks.
