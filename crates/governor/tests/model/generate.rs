@@ -282,7 +282,7 @@ impl Writer {
     fn timed(&mut self) -> Unit {
         self.unnamed = None;
         let all = |of: &[&str]| Unit::Query(of.iter().map(|&sql| sql.to_owned()).collect());
-        let noticed = "DO $$ BEGIN RAISE NOTICE 'first'; PERFORM pg_sleep(0.2); RAISE NOTICE 'last'; END $$";
+        let noticed = "DO $$ BEGIN RAISE NOTICE 'first'; PERFORM pg_sleep(0.3); RAISE NOTICE 'last'; END $$";
         match self.random.random_range(if off("notice") { 0..2 } else { 0..5 }) {
             0 => all(&["SET LOCAL statement_timeout = '50ms'", "SELECT pg_sleep(5)"]),
             1 => all(&["SET LOCAL lock_timeout = '50ms'", "SELECT pg_advisory_xact_lock(99)"]),

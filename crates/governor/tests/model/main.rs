@@ -64,7 +64,7 @@ const DIFFERENCES_MAX: usize = 50;
 const SEEDS_OF_CANARIES: u64 = 150;
 
 /// A difference in times counts only if it shows in each of this many runs: the machine may have been busy.
-const RUNS_OF_TIMES: usize = 3;
+const RUNS_OF_TIMES: usize = 4;
 
 /// Plays a script in a new world.
 fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {

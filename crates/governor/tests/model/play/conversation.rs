@@ -32,13 +32,13 @@ const ABS: u32 = 1397;
 #[derive(Debug, Default)]
 pub struct Conversation {
     pub answers: Vec<Vec<Message>>,
-    /// When each notice and each error arrived, counted from when the units were sent.
+    /// How long before the end each notice and each error arrived.
     pub told: Vec<Duration>,
 }
 
 /// Sends units, and reads the answer to each.
 pub fn converse(client: &mut Client, units: &[&Unit]) -> io::Result<Conversation> {
-    let mut listener = Listener { client, sent: Instant::now(), told: Vec::new() };
+    let mut listener = Listener { client, told: Vec::new() };
     let answers = match units {
         [Unit::Extended(requests)] if requests.contains(&Request::Flush) => vec![listener.flushing(requests)?],
         [unit @ Unit::Copy { name, parts, fails, .. }] => {
@@ -50,7 +50,7 @@ pub fn converse(client: &mut Client, units: &[&Unit]) -> io::Result<Conversation
             units.iter().map(|_| listener.until_ready(Vec::new())).collect::<io::Result<_>>()?
         }
     };
-    Ok(Conversation { answers, told: listener.told })
+    Ok(Conversation { answers, told: listener.told.iter().map(Instant::elapsed).collect() })
 }
 
 /// Sends a unit and the end of the connection, and reads all messages up to the server's end.
@@ -72,15 +72,14 @@ pub fn converse_to_the_end(client: &mut Client, unit: &Unit) -> io::Result<Vec<M
 /// A client that notes when it is told something.
 struct Listener<'a> {
     client: &'a mut Client,
-    sent: Instant,
-    told: Vec<Duration>,
+    told: Vec<Instant>,
 }
 
 impl Listener<'_> {
     fn message(&mut self) -> io::Result<Message> {
         let message = self.client.message()?;
         if matches!(message.tag, b'N' | b'E') {
-            self.told.push(self.sent.elapsed());
+            self.told.push(Instant::now());
         }
         Ok(message)
     }
