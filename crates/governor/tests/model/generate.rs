@@ -12,20 +12,12 @@ use super::script::{
 };
 use statements::{StatementKind, kind_of};
 
-/// What the governor does not yet do as a plain server does: generators and attacks that are left out.
-const NOT_YET: &[&str] = &["function", "acts-in-commit", "commits-by-itself", "replaced-code"];
-
-/// Whether something is left out.
-pub fn off(name: &str) -> bool {
-    NOT_YET.contains(&name)
-}
-
 /// The script of a seed, always the same.
 pub fn script(seed: u64) -> Script {
     let mut writer = Writer::new(seed);
     let count = writer.random.random_range(2..=6);
     let transactions = (0..count).map(|_| writer.transaction()).collect();
-    let user = if !off("steady") && writer.sometimes(25) { User::Steady } else { User::Report };
+    let user = if writer.sometimes(25) { User::Steady } else { User::Report };
     Script { story: vec![format!("seed {seed}")], user, transactions }
 }
 
@@ -90,8 +82,8 @@ impl Writer {
         self.has_replaced = false;
         match self.random.random_range(0..100) {
             0..65 => self.block(&mut steps),
-            65..70 if !off("write") => self.in_one_write(&mut steps),
-            70..73 if !off("finish") => self.farewell(&mut steps),
+            65..70 => self.in_one_write(&mut steps),
+            70..73 => self.farewell(&mut steps),
             _ => {
                 let unit = self.unit();
                 steps.push(self.step(unit));
@@ -137,7 +129,6 @@ impl Writer {
             let end = self.one(&["COMMIT", "COMMIT", "COMMIT", "END", "ROLLBACK", "ABORT"]);
             let end = self.control("e", end);
             match self.random.random_range(0..100) {
-                0..6 if off("finish") => steps.push(self.step(end)),
                 0..3 => steps.push(self.last_step(|unit| Unit::Leave(Some(unit)), end)),
                 3..6 => steps.push(self.last_step(Unit::Finish, end)),
                 _ => steps.push(self.step(end)),
@@ -266,7 +257,7 @@ impl Writer {
         for _ in 0..self.random.random_range(0..4) {
             parts.push(match self.random.random_range(0..10) {
                 0..=5 => CopyPart::Line(format!("copied,{}", self.number())),
-                6..=7 if !off("sync") => CopyPart::Sync,
+                6..=7 => CopyPart::Sync,
                 _ => CopyPart::Flush,
             });
         }
@@ -283,7 +274,7 @@ impl Writer {
         self.unnamed = None;
         let all = |of: &[&str]| Unit::Query(of.iter().map(|&sql| sql.to_owned()).collect());
         let noticed = "DO $$ BEGIN RAISE NOTICE 'first'; PERFORM pg_sleep(0.3); RAISE NOTICE 'last'; END $$";
-        match self.random.random_range(if off("notice") { 0..2 } else { 0..5 }) {
+        match self.random.random_range(0..5) {
             0 => all(&["SET LOCAL statement_timeout = '50ms'", "SELECT pg_sleep(5)"]),
             1 => all(&["SET LOCAL lock_timeout = '50ms'", "SELECT pg_advisory_xact_lock(99)"]),
             2 => all(&[noticed]),

@@ -95,6 +95,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("locked-and-thinking", Expect::LeftAlone(&["advisory-lock"]), |writer| {
         situations::advisory_lock(writer, vec![Injection::Idle])
     }),
+    attack("timeout", Expect::LeftAlone(&["timeout"]), immune::timeout),
     attack("leaving", Expect::Nothing, immune::leaving),
     attack("noticed", Expect::Nothing, immune::noticed),
     by(User::Steady, attack("no-retry", Expect::LeftAlone(&["no-retry"]), immune::no_retry)),

@@ -75,6 +75,16 @@ pub fn unit_open(writer: &mut Writer) -> Vec<Transaction> {
     vec![alone(steps)]
 }
 
+/// The client has said how long it may think, which a rollback would undo.
+pub fn timeout(writer: &mut Writer) -> Vec<Transaction> {
+    let any = &[
+        "SET LOCAL idle_in_transaction_session_timeout = 0",
+        "SET idle_in_transaction_session_timeout = '1h'",
+        "SET LOCAL idle_in_transaction_session_timeout TO '1h'",
+    ];
+    vec![writer.block_that_runs(any, vec![Injection::Idle])]
+}
+
 /// A class that does not retry loses nothing while its client thinks, nor what could not be replayed.
 pub fn no_retry(writer: &mut Writer) -> Vec<Transaction> {
     if writer.sometimes(40) {
