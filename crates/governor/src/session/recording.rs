@@ -188,23 +188,37 @@ impl Recording {
     /// The prepared statements that were bound in this transaction and prepared before it.
     pub(crate) fn older_statements(&self) -> BTreeSet<&[u8]> {
         let is_older = |name: &[u8]| !name.is_empty() && self.prepared.iter().all(|(known, _)| **known != *name);
-        let bound = self.messages().filter_map(|(ask, body)| match ask {
-            // The transaction that binds a name which the server may cut anywhere is unsafe already.
-            Ask::Bind => stored(text(text(body)?.1)?.0),
-            _ => None,
-        });
-        bound.filter(|name| is_older(name)).collect()
+        let (answered, in_flight) = self.bytes.split_at(self.units.last().map_or(0, |unit| unit.end));
+        let mut names: BTreeSet<&[u8]> = messages(answered).filter_map(bound).filter(|name| is_older(name)).collect();
+        // What the unit in flight prepares, it prepares again: a cancel may have met the Parse.
+        let mut parsed = BTreeSet::new();
+        for (ask, body) in messages(in_flight) {
+            if ask == Ask::Parse {
+                parsed.extend(text(body).and_then(|(name, _)| stored(name)));
+            }
+            names.extend(bound((ask, body)).filter(|name| is_older(name) && !parsed.contains(name)));
+        }
+        names
     }
 
     fn messages(&self) -> impl Iterator<Item = (Ask, &[u8])> {
-        let mut rest = &self.bytes[..];
-        std::iter::from_fn(move || {
-            let head = Head::read(rest).ok()??;
-            let body = rest.get(HEAD_BYTES..head.bytes)?;
-            rest = &rest[head.bytes..];
-            Some((Ask::of(head.tag), body))
-        })
+        messages(&self.bytes)
     }
+}
+
+/// The statement that a Bind names. The transaction that binds a name which the server may cut anywhere is unsafe already.
+fn bound((ask, body): (Ask, &[u8])) -> Option<&[u8]> {
+    if ask == Ask::Bind { stored(text(text(body)?.1)?.0) } else { None }
+}
+
+/// The recorded messages with their bodies.
+fn messages(mut rest: &[u8]) -> impl Iterator<Item = (Ask, &[u8])> {
+    std::iter::from_fn(move || {
+        let head = Head::read(rest).ok()??;
+        let body = rest.get(HEAD_BYTES..head.bytes)?;
+        rest = &rest[head.bytes..];
+        Some((Ask::of(head.tag), body))
+    })
 }
 
 #[cfg(test)]
