@@ -85,6 +85,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("acts-in-commit", Expect::ServersError, situations::acts_in_commit),
     attack("commits-by-itself", Expect::Told(COMMITS_ELSEWHERE), situations::commits_by_itself),
     attack("replaced-code", Expect::Told(&["changed-code"]), situations::replaced_code),
+    attack("random", Expect::Told(&["random"]), situations::random),
     by(User::Steady, attack("values", Expect::LeftAlone(&["no-retry"]), situations::values)),
     by(User::Steady, attack("unknown", Expect::LeftAlone(&["no-retry"]), situations::unknown)),
     attack("hidden-end", Expect::LeftAlone(&["may-have-ended"]), immune::hidden_end),

@@ -55,6 +55,17 @@ pub fn values(writer: &mut Writer) -> Vec<Transaction> {
     twice(alone(steps))
 }
 
+/// Random numbers of a session that has chosen their seed: a second run would take the next ones, and both sides have the
+/// same.
+pub fn random(writer: &mut Writer) -> Vec<Transaction> {
+    let hit = writer.hit();
+    let seed =
+        writer.one(&["SELECT setseed(0.5)", "SET seed = 0.25", "SELECT v, setseed(0.1) FROM accounts WHERE id = 1"]);
+    let any = &["SELECT random() AS chosen", "UPDATE accounts SET v = (random() * 1000)::int WHERE id = 3"];
+    let last = query("SELECT random() AS chosen");
+    vec![alone(vec![query(&seed)]), writer.block_that_runs(any, hit), alone(vec![last])]
+}
+
 /// A text that no session has run before.
 pub fn unknown(writer: &mut Writer) -> Vec<Transaction> {
     let (hit, name) = (writer.cancel(), writer.random.random_range(0..u32::MAX));
