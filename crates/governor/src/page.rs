@@ -170,7 +170,7 @@ async fn serve(
 }
 
 /// Takes a snapshot and adjusts targets every second, until the sender is dropped. It has a thread of its own, so that
-/// nobody who asks for pages delays it.
+/// readers of pages do not delay it.
 fn second_hand_of(governor: &Governor, ticked: &mpsc::Receiver<()>) {
     loop {
         let now = Instant::now();

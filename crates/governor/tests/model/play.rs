@@ -231,11 +231,8 @@ impl Play<'_> {
         let end = told.as_ref().map_or(units.len(), |told| told.unit + 1);
         let was_quiet = told.is_none() && !self.was_preempted && done.cancelled == 0 && !has_cancelled;
         let mut plain = self.on_plain(&followed[..end], &heard, was_quiet)?;
-        if let Some(told) = &told
-            && done.is_commit_failed
-            && let Some(ours) = plain[told.unit].iter().position(|message| message.tag == b'C')
-        {
-            plain[told.unit].remove(ours);
+        if let Some(told) = told.as_ref().filter(|_| done.is_commit_failed) {
+            forget_first_command(&mut plain[told.unit]);
         }
         if let Some(told) = told.as_ref().filter(|told| told.retry) {
             self.forgive_failed_commit(units[told.unit], &governed[told.unit], &mut plain[told.unit])?;
@@ -362,6 +359,13 @@ impl Play<'_> {
             plain.last_mut().expect("it has an end").body[0] = b'I';
         }
         Ok(())
+    }
+}
+
+/// Removes the answer to the statement that was put before a text to make its commit fail.
+fn forget_first_command(answer: &mut Vec<Message>) {
+    if let Some(ours) = answer.iter().position(|message| message.tag == b'C') {
+        answer.remove(ours);
     }
 }
 
