@@ -329,7 +329,18 @@ impl Session {
                 self.unit.commit = self.unit.commit.take().filter(|committed| portal == Some(committed));
                 self.unit.is_block |= self.unit.begin.take().is_some_and(|begun| portal == Some(&begun));
             }
-            Ask::Close => self.prepared.ask(self.unit_number, Change::of_close(body)),
+            Ask::Close => {
+                let change = Change::of_close(body);
+                if let Change::Close { name } = &change
+                    && !name.is_empty()
+                    && !self.prepared.is_asked_to_prepare(name)
+                    && let Some(inside) = &mut self.transaction
+                {
+                    // A cancel may meet what comes behind it, when the statement is already closed.
+                    inside.keeps(|recording| recording.may_close(name));
+                }
+                self.prepared.ask(self.unit_number, change);
+            }
             // A function called by its number has unknown effects.
             Ask::FunctionCall if is_read => {
                 self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");

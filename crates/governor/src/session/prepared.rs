@@ -235,6 +235,12 @@ impl PreparedNotes {
         Some(change)
     }
 
+    /// Whether a `Parse` of that name, as the server keeps it, has been sent and not confirmed.
+    pub fn is_asked_to_prepare(&self, name: &[u8]) -> bool {
+        let mut pending = self.pending.iter().skip(self.confirmed);
+        pending.any(|(_, change)| matches!(change, Change::Prepare { name: other, .. } if **other == *name))
+    }
+
     /// The unit in flight is sent again from its beginning.
     pub(crate) fn ask_again(&mut self) {
         self.confirmed = 0;

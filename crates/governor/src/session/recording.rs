@@ -107,6 +107,12 @@ impl Recording {
         Ok(())
     }
 
+    /// Whether a statement may be closed: one that is older than the transaction would be missing in a replay.
+    pub fn may_close(&self, name: &[u8]) -> Result<(), Lost> {
+        let is_own = self.is_abandoned || self.prepared.iter().any(|(known, _)| **known == *name);
+        if is_own { Ok(()) } else { Err(Lost) }
+    }
+
     /// The server has closed a prepared statement.
     pub fn closed(&mut self, name: &[u8]) -> Result<(), Lost> {
         if self.is_abandoned {
