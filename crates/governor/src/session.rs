@@ -501,6 +501,11 @@ impl Session {
         self.is_unit_open || !self.outstanding.is_empty()
     }
 
+    /// Whether the unit in flight may reach a commit by itself: it began outside of a block, and does not begin one.
+    fn may_commit(&self) -> bool {
+        self.status == Status::Idle && !self.unit.is_block
+    }
+
     /// From now on the unit in flight may be late. The watcher is notified if less important transactions may block it.
     ///
     /// Without less important transactions inside, nothing needs to be watched, and setting a timer for each of many
@@ -626,7 +631,7 @@ impl Session {
         let preemptible = watched.is_some() && immune.is_none() && is_candidate;
         let waits = self.transaction.as_ref().filter(|_| phase == Phase::Active);
         let cycle_loss = waits.and_then(|inside| self.cycle_loss(inside));
-        let may_commit = self.status == Status::Idle && !self.unit.is_block;
+        let may_commit = self.may_commit();
         let mut state = self.card.state();
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
         state.may_commit = may_commit;

@@ -6,7 +6,8 @@
 pub enum Immunity {
     /// Its end was requested, or may have been: COMMIT was sent, or a text too long to be read.
     MayHaveEnded,
-    /// A statement outside a block that may commit by itself, or has effects that no rollback undoes: CALL, DO, VACUUM.
+    /// A statement outside a block that may commit by itself, or has effects that no rollback undoes: CALL, DO, VACUUM, foreign
+    /// tables, and texts that are not known.
     OutsideBlock,
     /// Data is being copied.
     Copy,

@@ -60,6 +60,11 @@ impl Forecast {
         }
     }
 
+    /// Whether a text has run, or may have, whose effects are not known to end with its transaction.
+    pub(super) fn may_act_outside(self) -> bool {
+        self.is_unknown || matches!(self.unsafe_because, Some(Unsafe::OutsideEffect | Unsafe::Function))
+    }
+
     /// A text with that outlook is run; `None` if it is not known.
     fn runs(&mut self, outlook: Option<Outlook>, is_in_block: bool) {
         match outlook {

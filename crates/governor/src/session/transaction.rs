@@ -249,6 +249,10 @@ impl Session {
         if transaction.failure.is_some() {
             return Some(Immunity::Failed);
         }
+        if !is_idle && self.may_commit() && transaction.forecast.may_act_outside() {
+            // A cancel may meet it in its commit, when another server has already committed its part.
+            return Some(Immunity::OutsideBlock);
+        }
         if is_idle && transaction.relies_on_lock {
             return Some(Immunity::AdvisoryLock);
         }

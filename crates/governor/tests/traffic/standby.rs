@@ -51,6 +51,10 @@ fn a_commit_that_waits_for_a_standby_is_not_cancelled() {
         let client = |user: &str| governed.client(user, server.database());
         let (mut low, mut high) = (client("low"), client("high"));
         let mut console = governed.console().unwrap();
+        // Its text becomes known: a statement that may act elsewhere is left alone for another reason.
+        for sql in ["BEGIN", &update(2), "ROLLBACK"] {
+            low.query(sql).unwrap();
+        }
         let committing = thread::spawn(move || low.query(&update(1)).unwrap());
         until_it_waits(&server, "low", "SyncRep");
         let waiting = thread::spawn(move || high.query(&update(1)).unwrap());

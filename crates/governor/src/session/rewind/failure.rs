@@ -145,12 +145,14 @@ impl Session {
         let statistics = self.statistics(self.inside_index());
         let is_cycle = abort.as_ref().is_some_and(|abort| abort.cause == AbortCause::Cycle);
         let of_server = abort.and_then(|abort| abort.error);
+        let acted_outside =
+            matches!(failure, Some(Failure::NotReplayable(NoReplay::Unsafe(Unsafe::OutsideEffect | Unsafe::Function))));
         let ours = |counter, why: &str| {
             // A failure of the server is not counted as our rollback.
             if of_server.is_none() {
                 count(counter);
             }
-            let error = preempted_error(is_cycle, why);
+            let error = if acted_outside { acted_outside_error(is_cycle, why) } else { preempted_error(is_cycle, why) };
             of_server.clone().map_or_else(|| (error.clone(), Some(error.clone())), |error| (error, None))
         };
         let (told, outcome) = match failure {
@@ -209,7 +211,16 @@ impl Session {
 
 /// The error for a client whose transaction was rolled back for another and could not be replayed.
 fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
-    let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
+    told_of_rollback(is_cycle, "The transaction was rolled back and nothing of it remains", why)
+}
+
+/// The same for a transaction that has done, or may have done, something that no rollback undoes.
+fn acted_outside_error(is_cycle: bool, why: &str) -> Vec<u8> {
+    told_of_rollback(is_cycle, "The transaction was rolled back; what it has done outside of the database may remain", why)
+}
+
+fn told_of_rollback(is_cycle: bool, what: &str, why: &str) -> Vec<u8> {
+    let detail = format!("{what}; {why}.");
     // A broken cycle is reported as a deadlock: the server would have reported one anyway, and clients must expect it.
     let (sqlstate, message) = match is_cycle {
         true => ("40P01", "rolled back to break a deadlock"),

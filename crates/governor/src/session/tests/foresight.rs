@@ -110,6 +110,25 @@ fn a_text_that_must_not_run_twice_is_left_alone_from_its_second_time() {
     assert_eq!(story.session.card.state().cycle_loss, None);
 }
 
+/// A statement outside a block writes to a foreign table: the wrapper commits at the other server before this one decides, and a
+/// cancel in between left the row there, while its client received 40001, "nothing of it remains".
+#[test]
+fn what_commits_by_itself_and_may_act_elsewhere_is_left_alone() {
+    for (outlook, is_victim) in
+        [(Some(Outlook::Unsafe(Unsafe::OutsideEffect)), false), (None, false), (Some(EQUAL), true)]
+    {
+        let mut story = Story::new("low_user");
+        story.is_known = false;
+        if let Some(outlook) = outlook {
+            story.play("> Q:update => S[Q:update]");
+            story.knows(outlook);
+            story.play("< C:UPDATE Z:I => C[C:UPDATE Z:I]");
+        }
+        let aim = if is_victim { "aim" } else { "no_aim" };
+        story.play(&format!("> Q:update => S[Q:update]\n! {aim} =>"));
+    }
+}
+
 /// In a class that retries, everything that blocks others is rolled back, and only the forecast changes.
 #[test]
 fn a_class_that_retries_is_rolled_back_whatever_is_known() {

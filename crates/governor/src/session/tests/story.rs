@@ -157,6 +157,7 @@ impl Story {
 
     pub fn act(&mut self, act: &str) -> Sent {
         self.governor.effects.assumes_safe.store(self.is_known, Ordering::Relaxed);
+        self.governor.foresight.assumes_safe.store(self.is_known, Ordering::Relaxed);
         let (who, what) = act.split_once(' ').expect("an act has two parts");
         let mut out = Sent::default();
         match who {

@@ -83,7 +83,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("function-call", Expect::Told(&["function-call"]), situations::function_call),
     attack("unread", Expect::Told(&["unread"]), situations::unread),
     attack("acts-in-commit", Expect::ServersError, situations::acts_in_commit),
-    attack("commits-by-itself", Expect::Told(COMMITS_ELSEWHERE), situations::commits_by_itself),
+    attack("commits-by-itself", Expect::LeftAlone(&["outside-block"]), situations::commits_by_itself),
     attack("replaced-code", Expect::Told(&["changed-code"]), situations::replaced_code),
     attack("random", Expect::Told(&["random"]), situations::random),
     by(User::Steady, attack("values", Expect::LeftAlone(&["no-retry"]), situations::values)),
