@@ -132,6 +132,10 @@ impl Session {
             }
             return MessageAction::Pass;
         }
+        if message.ask == Ask::Flush && !self.is_unit_open {
+            // It asks for nothing. As the beginning of a unit it would wait for a Sync that a copy swallows.
+            return MessageAction::Pass;
+        }
         match self.on_setting(message.ask, message.body) {
             Setting::None | Setting::Done => {}
             Setting::Waits => return MessageAction::Stay,

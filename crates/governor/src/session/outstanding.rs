@@ -103,7 +103,10 @@ impl Outstanding {
         // Those sent before its unit have met no copy.
         let before = self.asked.front().map_or(self.copy_ends_before, |asked| asked.copy_ends_before);
         let used = self.copy_ends_used.max(before);
+        let asked = self.asked.len();
         self.asked.retain(|asked| !(asked.is_sync && asked.copy_ends <= used));
+        // If the copy fails, the server answers those that follow the failure.
+        self.syncs_in_copy += (asked - self.asked.len()) as u64;
         self.copy_ends_used = used + 1;
         self.is_copying_in = self.copy_ends_used > self.copy_ends_sent;
         self.asked.is_empty()
@@ -257,6 +260,14 @@ mod tests {
         assert!(outstanding.is_full());
         outstanding.answered();
         assert!(!outstanding.is_full());
+    }
+
+    /// A client sent a Query that copies, a row that fails and a Sync at once. The server answers the Sync after the copy has
+    /// failed; that answer once ended governing, and with it the limit of the session's class.
+    #[test]
+    fn a_sync_behind_a_copy_that_fails_is_answered() {
+        check("Q1 S2 G1 E1 Z0 Z0 Q1 Z0");
+        check("Q1 S2 G1 c1 C1 Z0");
     }
 
     #[test]

@@ -216,7 +216,11 @@ fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
 
 /// The same for a transaction that has done, or may have done, something that no rollback undoes.
 fn acted_outside_error(is_cycle: bool, why: &str) -> Vec<u8> {
-    told_of_rollback(is_cycle, "The transaction was rolled back; what it has done outside of the database may remain", why)
+    told_of_rollback(
+        is_cycle,
+        "The transaction was rolled back; what it has done outside of the database may remain",
+        why,
+    )
 }
 
 fn told_of_rollback(is_cycle: bool, what: &str, why: &str) -> Vec<u8> {

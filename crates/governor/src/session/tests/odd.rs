@@ -29,6 +29,14 @@ fn a_commit_is_recognized_by_the_part_of_its_name_that_the_server_keeps() {
     ));
 }
 
+/// A Flush behind a Query that copies once began a unit, which no Sync could end: the session was active for ever.
+#[test]
+fn a_flush_by_itself_begins_nothing() {
+    let mut story = Story::new("low_user");
+    story.play("> Q:copy H => S[Q:copy H]\n< G => C[G]\n> H c => S[H c]\n< C:COPY Z:I => C[C:COPY Z:I]");
+    assert!(story.session.is_idle());
+}
+
 /// Where a server cuts a name depends on the encodings: any statement may be known by it.
 #[test]
 fn a_name_that_is_cut_nobody_knows_where_may_be_that_of_a_commit() {
