@@ -145,6 +145,8 @@ pub struct CardState {
     pub aborts: u32,
     /// How a rollback now, to break a cycle of waiters, would affect its client; `None` if it must not be rolled back.
     pub cycle_loss: Option<CycleLoss>,
+    /// The shortest timeout that its client may have set for its statements: the server ends them by itself.
+    pub timeout: Option<Duration>,
     /// Whether it may be rolled back now: its class permits it, and nothing makes it immune.
     pub preemptible: bool,
     /// Why it is immune, if its class permits rollbacks.
@@ -169,6 +171,12 @@ impl CardState {
     pub(crate) fn immunity(&self, commits_wait: bool) -> Option<Immunity> {
         let may_wait = commits_wait && self.preemptible && self.may_commit && self.phase == Phase::Active;
         self.immune.or(may_wait.then_some(Immunity::Standby))
+    }
+
+    /// Whether the server may end its unit in flight by itself within the given time, because of a timeout.
+    pub(crate) fn gives_up_within(&self, rest: Duration, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.since);
+        self.timeout.is_some_and(|timeout| timeout <= elapsed + rest)
     }
 
     /// Whether the server's process works for that transaction.
@@ -250,6 +258,7 @@ impl SessionCard {
             rollbacks: 0,
             aborts: 0,
             cycle_loss: None,
+            timeout: None,
             preemptible: false,
             immune: None,
             may_commit: true,

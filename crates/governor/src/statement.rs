@@ -13,6 +13,7 @@ mod comment;
 pub(crate) mod effect;
 pub(crate) mod name;
 mod normal;
+pub(crate) mod patience;
 mod reading;
 
 use std::borrow::Cow;

@@ -1,8 +1,11 @@
 //! The first packet of a client: its request, and the identity that it claims.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use plimsoll_policy::Login;
+
+use crate::statement::patience::{timeout_among, timeout_in_options};
 
 /// The longest packet that is accepted, length included, as in PostgreSQL (`MAX_STARTUP_PACKET_LENGTH`).
 pub(super) const PACKET_MAX: usize = 10_000;
@@ -47,6 +50,8 @@ pub(super) struct Startup {
     pub(super) class: Option<String>,
     /// A hash of all other parameters: sessions with the same set the same search path, for example.
     pub(super) others: u64,
+    /// The shortest timeout for statements that it sets.
+    pub(super) timeout: Option<Duration>,
 }
 
 /// The parameter with a session's class.
@@ -114,6 +119,7 @@ fn cancel(body: &[u8]) -> Result<Packet, Refused> {
 fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let (mut user, mut database, mut application_name, mut is_replication) = (None, None, None, false);
     let (mut class, mut options, mut others) = (None, None, DefaultHasher::new());
+    let mut timeouts = Vec::new();
     let mut rest = body;
     loop {
         let Some(name) = text(&mut rest) else { return Err(no_end()) };
@@ -129,6 +135,7 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
             name if name.eq_ignore_ascii_case(CLASS.as_bytes()) => class = Some(value),
             name => {
                 (name, value).hash(&mut others);
+                timeouts.push([name, value].join(&b'='));
                 options = if name == b"options" { Some(value) } else { options };
             }
         }
@@ -146,7 +153,10 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let application_name = application_name.map(words).unwrap_or_default();
     // The server, too, prefers the parameter.
     let class = class.map(words).or_else(|| class_in_options(options?));
-    Ok(Startup { login: Login { user, database, application_name }, is_replication, class, others: others.finish() })
+    let timeouts = [timeout_among(timeouts.iter().map(Vec::as_slice)), options.and_then(timeout_in_options)];
+    let timeout = timeouts.into_iter().flatten().min();
+    let (login, others) = (Login { user, database, application_name }, others.finish());
+    Ok(Startup { login, is_replication, class, others, timeout })
 }
 
 /// The class in `-c plimsoll.class=high`, `-cplimsoll.class=high` or `--plimsoll.class=high`; the last one, as for the

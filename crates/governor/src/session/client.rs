@@ -15,6 +15,7 @@ use super::unit::{Shape, only_closes, shape};
 use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
 use crate::registry::Held;
 use crate::statement::name::stored;
+use crate::statement::patience::timeout_set_by;
 use crate::statement::{self, End};
 
 /// How a message is handled.
@@ -301,6 +302,7 @@ impl Session {
         let Message { ask, body, is_whole, .. } = message;
         let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
         self.note_snapshot(ask, body);
+        self.note_timeout(ask, body);
         if ask == Ask::Query {
             self.prepared.query();
         }
@@ -359,6 +361,18 @@ impl Session {
         if let (Some(inside), Ask::Query | Ask::Parse, Some(text)) = (inside, ask, body) {
             inside.exports_snapshot |= memchr::memmem::find(text, b"pg_export_snapshot").is_some();
         }
+    }
+
+    /// Notes how long its client lets statements run or wait. A shorter time stays known until the session ends: a function, a
+    /// rollback or a RESET may restore it.
+    fn note_timeout(&mut self, ask: Ask, body: Option<&[u8]>) {
+        let sql = match (ask, body) {
+            (Ask::Query, Some(body)) => Some(sql_of(body)),
+            (Ask::Parse, Some(body)) => text(body).map(|(_, rest)| sql_of(rest)),
+            _ => None,
+        };
+        let found = sql.and_then(|sql| timeout_set_by(sql, self.reported.text_rules));
+        self.timeout = [self.timeout, found].into_iter().flatten().min();
     }
 
     /// The current message's position among the recorded bytes.

@@ -1,6 +1,6 @@
 //! Answers of the server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_policy::Unsafe;
 
@@ -68,11 +68,7 @@ impl Session {
     /// Whether the body of such a message is read.
     fn reads(&self, answer: Answer) -> bool {
         match answer {
-            Answer::Ready | Answer::Error | Answer::Parameter | Answer::Notice => true,
-            Answer::CommandComplete => {
-                let is_heard = |inside: &Transaction| inside.class_before.is_some() || inside.runs_unread;
-                self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(is_heard)
-            }
+            Answer::Ready | Answer::Error | Answer::Parameter | Answer::Notice | Answer::CommandComplete => true,
             Answer::Notification => matches!(self.flow, Flow::Rewinding(_)),
             Answer::DataRow => match &self.flow {
                 Flow::Rewinding(rewind) => rewind.inquires(),
@@ -188,7 +184,12 @@ impl Session {
     /// The server has carried out a statement.
     fn on_completed(&mut self, tag: &[u8]) {
         self.unit.has_completed = true;
-        self.transaction.iter_mut().for_each(|inside| inside.hears_command(tag));
+        if let Some(inside) = &mut self.transaction {
+            inside.hears_command(tag);
+            if inside.runs_unread && tag == b"SET\0" {
+                self.timeout = Some(Duration::ZERO);
+            }
+        }
         if tag == b"ROLLBACK\0" {
             self.on_rolled_back();
         }

@@ -48,6 +48,9 @@ pub(super) struct Up {
     pub check: Prepared,
     pub advisory: Prepared,
     pub waited_for: Prepared,
+    pub gives_up: Prepared,
+    /// When the server read its configuration, and the shortest timeout for statements there.
+    pub timeouts: (String, Option<Duration>),
     pub signals: Signals,
     /// Users whose processes the role may not signal although it may signal others: superusers.
     pub unsignallable: BTreeSet<String>,
@@ -282,6 +285,8 @@ impl Up {
             check: connection.prepare_text("check", statements::CHECK)?,
             advisory: connection.prepare_text("advisory", statements::ADVISORY)?,
             waited_for: connection.prepare_text("waited_for", statements::WAITED_FOR)?,
+            timeouts: (String::new(), None),
+            gives_up: connection.prepare_text("gives_up", statements::GIVES_UP)?,
             connection,
             signals: if may_signal { Signals::ByRight } else { Signals::ByKey },
             observing: None,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::{Activity, Edge, Priority, Standing, WaitGraph};
 
 use super::late::in_flight;
-use super::look::Looked;
+use super::look::{Looked, WayOut};
 use crate::registry::{CardState, Phase, SessionCard};
 use crate::settings::Settings;
 
@@ -117,6 +117,15 @@ impl Scene {
 impl Node {
     fn end(&self) -> End {
         (self.process, self.session.as_ref().map_or(0, |(_, state)| state.transaction))
+    }
+
+    /// Whether its waiting in a cycle certainly does not end before the server looks for a deadlock, and the server's error
+    /// would certainly reach its client. Sessions beside the governor are unknown.
+    pub(super) fn is_held(&self, way_out: Option<&WayOut>, now: Instant) -> bool {
+        let (Some((_, state)), Some(way_out)) = (&self.session, way_out) else { return false };
+        let by_default = CardState { timeout: way_out.timeout, ..state.clone() };
+        let gives_up = |state: &CardState| state.gives_up_within(way_out.deadlock_timeout, now);
+        !way_out.catches && !gives_up(state) && !gives_up(&by_default)
     }
 
     fn unit(&self) -> u64 {

@@ -6,10 +6,12 @@
 //! other ways.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use plimsoll_postgres::connection::WireError;
 
 use super::control::Up;
+use crate::statement::patience::{timeout, timeout_among};
 
 /// Which processes wait for which.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,6 +96,38 @@ pub(super) fn waited_for(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32,
         }
     })?;
     Ok(locks)
+}
+
+/// What may end a session's waiting without a victim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WayOut {
+    /// Code that it may run catches errors, or sets timeouts.
+    pub catches: bool,
+    /// The shortest timeout of its session by default.
+    pub timeout: Option<Duration>,
+    /// How long the server lets it wait before it looks for a deadlock.
+    pub deadlock_timeout: Duration,
+}
+
+/// The ways out of the processes. One that the server does not report has an unknown one.
+pub(super) fn ways_out(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, WayOut>, WireError> {
+    let mut ways_out = BTreeMap::new();
+    let (mut read_at, mut of_server) = up.timeouts.clone();
+    up.connection.prepared_text_rows(&up.gives_up, &[&array(processes), &read_at.clone()], &mut |row| {
+        let &[Some(pid), Some(catches), Some(settings), Some(deadlock_timeout), Some(now_read_at), lines] = row else {
+            return;
+        };
+        if let Some(lines) = lines {
+            (read_at, of_server) = (now_read_at.to_owned(), timeout_among(lines.lines().map(str::as_bytes)));
+        }
+        let own = timeout_among(settings.lines().map(str::as_bytes));
+        if let (Ok(pid), Some(deadlock_timeout)) = (pid.parse::<i32>(), timeout(deadlock_timeout.as_bytes())) {
+            let timeout = [own, of_server].into_iter().flatten().min();
+            ways_out.insert(pid, WayOut { catches: catches != "f", timeout, deadlock_timeout });
+        }
+    })?;
+    up.timeouts = (read_at, of_server);
+    Ok(ways_out)
 }
 
 /// An array in the form that PostgreSQL reads.

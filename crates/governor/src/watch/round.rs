@@ -18,7 +18,7 @@ use super::cycle;
 use super::graph::{Links, Node, Scene};
 use super::late::{cards_of, in_flight};
 use super::ledger::Ledger;
-use super::look::{Looked, advisory_holders, look, waited_for};
+use super::look::{Looked, advisory_holders, look, waited_for, ways_out};
 use super::outside::admit_holders;
 use super::pace::Seen;
 use super::tracked::Tracked;
@@ -202,8 +202,8 @@ impl Round {
     }
 
     /// The cycles that the server could only end by failing a transaction. If two members wait for the same lock, one
-    /// may merely be queued behind the other, and the server can let it pass. The queues are queried only if there is a
-    /// cycle to break.
+    /// may merely be queued behind the other, and the server can let it pass. A member that may give up, or catch the
+    /// server's error, ends the cycle without a victim. The server is asked only if there is a cycle to break.
     fn cycles(&self, up: &mut Up, scene: &Scene, bound: StarvationBound) -> Result<Vec<Cycle>, WireError> {
         let found = cycles(&scene.graph, bound);
         if !found.iter().any(|cycle| cycle.stands && cycle.victim.is_some()) {
@@ -216,7 +216,17 @@ impl Round {
             let [waiter, blocker] = [edge.waiter, edge.blocker].map(|at| locks.get(&processes[at]));
             waiter.is_some() && blocker.is_some() && waiter != blocker
         });
-        Ok(cycles(&graph, bound))
+        let mut found = cycles(&graph, bound);
+        if !found.iter().any(|cycle| cycle.stands && cycle.victim.is_some()) {
+            return Ok(found);
+        }
+        let ways_out = ways_out(up, &processes)?;
+        let now = Instant::now();
+        for cycle in &mut found {
+            let is_held = |at: &usize| scene.nodes[*at].is_held(ways_out.get(&processes[*at]), now);
+            cycle.victim = cycle.victim.filter(|_| cycle.members.iter().all(is_held));
+        }
+        Ok(found)
     }
 
     /// The victims whose rollback costs more than it saves.

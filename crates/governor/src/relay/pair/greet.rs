@@ -290,7 +290,10 @@ impl Pair {
         let id = context.governor.registry.next_id();
         let card = SessionCard::new(id, context.worker, self.peer.to_string(), startup.login, matched.class, now);
         let _ = card.parameters.set(startup.others);
-        card.state().chosen_by = ChosenBy::Rule(matched.rule);
+        {
+            let mut state = card.state();
+            (state.chosen_by, state.timeout) = (ChosenBy::Rule(matched.rule), startup.timeout);
+        }
         let card = Arc::new(card);
         context.sessions.insert(id, self.id);
         context.governor.registry.insert(Arc::clone(&card));

@@ -1,0 +1,151 @@
+//! Timeouts by which a session gives up by itself: in texts, in start-up packets and in the catalogs.
+
+use std::time::Duration;
+
+use plimsoll_notation::sql::{Lexer, Token, TokenKind};
+
+use super::TextRules;
+
+/// The settings by which the server ends a statement or its transaction. Timeouts for idle sessions are not among them.
+const NAMES: [&str; 3] = ["lock_timeout", "statement_timeout", "transaction_timeout"];
+
+/// The shortest timeout that a text may set; zero if its value cannot be read.
+pub(crate) fn timeout_set_by(sql: &[u8], rules: TextRules) -> Option<Duration> {
+    // `lock_timeout`, `set_config`: this rules out most texts.
+    let may_be = |at: usize| [&b"timeout"[..], b"config"].iter().any(|word| begins(&sql[at + 1..], word));
+    if !memchr::memchr_iter(b'_', sql).any(may_be) {
+        return None;
+    }
+    let tokens: Vec<Token<'_>> = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment).collect();
+    let at = |place: usize| tokens.get(place);
+    let of = |place: usize| {
+        let token = &tokens[place];
+        if token.is_mark(b'(') && place > 0 && is_one_of(&tokens[place - 1], &["set_config"]) {
+            // A name that is computed may be any.
+            return at(place + 1).filter(|name| name.kind != TokenKind::Literal).map(|_| Duration::ZERO);
+        }
+        if !is_one_of(token, &NAMES) {
+            // A block, or a text that is run by a function.
+            let may_hide = !matches!(token.kind, TokenKind::Word | TokenKind::Number | TokenKind::Mark);
+            return NAMES.iter().any(|name| may_hide && has(token.text, name.as_bytes())).then_some(Duration::ZERO);
+        }
+        let next = at(place + 1)?;
+        let assigns = next.is_word("to") || next.text == b"=" || token.kind == TokenKind::Literal && next.is_mark(b',');
+        at(place + 2).filter(|_| assigns).and_then(|value| timeout(unquoted(value)))
+    };
+    (0..tokens.len()).filter_map(of).min()
+}
+
+/// The shortest timeout among settings in the form `name=value`.
+pub(crate) fn timeout_among<'a>(settings: impl IntoIterator<Item = &'a [u8]>) -> Option<Duration> {
+    let of = |setting: &'a [u8]| {
+        let equals = memchr::memchr(b'=', setting)?;
+        let (name, value) = (setting[..equals].trim_ascii(), setting[equals + 1..].trim_ascii());
+        NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())).then(|| timeout(value))?
+    };
+    settings.into_iter().filter_map(of).min()
+}
+
+/// The shortest timeout among command-line options: `-c lock_timeout=5s`, `--lock-timeout=5s`.
+pub(crate) fn timeout_in_options(options: &[u8]) -> Option<Duration> {
+    if memchr::memchr(b'\\', options).is_some() {
+        let dashes =
+            |text: &[u8]| text.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect::<Vec<u8>>();
+        let text = dashes(options);
+        return NAMES.iter().any(|name| has(&text, name.as_bytes())).then_some(Duration::ZERO);
+    }
+    let words = options.split(u8::is_ascii_whitespace).map(|word| {
+        let word = word.strip_prefix(b"--").or_else(|| word.strip_prefix(b"-c")).unwrap_or(word);
+        let equals = memchr::memchr(b'=', word).unwrap_or(word.len());
+        let dashed = |(place, byte): (usize, &u8)| if *byte == b'-' && place < equals { b'_' } else { *byte };
+        word.iter().enumerate().map(dashed).collect::<Vec<u8>>()
+    });
+    let words: Vec<Vec<u8>> = words.collect();
+    timeout_among(words.iter().map(Vec::as_slice))
+}
+
+/// A timeout as the server reads it: in milliseconds, or with a unit; `None` if there is none, and zero if it cannot be
+/// read.
+pub(crate) fn timeout(value: &[u8]) -> Option<Duration> {
+    if value.eq_ignore_ascii_case(b"default") {
+        // What applies by default is known from the catalogs.
+        return None;
+    }
+    let text = std::str::from_utf8(value).unwrap_or("?").trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let Ok(number) = text[..digits].parse::<u32>() else { return Some(Duration::ZERO) };
+    let (micros, millis) = (Duration::from_micros(1), Duration::from_millis(1));
+    let unit = match text[digits..].trim() {
+        "us" => micros,
+        "" | "ms" => millis,
+        "s" => 1000 * millis,
+        "min" => 60_000 * millis,
+        "h" => 3_600_000 * millis,
+        "d" => 86_400_000 * millis,
+        _ => Duration::ZERO,
+    };
+    (number > 0).then(|| unit.saturating_mul(number))
+}
+
+fn unquoted<'a>(token: &Token<'a>) -> &'a [u8] {
+    let quoted = |quote: &[u8]| token.text.strip_prefix(quote)?.strip_suffix(quote);
+    quoted(b"'").or_else(|| quoted(b"\"")).unwrap_or(token.text)
+}
+
+fn is_one_of(token: &Token<'_>, names: &[&str]) -> bool {
+    let is_name = matches!(token.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Literal);
+    is_name && names.iter().any(|name| unquoted(token).eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// Whether a text contains a word, given in lower case, in any case.
+fn has(text: &[u8], word: &[u8]) -> bool {
+    memchr::memchr2_iter(word[0], word[0].to_ascii_uppercase(), text).any(|at| begins(&text[at..], word))
+}
+
+fn begins(text: &[u8], word: &[u8]) -> bool {
+    text.get(..word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLIS: fn(u64) -> Option<Duration> = |millis| Some(Duration::from_millis(millis));
+
+    #[test]
+    fn timeouts_are_read_as_the_server_reads_them() {
+        for (sql, expect) in [
+            ("set lock_timeout = 300", MILLIS(300)),
+            ("SET LOCAL Statement_Timeout TO '2 s'", MILLIS(2000)),
+            ("begin; set session \"lock_timeout\" = '1min'; set transaction_timeout = '5s'", MILLIS(5000)),
+            ("select set_config('lock_timeout', '7ms', true)", MILLIS(7)),
+            ("set statement_timeout = 0", None),
+            ("set lock_timeout to default; reset statement_timeout; show transaction_timeout", None),
+            ("select set_config('search_path', 'a', true)", None),
+            ("select lock_timeout from pauses", None),
+            ("set idle_in_transaction_session_timeout = '1s'", None),
+            // What cannot be read may be any.
+            ("select set_config($1, $2, true)", MILLIS(0)),
+            ("select set_config('lock_timeout', $1, true)", MILLIS(0)),
+            ("set lock_timeout = '1.5s'", MILLIS(0)),
+            ("set lock_timeout = -1", MILLIS(0)),
+            ("do $$ begin set local lock_timeout = '1s'; end $$", MILLIS(0)),
+        ] {
+            assert_eq!(timeout_set_by(sql.as_bytes(), TextRules::default()), expect, "{sql}");
+        }
+    }
+
+    #[test]
+    fn timeouts_of_a_start_up_packet_and_of_catalogs_are_read() {
+        for (options, expect) in [
+            ("-c lock_timeout=5s", MILLIS(5000)),
+            ("-cstatement_timeout=30s --lock-timeout=20", MILLIS(20)),
+            ("-c search_path=lock_timeout -c lock_timeout=0", None),
+            ("-c lock_timeout=5\\ s", MILLIS(0)),
+        ] {
+            assert_eq!(timeout_in_options(options.as_bytes()), expect, "{options}");
+        }
+        let settings = ["search_path=a", "lock_timeout=3s", "statement_timeout=1s"].map(str::as_bytes);
+        assert_eq!(timeout_among(settings), MILLIS(1000));
+    }
+}
