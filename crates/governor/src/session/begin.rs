@@ -6,8 +6,8 @@ use std::time::Instant;
 use plimsoll_policy::{Abandoned, Asked, ClassIndex};
 
 use super::answers::Notice;
-use super::client::{Message, MessageAction, sql_of};
-use super::frames::Ask;
+use super::client::{Message, MessageAction};
+use super::frames::{Ask, sql_of};
 use super::prepared::Note;
 use super::recording::Recording;
 use super::refuse::Refusal;

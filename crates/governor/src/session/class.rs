@@ -3,8 +3,7 @@
 use plimsoll_policy::ClassIndex;
 
 use super::answers::Notice;
-use super::client::sql_of;
-use super::frames::{Ask, text};
+use super::frames::{Ask, sql_of_message};
 use super::{Gate, Outbox, Session, Status, error_response, notice_response};
 use crate::registry::ChosenBy;
 use crate::statement::{self, Scope, Statement};
@@ -78,12 +77,9 @@ impl Session {
 
     /// Applies a `SET plimsoll.class` that is next for the server.
     pub(super) fn on_setting(&mut self, ask: Ask, body: Option<&[u8]>) -> Setting {
-        let sql = match (ask, body) {
-            (Ask::Query, Some(body)) => Some(sql_of(body)),
-            (Ask::Parse, Some(body)) => text(body).map(|(_, rest)| sql_of(rest)),
-            _ => None,
+        let Some(sql) = sql_of_message(ask, body).filter(|sql| may_set_class(sql) && !self.is_unit_open) else {
+            return Setting::None;
         };
-        let Some(sql) = sql.filter(|sql| may_set_class(sql) && !self.is_unit_open) else { return Setting::None };
         let read = statement::read_with(sql, self.reported.text_rules);
         let Some(set) = read.set_class.filter(|set| set.scope == Scope::Session) else { return Setting::None };
         if self.status == Status::Failed {

@@ -7,7 +7,7 @@ use plimsoll_policy::Unsafe;
 
 use super::begin::may_have_tag;
 use super::class::Setting;
-use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
+use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, sql_of, sql_of_message, text};
 use super::prepared::{Change, Names, Note};
 use super::refuse::Refusal;
 use super::transaction::Began;
@@ -366,12 +366,7 @@ impl Session {
     /// Notes how long its client lets statements run or wait. A shorter time stays known until the session ends: a function, a
     /// rollback or a RESET may restore it.
     fn note_timeout(&mut self, ask: Ask, body: Option<&[u8]>) {
-        let sql = match (ask, body) {
-            (Ask::Query, Some(body)) => Some(sql_of(body)),
-            (Ask::Parse, Some(body)) => text(body).map(|(_, rest)| sql_of(rest)),
-            _ => None,
-        };
-        let found = sql.and_then(|sql| timeout_set_by(sql, self.reported.text_rules));
+        let found = sql_of_message(ask, body).and_then(|sql| timeout_set_by(sql, self.reported.text_rules));
         self.timeout = [self.timeout, found].into_iter().flatten().min();
     }
 
@@ -448,9 +443,4 @@ impl Session {
             }),
         }
     }
-}
-
-/// The statement's text in the body of a `Query`, or after the name in a `Parse`.
-pub(super) fn sql_of(body: &[u8]) -> &[u8] {
-    text(body).map_or(body, |(sql, _)| sql)
 }

@@ -18,7 +18,6 @@ use plimsoll_policy::{Foreseen, Unsafe};
 use super::answers::{self, END_ANSWERS, columns};
 use super::frames::{Answer, Status};
 use super::prepared::Note;
-use super::transaction::Transaction;
 use super::{Flow, Gate, Outbox, Session, Unit};
 use crate::effects::{Foresight, Inquiry, LIMITS, Next, Outlook, TextKey};
 use crate::registry::SessionCard;
@@ -433,13 +432,6 @@ impl Session {
         self.unit = Unit::new(now);
         self.forget_cancels();
         self.learn(now, out);
-    }
-}
-
-impl Transaction {
-    /// Why another run must not be attempted, or is expected to fail.
-    pub(super) fn foreseen_unsafe(&self) -> Option<Unsafe> {
-        self.unsafe_because.or(self.forecast.unsafe_because)
     }
 }
 

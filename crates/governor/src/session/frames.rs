@@ -183,6 +183,20 @@ pub fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&body[..end], &body[end + 1..]))
 }
 
+/// The text of the statement that a message runs or prepares; `None` for other messages, and those that were not read.
+pub(super) fn sql_of_message(ask: Ask, body: Option<&[u8]>) -> Option<&[u8]> {
+    match (ask, body?) {
+        (Ask::Query, body) => Some(sql_of(body)),
+        (Ask::Parse, body) => text(body).map(|(_, rest)| sql_of(rest)),
+        _ => None,
+    }
+}
+
+/// The statement's text in the body of a `Query`, or after the name in a `Parse`.
+pub(super) fn sql_of(body: &[u8]) -> &[u8] {
+    text(body).map_or(body, |(sql, _)| sql)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

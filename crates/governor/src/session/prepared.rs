@@ -11,8 +11,8 @@ use std::sync::Arc;
 use plimsoll_policy::{ClassIndex, Unsafe};
 
 use super::Session;
-use super::client::{Message, sql_of};
-use super::frames::text;
+use super::client::Message;
+use super::frames::{sql_of, text};
 use crate::registry::ChosenBy;
 use crate::statement::name::stored;
 use crate::statement::{self, End};

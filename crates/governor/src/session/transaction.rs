@@ -138,6 +138,11 @@ impl Transaction {
         self.runs_unread = false;
     }
 
+    /// Why another run must not be attempted, or is expected to fail.
+    pub(super) fn foreseen_unsafe(&self) -> Option<Unsafe> {
+        self.unsafe_because.or(self.forecast.unsafe_because)
+    }
+
     /// A request may not run twice; the first reason is kept.
     pub(super) fn is_unsafe(&mut self, because: Unsafe) {
         if self.unsafe_because.is_none() {

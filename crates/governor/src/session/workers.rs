@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::Unsafe;
 
 use super::answers::{self, END_ANSWERS, columns};
-use super::client::{MessageAction, sql_of};
-use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
+use super::client::MessageAction;
+use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, sql_of, text};
 use super::refuse::Refusal;
 use super::{Flow, Gate, Outbox, Session, Unit};
 

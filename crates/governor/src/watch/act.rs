@@ -8,14 +8,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_policy::Priority;
 use plimsoll_postgres::connection::{Cancel, Connection, Prepared, WireError};
 
 use super::aimed::{Aimed, CancelOutcome};
 use super::control::{Signals, Up};
+use super::graph::Node;
 use super::look::array;
+use crate::agent::Agent;
 use crate::governor::{EventId, Governor};
 use crate::registry::{SessionCard, Stake};
-use crate::settings::Settings;
+use crate::settings::{CpuShare, Settings};
 
 /// How long after a look its decisions may be carried out.
 pub(super) const LEASE: Duration = Duration::from_millis(500);
@@ -191,4 +194,16 @@ impl Batch<'_> {
         })?;
         Ok(done)
     }
+}
+
+/// Gives a holder the CPU share of its waiters; returns whether its share has changed.
+pub(super) fn inherit(agent: &mut Agent, settings: &Settings, holder: &Node, priority: Priority) -> bool {
+    let Some((card, state)) = &holder.session else { return false };
+    agent.inherit(settings, card, state.transaction, share_of(settings, priority), Instant::now())
+}
+
+/// The CPU share of a priority: that of the highest class at or below it.
+fn share_of(settings: &Settings, priority: Priority) -> CpuShare {
+    let below = settings.classes.iter().filter(|class| class.limits.priority <= priority);
+    below.max_by_key(|class| class.limits.priority).map_or(CpuShare::Untouched, |class| class.cpu)
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_policy::{
-    Action, Activity, CpuScheduler, Cycle, NoReplay, Priority, Rules, StarvationBound, Unsafe, cpu_scheduler, cycles,
-    decide, waiters_behind,
+    Action, Activity, CpuScheduler, Cycle, NoReplay, Rules, StarvationBound, Unsafe, cpu_scheduler, cycles, decide,
+    waiters_behind,
 };
 use plimsoll_postgres::connection::WireError;
 
-use super::act::{LookedAt, Target, cancel};
+use super::act::{LookedAt, Target, cancel, inherit};
 use super::control::Up;
 use super::cycle;
 use super::graph::{Links, Node, Scene};
@@ -25,7 +25,7 @@ use super::tracked::Tracked;
 use crate::agent::Agent;
 use crate::governor::{CYCLE, EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
 use crate::registry::{CardState, Phase, SessionId};
-use crate::settings::{CpuShare, Settings};
+use crate::settings::Settings;
 use crate::statistics::count;
 
 /// The recorded action for the victim of a cycle.
@@ -440,16 +440,4 @@ fn preempted(action: &Action) -> Option<(usize, usize)> {
         Action::Preempt { victim, waiter } => Some((victim, waiter)),
         Action::Inherit { .. } => None,
     }
-}
-
-/// Gives a holder the CPU share of its waiters; returns whether its share has changed.
-fn inherit(agent: &mut Agent, settings: &Settings, holder: &Node, priority: Priority) -> bool {
-    let Some((card, state)) = &holder.session else { return false };
-    agent.inherit(settings, card, state.transaction, share_of(settings, priority), Instant::now())
-}
-
-/// The CPU share of a priority: that of the highest class at or below it.
-fn share_of(settings: &Settings, priority: Priority) -> CpuShare {
-    let below = settings.classes.iter().filter(|class| class.limits.priority <= priority);
-    below.max_by_key(|class| class.limits.priority).map_or(CpuShare::Untouched, |class| class.cpu)
 }
