@@ -91,13 +91,13 @@ impl Session {
             self.gate = Gate::UntilRest;
             return Setting::Waits;
         }
-        match self.on_set_class(set.class.as_deref(), read.savepoint) {
+        match self.on_set_class(set.class.as_deref()) {
             Ok(()) => Setting::Done,
             Err((sqlstate, why)) => Setting::Refused(error_response(&Notice::new("ERROR", sqlstate, &why))),
         }
     }
 
-    fn on_set_class(&mut self, name: Option<&str>, uses_savepoint: bool) -> Result<(), (&'static str, String)> {
+    fn on_set_class(&mut self, name: Option<&str>) -> Result<(), (&'static str, String)> {
         let (class, chosen_by) = match name {
             Some(name) => {
                 let Some(class) = self.settings.class_named(name) else {
@@ -117,12 +117,6 @@ impl Session {
             },
         };
         let before = (self.session_class, self.session_chosen_by);
-        // A return to a savepoint would undo the setting at the server only.
-        let is_in_savepoint = self.transaction.as_ref().is_some_and(|inside| inside.is_in_savepoint);
-        if before != (class, chosen_by) && (is_in_savepoint || uses_savepoint) {
-            let why = "a transaction with a savepoint cannot set plimsoll.class: set it before the first savepoint";
-            return Err(("25001", why.to_owned()));
-        }
         if let Some(inside) = self.transaction.as_mut().filter(|_| self.status == Status::Block) {
             inside.class_before.get_or_insert(before);
         }

@@ -64,8 +64,6 @@ pub(super) struct Transaction {
     pub forecast: Forecast,
     /// It has created, released or rolled back to a savepoint.
     pub has_savepoint: bool,
-    /// The server has created a savepoint.
-    pub is_in_savepoint: bool,
     /// Its cursors and portals, by their stored names.
     pub declared: Vec<Box<[u8]>>,
     /// It has prepared the unnamed statement that it runs.
@@ -103,7 +101,6 @@ impl Transaction {
             unsafe_because: None,
             forecast: Forecast::default(),
             has_savepoint: false,
-            is_in_savepoint: false,
             declared: Vec::new(),
             has_unnamed: false,
             recording: None,
@@ -124,12 +121,11 @@ impl Transaction {
         self.may_end || self.runs_unread
     }
 
-    /// The server has carried out a command.
+    /// The server has carried out a command of a text that is not known.
     pub(super) fn hears_command(&mut self, tag: &[u8]) {
         const ENDS: [&[u8]; 3] = [b"COMMIT", b"ROLLBACK", b"PREPARE TRANSACTION"];
         self.may_end |= self.runs_unread && ENDS.iter().any(|end| tag.starts_with(end));
         self.has_patience |= self.runs_unread && tag == b"SET\0";
-        self.is_in_savepoint |= tag == b"SAVEPOINT\0";
     }
 
     /// The server has answered everything, and a block is open: the texts that are not known did not end it, unless they

@@ -60,36 +60,6 @@ fn a_setting_is_rolled_back_with_its_transaction() {
     }
 }
 
-/// A client set a class behind a savepoint and returned to it. The server undid the setting; the session kept the class,
-/// and `SHOW plimsoll.class` named another than the one that counted.
-#[test]
-fn a_class_is_not_set_behind_a_savepoint_which_could_undo_it() {
-    let mut story = Story::new("high_user");
-    story.play(
-        "= Q:begin => C:BEGIN Z:T
-         = Q:savepoint_a => C:SAVEPOINT Z:T
-         = Q:reset_plimsoll.class => C:RESET Z:T
-         > Q:set_plimsoll.class='low' => failed C[E:25001 Z:E]
-         = Q:rollback_to_a => C:ROLLBACK Z:T
-         = Q:commit => C:COMMIT Z:I",
-    );
-    assert_eq!(class(&story), "high");
-    // The savepoint was prepared long before, or is in the same text.
-    let begin = "= Q:begin => C:BEGIN Z:T";
-    story.play(&format!(
-        "= P:s:savepoint_a S => 1 Z:I
-         {begin}
-         = B::s E S => 2 C:SAVEPOINT Z:T
-         > Q:reset_plimsoll.class;set_plimsoll.class='low' => failed C[E:25001 Z:E]
-         = Q:rollback => C:ROLLBACK Z:I
-         {begin}
-         > Q:savepoint_a;set_plimsoll.class='low' => failed C[E:25001 Z:E]
-         = Q:rollback => C:ROLLBACK Z:I
-         = Q:set_plimsoll.class='low' => C:SET Z:I"
-    ));
-    assert_eq!(class(&story), "low");
-}
-
 /// Mappers and sqlcommenter write the tag into statements, while the driver sends a BEGIN without one: the tag once had
 /// no effect.
 #[test]
