@@ -63,7 +63,8 @@ fn replay(server: &Server, is_changed: bool) -> Heard {
 
 #[test]
 fn an_answer_that_is_another_is_noticed_to_the_byte() {
-    let server = Server::shared();
+    // At a server of its own: an old transaction of another test would make its table count as changed.
+    let server = Server::start();
     for is_changed in [false, true] {
         check_replay(&replay(&server, is_changed), !is_changed).unwrap();
     }
