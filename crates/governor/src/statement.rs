@@ -1,7 +1,7 @@
 //! The facts about a query's text that a governor needs.
 //!
 //! This is not an SQL parser. A text is split into tokens as PostgreSQL does it
-//! ([`Lexer`](plimsoll_notation::sql::Lexer)), and the first few tokens of each statement identify its command. That is
+//! ([`Lexer`]), and the first few tokens of each statement identify its command. That is
 //! enough, because misreading a text that PostgreSQL rejects is harmless: none of it is carried out. The effects of a
 //! function, rule or trigger are not visible in a text; only functions of PostgreSQL itself and its extensions are
 //! known by name.
