@@ -169,8 +169,19 @@ impl CardState {
     /// Why it must not be rolled back now, if its class permits rollbacks; `commits_wait` says whether commits of the
     /// server may wait for standbys.
     pub(crate) fn immunity(&self, commits_wait: bool) -> Option<Immunity> {
-        let may_wait = commits_wait && self.preemptible && self.may_commit && self.phase == Phase::Active;
+        let may_wait = self.preemptible && self.may_wait_for_standby(commits_wait);
         self.immune.or(may_wait.then_some(Immunity::Standby))
+    }
+
+    /// Its client may have set this timeout for its statements.
+    pub(crate) fn may_have_timeout(&mut self, timeout: Duration) {
+        self.timeout = Some(self.timeout.map_or(timeout, |known| known.min(timeout)));
+    }
+
+    /// Whether its unit in flight may be waiting for a standby, or may begin to; `commits_wait` says whether commits of the
+    /// server may wait.
+    pub(crate) fn may_wait_for_standby(&self, commits_wait: bool) -> bool {
+        commits_wait && self.may_commit && self.phase == Phase::Active
     }
 
     /// Whether the server may end its unit in flight by itself within the given time, because of a timeout.

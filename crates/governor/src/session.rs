@@ -18,6 +18,7 @@ mod client;
 mod ending;
 mod foresight;
 mod frames;
+mod inquiring;
 mod outstanding;
 mod prepared;
 mod recording;
@@ -263,8 +264,6 @@ pub struct Session {
     unit: Unit,
     /// Messages of a unit have been sent, but not the message that ends it.
     is_unit_open: bool,
-    /// The shortest timeout for its statements that its client may have set since it connected.
-    timeout: Option<Duration>,
     /// A message in flight may change how texts are read.
     rules_may_change: bool,
     /// The number of the unit that began last.
@@ -301,7 +300,6 @@ impl Session {
             let state = card.state();
             (state.chosen_by == ChosenBy::Setting).then_some(state.class)
         };
-        let timeout = card.state().timeout;
         let texts = Texts::new(&governor.foresight, &card);
         let mut session = Session {
             governor,
@@ -324,7 +322,6 @@ impl Session {
             is_retry: false,
             unit: Unit::new(now),
             is_unit_open: false,
-            timeout,
             rules_may_change: false,
             unit_number: 0,
             outstanding: Outstanding::default(),
@@ -641,7 +638,7 @@ impl Session {
         state.may_commit = may_commit;
         state.exports_snapshot = self.transaction.as_ref().is_some_and(|inside| inside.exports_snapshot);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
-        (state.aborts, state.cycle_loss, state.timeout) = (self.aborts, cycle_loss, self.timeout);
+        (state.aborts, state.cycle_loss) = (self.aborts, cycle_loss);
         state.work = self.transaction.as_ref().map_or(Duration::ZERO, |inside| inside.work);
         state.is_awaited = is_awaited;
         if self.transaction.is_none() && phase != Phase::Queued {

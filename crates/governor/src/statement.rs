@@ -158,5 +158,18 @@ pub fn is_query(sql: &[u8], rules: impl Into<TextRules>) -> bool {
     first.is_some_and(|first| QUERIES.iter().any(|word| first.is_word(word)))
 }
 
+/// Whether a text contains a word, given in lower case, in any case.
+pub(crate) fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
+    places(sql, word).next().is_some()
+}
+
+/// The text after each occurrence of the word.
+pub(crate) fn places<'s>(sql: &'s [u8], word: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+    let first = word[0];
+    let begins = memchr::memchr2_iter(first, first.to_ascii_uppercase(), sql);
+    let is_word = move |at: &usize| sql.get(*at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word));
+    begins.filter(is_word).map(move |at| &sql[at + word.len()..])
+}
+
 #[cfg(test)]
 mod tests;

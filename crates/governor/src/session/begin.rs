@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use plimsoll_policy::{Abandoned, Asked, ClassIndex};
 
-use super::answers::Notice;
+use super::answers::{Notice, SYNC};
 use super::client::{Message, MessageAction};
 use super::frames::{Ask, sql_of};
 use super::prepared::Note;
@@ -20,8 +20,6 @@ use crate::governor::refusal_message;
 use crate::registry::ChosenBy;
 use crate::statistics::count;
 
-const SYNC: [u8; 5] = *b"S\0\0\0\x04";
-
 /// A transaction that waits for admission.
 #[derive(Debug, Clone)]
 pub(super) struct Queued {
@@ -32,6 +30,13 @@ pub(super) struct Queued {
     pub entry: Entry,
     /// When the server last heard something from this session.
     heard_at: Instant,
+}
+
+impl Queued {
+    /// Whether a server of that version may have a time-out for sessions that are as silent as this one.
+    fn may_time_out(&self, version: u32) -> bool {
+        self.entry == Entry::WithinBlock || version >= 140_000
+    }
 }
 
 /// The part of a transaction that waits for admission.
@@ -303,24 +308,18 @@ impl Session {
     /// When a waiting session must act.
     pub(super) fn queue_wakes_at(&self, queued: &Queued) -> Option<Instant> {
         let notice = (!queued.is_noticed).then(|| queued.since + QUEUE_NOTICE_AFTER);
-        let keep_alive = self.may_time_out(queued).then(|| queued.heard_at + KEEP_ALIVE_EVERY);
+        let keep_alive = queued.may_time_out(self.reported.version).then(|| queued.heard_at + KEEP_ALIVE_EVERY);
         [notice, keep_alive].into_iter().flatten().min()
-    }
-
-    /// Whether the server may have a time-out for sessions that are as silent as this one.
-    fn may_time_out(&self, queued: &Queued) -> bool {
-        queued.entry == Entry::WithinBlock || self.reported.version >= 140_000
     }
 
     /// Lets the server hear a `Sync` from a session that waits; its answer is dropped.
     pub(super) fn keep_alive(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Flow::Queued(queued) = &self.flow else { return };
-        if now < queued.heard_at + KEEP_ALIVE_EVERY || !self.may_time_out(queued) {
+        let version = self.reported.version;
+        let Flow::Queued(queued) = &mut self.flow else { return };
+        if now < queued.heard_at + KEEP_ALIVE_EVERY || !queued.may_time_out(version) {
             return;
         }
-        if let Flow::Queued(queued) = &mut self.flow {
-            queued.heard_at = now;
-        }
+        queued.heard_at = now;
         // A server that has not answered the last one has something else to do than to wait for its client.
         if !std::mem::replace(&mut self.is_kept_alive, true) {
             out.to_server(&SYNC);

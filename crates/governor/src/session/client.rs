@@ -367,7 +367,7 @@ impl Session {
     /// rollback or a RESET may restore it.
     fn note_timeout(&mut self, ask: Ask, body: Option<&[u8]>) {
         let found = sql_of_message(ask, body).and_then(|sql| timeout_set_by(sql, self.reported.text_rules));
-        self.timeout = [self.timeout, found].into_iter().flatten().min();
+        found.into_iter().for_each(|timeout| self.card.state().may_have_timeout(timeout));
     }
 
     /// The current message's position among the recorded bytes.

@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 
 use plimsoll_policy::{Foreseen, Unsafe};
 
-use super::answers::{self, END_ANSWERS, columns};
+use super::answers::END_ANSWERS;
 use super::frames::{Answer, Status};
+use super::inquiring::Inquiring;
 use super::prepared::Note;
 use super::{Flow, Gate, Outbox, Session, Unit};
-use crate::effects::{Foresight, Inquiry, LIMITS, Next, Outlook, TextKey};
+use crate::effects::{Foresight, Inquiry, Next, Outlook, TextKey};
 use crate::registry::SessionCard;
-use crate::statement::{self, TextRules};
+use crate::statement::{self, TextRules, has_ignoring_case};
 
 /// How many prepared statements have a key; others are unknown.
 const STATEMENTS_MAX: usize = 4000;
@@ -120,26 +121,15 @@ pub(super) struct Learning {
     key: TextKey,
     /// Whether the text may return rows.
     returns: bool,
-    inquiry: Box<Inquiry>,
-    since: Instant,
+    inquiring: Inquiring,
     /// The number of answers still to come.
     left: usize,
-    is_answered: bool,
-    has_completed: bool,
 }
 
 impl Learning {
     /// Receives the server's answer.
     pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
-        self.has_completed |= answer == Answer::CommandComplete;
-        match answer {
-            Answer::DataRow => match columns(body) {
-                Some(columns) => self.inquiry.on_row(&columns),
-                None => self.is_answered = false,
-            },
-            Answer::Error => self.is_answered = false,
-            _ => {}
-        }
+        self.inquiring.hears(answer, body);
     }
 }
 
@@ -240,7 +230,7 @@ impl Change {
         if !is_setting && !begins(b"discard") {
             return if memchr::memmem::find(sql, b"set_config").is_some() { Change::Local } else { Change::None };
         }
-        let has = |words: [&[u8]; 2]| words.iter().any(|word| super::workers::has_ignoring_case(sql, word));
+        let has = |words: [&[u8]; 2]| words.iter().any(|word| has_ignoring_case(sql, word));
         let (path, role) = (has([b"search_path", b"schema"]), has([b"role", b"authorization"]));
         let all = !begins(b"set") && has([b"all", b"all"]) || memchr::memchr(b';', sql).is_some();
         match (path, role) {
@@ -369,23 +359,14 @@ impl Session {
             };
             let functions = &self.settings.preemption.replay_functions;
             let inquiry = Inquiry::new(text, self.reported.text_rules, name, functions, self.reported.version);
-            let learning = Learning {
-                key,
-                returns,
-                inquiry: Box::new(inquiry),
-                since: now,
-                left: 0,
-                is_answered: true,
-                has_completed: false,
-            };
-            self.flow = Flow::Learning(learning);
+            self.flow = Flow::Learning(Learning { key, returns, inquiring: Inquiring::new(inquiry, now), left: 0 });
             return self.ask_ahead(now, out);
         }
     }
 
     fn ask_ahead(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Learning(learning) = &mut self.flow else { return };
-        match learning.inquiry.next() {
+        match learning.inquiring.inquiry.next() {
             Next::Known(verdict) => {
                 let outlook = match verdict {
                     Ok(safe) => Outlook::Safe { generates: safe.generates, returns: learning.returns },
@@ -400,9 +381,9 @@ impl Session {
                     // A cancel is on its way, and must not meet the question.
                     return self.end_learning(now, out);
                 };
-                let request =
-                    [answers::run(LIMITS, &[]), answers::run(asked.sql, &asked.parameters), answers::end()].concat();
-                (learning.left, learning.is_answered, learning.has_completed) = (END_ANSWERS, true, false);
+                let request = Inquiring::request(&asked);
+                learning.left = END_ANSWERS;
+                learning.inquiring.asks();
                 self.unit_number = number;
                 self.unit = Unit::new(now);
                 (0..END_ANSWERS).for_each(|_| self.outstanding.sent(number, false));
@@ -418,17 +399,17 @@ impl Session {
         if learning.left > 0 {
             return;
         }
-        if !learning.is_answered || !learning.has_completed {
+        if !learning.inquiring.is_answered() {
             self.governor.foresight.is_refused(self.texts.role, self.governor.clock(now));
             return self.end_learning(now, out);
         }
-        learning.inquiry.on_answered(true);
+        learning.inquiring.inquiry.on_answered(true);
         self.ask_ahead(now, out);
     }
 
     fn end_learning(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Learning(learning) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
-        self.governor.foresight.has_taken(now.saturating_duration_since(learning.since));
+        self.governor.foresight.has_taken(now.saturating_duration_since(learning.inquiring.since));
         self.unit = Unit::new(now);
         self.forget_cancels();
         self.learn(now, out);

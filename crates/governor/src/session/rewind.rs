@@ -17,7 +17,7 @@ mod steps;
 use std::time::Instant;
 
 use super::aborted::Abort;
-use super::answers::{self, END_ANSWERS as OWN, columns};
+use super::answers::{self, END_ANSWERS as OWN};
 use super::frames::{Answer, Status};
 use super::recording::AnswerHash;
 use super::unit::Shape;
@@ -25,7 +25,7 @@ use super::{Flow, Outbox, Session};
 use crate::governor::{EventId, Outcome};
 use crate::statistics::{AbortOutcome, count};
 pub(super) use failure::Failure;
-use steps::{STATEMENTS, Safety};
+use steps::Safety;
 
 const ROLLBACK: &str = "ROLLBACK";
 const ROLLBACK_AND_CHAIN: &str = "ROLLBACK AND CHAIN";
@@ -175,15 +175,7 @@ impl Rewind {
         self.has_completed |= answer == Answer::CommandComplete;
         self.notices += u32::from(answer == Answer::Notice);
         let (RewindStep::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
-        question.completed += u32::from(answer == Answer::CommandComplete);
-        match answer {
-            Answer::DataRow => match columns(body) {
-                Some(columns) => question.inquiry.on_row(&columns),
-                None => question.is_answered = false,
-            },
-            Answer::Error => question.is_answered = false,
-            _ => {}
-        }
+        question.inquiring.hears(answer, body);
     }
 }
 
@@ -304,10 +296,11 @@ impl Session {
             (RewindStep::Fail, _) => rewind.is_clean = rewind.has_completed,
             (RewindStep::Inquire, _) => {
                 if let Safety::Asked(question) = &mut rewind.safety {
-                    question.inquiry.on_answered(question.is_answered && question.completed == STATEMENTS);
+                    let is_answered = question.inquiring.is_answered();
+                    question.inquiring.inquiry.on_answered(is_answered);
                     question.request = None;
                     if self.settings.control.is_none() {
-                        self.governor.horizon.set(question.inquiry.seen_horizon());
+                        self.governor.horizon.set(question.inquiring.inquiry.seen_horizon());
                     }
                 }
             }

@@ -68,7 +68,11 @@ impl Session {
     /// Whether the body of such a message is read.
     fn reads(&self, answer: Answer) -> bool {
         match answer {
-            Answer::Ready | Answer::Error | Answer::Parameter | Answer::Notice | Answer::CommandComplete => true,
+            Answer::Ready | Answer::Error | Answer::Parameter | Answer::Notice => true,
+            Answer::CommandComplete => {
+                let is_heard = |inside: &Transaction| inside.class_before.is_some() || inside.runs_unread;
+                self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(is_heard)
+            }
             Answer::Notification => matches!(self.flow, Flow::Rewinding(_)),
             Answer::DataRow => match &self.flow {
                 Flow::Rewinding(rewind) => rewind.inquires(),
@@ -187,7 +191,7 @@ impl Session {
         if let Some(inside) = &mut self.transaction {
             inside.hears_command(tag);
             if inside.runs_unread && tag == b"SET\0" {
-                self.timeout = Some(Duration::ZERO);
+                self.card.state().may_have_timeout(Duration::ZERO);
             }
         }
         if tag == b"ROLLBACK\0" {

@@ -29,6 +29,7 @@ use super::client::MessageAction;
 use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, sql_of, text};
 use super::refuse::Refusal;
 use super::{Flow, Gate, Outbox, Session, Unit};
+use crate::statement::{has_ignoring_case, places};
 
 const PARAMETER: &str = "max_parallel_workers_per_gather";
 
@@ -324,19 +325,6 @@ impl Speech {
 /// with escapes may be each of them.
 const NAMES: [&[u8]; 6] =
     [b"per_gather", b"pg_settings", b"pg_show_all_settings", b"current_setting", b"set_config", b"u&"];
-
-/// Whether a text contains a word, given in lower case, in any case.
-pub(super) fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
-    places(sql, word).next().is_some()
-}
-
-/// The text after each occurrence of the word.
-fn places<'s>(sql: &'s [u8], word: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-    let first = word[0];
-    let begins = memchr::memchr2_iter(first, first.to_ascii_uppercase(), sql);
-    let is_word = move |at: &usize| sql.get(*at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word));
-    begins.filter(is_word).map(move |at| &sql[at + word.len()..])
-}
 
 /// Whether a text may contain `SHOW ALL`: a comment after `SHOW` counts as `ALL`.
 fn shows_all(sql: &[u8]) -> bool {

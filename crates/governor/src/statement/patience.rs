@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 
-use super::TextRules;
+use super::{TextRules, has_ignoring_case};
 
 /// The settings by which the server ends a statement or its transaction. Timeouts for idle sessions are not among them.
 const NAMES: [&str; 3] = ["lock_timeout", "statement_timeout", "transaction_timeout"];
@@ -27,7 +27,10 @@ pub(crate) fn timeout_set_by(sql: &[u8], rules: TextRules) -> Option<Duration> {
         if !is_one_of(token, &NAMES) {
             // A block, or a text that is run by a function.
             let may_hide = !matches!(token.kind, TokenKind::Word | TokenKind::Number | TokenKind::Mark);
-            return NAMES.iter().any(|name| may_hide && has(token.text, name.as_bytes())).then_some(Duration::ZERO);
+            return NAMES
+                .iter()
+                .any(|name| may_hide && has_ignoring_case(token.text, name.as_bytes()))
+                .then_some(Duration::ZERO);
         }
         let next = at(place + 1)?;
         let assigns = next.is_word("to") || next.text == b"=" || token.kind == TokenKind::Literal && next.is_mark(b',');
@@ -52,7 +55,7 @@ pub(crate) fn timeout_in_options(options: &[u8]) -> Option<Duration> {
         let dashes =
             |text: &[u8]| text.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect::<Vec<u8>>();
         let text = dashes(options);
-        return NAMES.iter().any(|name| has(&text, name.as_bytes())).then_some(Duration::ZERO);
+        return NAMES.iter().any(|name| has_ignoring_case(&text, name.as_bytes())).then_some(Duration::ZERO);
     }
     let words = options.split(u8::is_ascii_whitespace).map(|word| {
         let word = word.strip_prefix(b"--").or_else(|| word.strip_prefix(b"-c")).unwrap_or(word);
@@ -95,11 +98,6 @@ fn unquoted<'a>(token: &Token<'a>) -> &'a [u8] {
 fn is_one_of(token: &Token<'_>, names: &[&str]) -> bool {
     let is_name = matches!(token.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Literal);
     is_name && names.iter().any(|name| unquoted(token).eq_ignore_ascii_case(name.as_bytes()))
-}
-
-/// Whether a text contains a word, given in lower case, in any case.
-fn has(text: &[u8], word: &[u8]) -> bool {
-    memchr::memchr2_iter(word[0], word[0].to_ascii_uppercase(), text).any(|at| begins(&text[at..], word))
 }
 
 fn begins(text: &[u8], word: &[u8]) -> bool {

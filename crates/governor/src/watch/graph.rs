@@ -167,7 +167,7 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant, clo
         aborts: state.aborts,
         cycle_loss: state
             .cycle_loss
-            .filter(|_| state.phase == Phase::Active && !(looked.commits_wait && state.may_commit)),
+            .filter(|_| state.phase == Phase::Active && !state.may_wait_for_standby(looked.commits_wait)),
     }
 }
 

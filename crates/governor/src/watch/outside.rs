@@ -8,9 +8,10 @@
 //! open until several more sessions have imported it and done all the work. While that transaction waits for its client,
 //! sessions with the same login are admitted beyond the limits.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::Login;
+use plimsoll_policy::{ClassIndex, Login};
 use plimsoll_postgres::connection::WireError;
 
 use super::control::Up;
@@ -91,27 +92,12 @@ fn is_anything_limited(settings: &Settings) -> bool {
 
 /// Admits sessions whose client thinks in another session, which has exported a snapshot for them. Returns whether any
 /// were admitted.
-fn admit_importers(
-    governor: &Governor,
-    settings: &Settings,
-    queued: &[std::sync::Arc<SessionCard>],
-    exporters: &[Login],
-) -> bool {
+fn admit_importers(governor: &Governor, settings: &Settings, queued: &[Arc<SessionCard>], exporters: &[Login]) -> bool {
     let mut has_admitted = false;
     for card in queued.iter().filter(|card| exporters.contains(&card.login)) {
         let class = card.state().class;
-        if !settings.class(class).is_paused && governor.let_in(card.id) {
-            has_admitted = true;
-            count(&governor.statistics.class(class).let_in);
-            if governor.logs(Repeated::AdmittedBeyond) {
-                let class = &settings.class(class).name;
-                tracing::info!(
-                    session = card.id.0,
-                    class,
-                    "admitted beyond the limits: its client has exported a snapshot in another session, and may wait for it"
-                );
-            }
-        }
+        let why = "its client has exported a snapshot in another session, and may wait for it";
+        has_admitted |= !settings.class(class).is_paused && admit(governor, settings, card, class, why);
     }
     has_admitted
 }
@@ -122,26 +108,27 @@ pub(super) fn admit_holders(governor: &Governor, looked: &Looked, began: Instant
     let mut blockers: Vec<i32> = looked.waits.values().flatten().copied().collect();
     blockers.sort_unstable();
     blockers.dedup();
-    let mut has_admitted = false;
-    for (process, card) in cards_of(governor, &blockers) {
+    let (settings, mut has_admitted) = (governor.settings(), false);
+    for (_, card) in cards_of(governor, &blockers) {
         let (waited, class) = {
             let state = card.state();
             (state.phase == Phase::Queued && state.since <= began, state.class)
         };
-        if waited && governor.let_in(card.id) {
-            has_admitted = true;
-            count(&governor.statistics.class(class).let_in);
-            let settings = governor.settings();
-            let class = &settings.class(class).name;
-            if governor.logs(Repeated::AdmittedBeyond) {
-                tracing::info!(
-                    session = card.id.0,
-                    process,
-                    class,
-                    "admitted beyond the limits: others wait for a lock that this session holds"
-                );
-            }
-        }
+        has_admitted |=
+            waited && admit(governor, &settings, &card, class, "others wait for a lock that this session holds");
     }
     has_admitted
+}
+
+/// Admits a queued session beyond the limits; returns whether it was still queued.
+fn admit(governor: &Governor, settings: &Settings, card: &SessionCard, class: ClassIndex, why: &str) -> bool {
+    let is_admitted = governor.let_in(card.id);
+    if is_admitted {
+        count(&governor.statistics.class(class).let_in);
+        if governor.logs(Repeated::AdmittedBeyond) {
+            let (process, class) = (card.process(), &settings.class(class).name);
+            tracing::info!(session = card.id.0, process, class, "admitted beyond the limits: {why}");
+        }
+    }
+    is_admitted
 }

@@ -31,6 +31,20 @@ fn state(console: &mut Connection, key: &str) -> String {
     value
 }
 
+fn begin(client: &mut Peer, server: &mut Peer) {
+    client.send(&query("begin"));
+    server.message();
+    server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
+    client.until(b'Z');
+}
+
+fn commit_and_leave(mut client: Peer, server: &mut Peer) {
+    client.send(&query("commit"));
+    server.message();
+    server.send(&done("COMMIT"));
+    client.until(b'Z');
+}
+
 /// A deployment asked the governor to end, and it did not. The operator wanted to see in the console what it waited
 /// for, and was refused as a new client. An operator who had already logged in was disconnected.
 #[test]
@@ -38,10 +52,7 @@ fn operators_see_what_a_drain_waits_for() {
     let world = with_console();
     let (mut busy, mut server) = world.session("bob", &[2; 4]);
     let (mut idle, _idle_server) = world.session("ann", &[1; 4]);
-    busy.send(&query("begin"));
-    server.message();
-    server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
-    busy.until(b'Z');
+    begin(&mut busy, &mut server);
     let mut early = console(&world);
     world.running.drain();
     assert_eq!(idle.error().0, "57P01");
@@ -59,11 +70,7 @@ fn operators_see_what_a_drain_waits_for() {
     let mut client = world.start_up(&[("user", "carl")]);
     assert_eq!(client.error().0, "57P03");
     // The last session ends, and the governor with it, even with consoles open.
-    busy.send(&query("commit"));
-    server.message();
-    server.send(&done("COMMIT"));
-    busy.until(b'Z');
-    drop(busy);
+    commit_and_leave(busy, &mut server);
     world.running.join();
     let error = early.run("SHOW STATE").unwrap_err().to_string();
     assert!(error.contains("the governor has ended"), "{error}");
@@ -81,18 +88,11 @@ fn a_drain_waits_neither_for_replication_nor_for_users_in_break_glass() {
     assert_eq!(primary.packet(), startup(&replica));
     let_in(&mut standby, &mut primary, &[2; 4]);
     let (mut busy, mut server) = world.session("bob", &[3; 4]);
-    busy.send(&query("begin"));
-    server.message();
-    server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
-    busy.until(b'Z');
+    begin(&mut busy, &mut server);
     world.running.drain();
     // As long as a transaction is open, everybody stays.
     assert!(fireman.is_silent() && standby.is_silent());
-    busy.send(&query("commit"));
-    server.message();
-    server.send(&done("COMMIT"));
-    busy.until(b'Z');
-    drop(busy);
+    commit_and_leave(busy, &mut server);
     world.running.join();
     assert!(fireman.is_closed() && standby.is_closed() && primary.is_closed());
 }

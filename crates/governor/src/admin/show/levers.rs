@@ -2,6 +2,7 @@
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, text};
 use crate::admin::command::Call;
+use crate::governor::Lever;
 
 pub const COLUMNS: &[Column] = &[text("lever"), boolean("works"), text("why"), text("state")];
 
@@ -12,21 +13,18 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         (None, Some(why)) => why.clone(),
         (None, None) => "no `control` is set, or it has not been tried yet".to_owned(),
     };
-    let control_state = match (&health.control_up, call.governor.settings().control.is_some()) {
-        (Some(_), _) => "works",
-        (None, true) => "failing",
-        (None, false) => "off",
+    let control = Lever {
+        name: "control connection",
+        is_on: health.control_up.is_some(),
+        is_wanted: call.governor.settings().control.is_some(),
+        why: control,
     };
-    let mut rows = vec![vec![
-        Cell::from("control connection"),
-        health.control_up.is_some().into(),
-        control.into(),
-        control_state.into(),
-    ]];
-    rows.extend(call.governor.levers().into_iter().map(|lever| {
+    let levers = std::iter::once(control).chain(call.governor.levers());
+    let row = |lever: Lever| {
         let state = lever.state();
         vec![Cell::from(lever.name), lever.is_on.into(), lever.why.into(), state.into()]
-    }));
+    };
+    let mut rows: Vec<Vec<Cell>> = levers.map(row).collect();
     rows.extend(health.untouchable.iter().map(|(process, why)| {
         vec![Cell::from(format!("share of process {process}")), false.into(), why.as_str().into(), "failing".into()]
     }));

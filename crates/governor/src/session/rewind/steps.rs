@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use plimsoll_policy::NoReplay;
 
-use super::super::answers::{self, END_ANSWERS as OWN, SYNC, close_statement};
+use super::super::answers::{END_ANSWERS as OWN, SYNC, close_statement};
 use super::super::frames::Status;
+use super::super::inquiring::Inquiring;
 use super::super::transaction::Began;
 use super::super::workers::lower_locally;
 use super::super::{Flow, Outbox, Session, Shown, Unit};
 use super::failure::Failure;
 use super::{Cause, ROLLBACK, ROLLBACK_AND_CHAIN, RewindStep, own};
-use crate::effects::{Inquiry, LIMITS, Next};
+use crate::effects::{Inquiry, Next};
 
 /// How long an inquiry may take. Its client waits, and so may others for what the client does next.
 const INQUIRY_MAX: Duration = Duration::from_secs(3);
@@ -27,19 +28,10 @@ pub(super) enum Safety {
 
 #[derive(Debug)]
 pub(super) struct Question {
-    pub inquiry: Inquiry,
+    pub inquiring: Inquiring,
     /// The message to send for it, until it has been answered.
     pub request: Option<Vec<u8>>,
-    /// Whether the server has answered it completely, in rows that could be read.
-    pub is_answered: bool,
-    /// How many statements of the request the server has completed.
-    pub completed: u32,
-    /// When the inquiry began.
-    pub since: Instant,
 }
-
-/// The statements of a request: the limits and the question.
-pub(super) const STATEMENTS: u32 = 2;
 
 impl Session {
     /// Proves that the transaction may be run twice, and restores the server's state at its beginning; then runs it
@@ -70,23 +62,20 @@ impl Session {
                     self.reported.version,
                 );
                 let inquiry = inquiry.of_transaction(inside.horizon);
-                Box::new(Question { inquiry, request: None, is_answered: false, completed: 0, since: now })
+                Box::new(Question { inquiring: Inquiring::new(inquiry, now), request: None })
             }
         };
         let effects = &self.governor.effects;
         if question.request.is_none() {
-            effects.look_up(&self.login.database, &mut question.inquiry);
-            if now.saturating_duration_since(question.since) > INQUIRY_MAX {
-                question.inquiry.give_up();
+            let Inquiring { inquiry, since, .. } = &mut question.inquiring;
+            effects.look_up(&self.login.database, inquiry);
+            if now.saturating_duration_since(*since) > INQUIRY_MAX {
+                inquiry.give_up();
             }
-            match question.inquiry.next() {
-                Next::Ask(asked) => {
-                    let limits = answers::run(LIMITS, &[]);
-                    let request = [limits, answers::run(asked.sql, &asked.parameters), answers::end()].concat();
-                    question.request = Some(request);
-                }
+            match inquiry.next() {
+                Next::Ask(asked) => question.request = Some(Inquiring::request(&asked)),
                 Next::Known(verdict) => {
-                    effects.keep(&self.login.database, &question.inquiry);
+                    effects.keep(&self.login.database, inquiry);
                     match verdict {
                         Ok(_) => rewind.safety = Safety::Proved,
                         Err(because) => {
@@ -100,7 +89,7 @@ impl Session {
             }
         }
         let request = question.request.clone().unwrap_or_default();
-        (question.is_answered, question.completed) = (true, 0);
+        question.inquiring.asks();
         rewind.safety = Safety::Asked(question);
         if self.status == Status::Failed {
             return self.ask(RewindStep::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);

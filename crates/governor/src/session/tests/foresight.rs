@@ -209,7 +209,7 @@ fn after_its_client_has_left_a_session_asks_nothing() {
     story.play("< C:UPDATE Z:I => C[C:UPDATE Z:I]");
 }
 
-/// The code was changed between the forecast and the rollback: one client is told, and the next transaction is left alone.
+/// The code was changed between the forecast and the rollback: one client receives 40001, and the next transaction is left alone.
 #[test]
 fn what_proves_wrong_after_a_rollback_is_forgotten() {
     let mut story = knowing(&[("select_a", EQUAL), ("update", EQUAL)]);

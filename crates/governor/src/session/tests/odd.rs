@@ -169,7 +169,7 @@ fn notifications_wait_for_the_end_of_a_transaction_that_is_replayed() {
     story.play("< C:UPDATE Z:I => C[C:UPDATE A Z:I]");
 }
 
-/// Too many to keep: the client is told that its transaction is gone.
+/// Too many to keep: the client receives the error that its transaction is gone.
 #[test]
 fn notifications_are_kept_up_to_a_bound() {
     let mut story = Story::new("low_user");

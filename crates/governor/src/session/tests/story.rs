@@ -208,7 +208,8 @@ impl Story {
         assert!(read(&sent.server, true).starts_with("!select"), "{}", read(&sent.server, true));
         assert!(!self.session.takes_client_bytes());
         while self.has_own {
-            self.act("< C:SELECT Z:I");
+            // The limits and the question are a statement each.
+            self.act("< C:SELECT C:SELECT Z:I");
         }
     }
 
