@@ -264,7 +264,7 @@ fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
     if seen.looking.share_of_a_core > seen.looking.bound {
         let (taken, bound) = percent_above(seen.looking.share_of_a_core, seen.looking.bound);
         warnings.push(format!(
-            "Looking took {taken} of a core, more than {bound}: what was asked at the beginning and the end costs too much for \
+            "Looking took {taken} of a core, more than {bound}: the questions at the beginning and the end cost too much for \
              an observation this short."
         ));
     }

@@ -141,7 +141,7 @@ pub struct ClassTerms {
     pub name: String,
     /// The priority of its members, for schedulers.
     pub priority: Priority,
-    /// Whether only so many of its members may be inside at once.
+    /// Whether it limits how many of its members may be inside at once.
     pub has_mpl: bool,
     /// Users that may choose it although its priority is higher than that of their login.
     pub settable_by: Vec<Pattern>,

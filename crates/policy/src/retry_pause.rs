@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// So many replays follow at once: most conflicts are over after one.
+/// The number of replays without a pause: most conflicts are over after one.
 const AT_ONCE: u32 = 3;
 
 /// The longest pause is 2 to the power of this, in milliseconds.

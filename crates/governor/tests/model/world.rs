@@ -119,7 +119,7 @@ const OUTSIDE: &str = "
     CREATE VIEW beyond AS SELECT n, who FROM remote;
     GRANT ALL ON remote, beyond TO report";
 
-/// The initial contents of both in each run, made without a change of the catalogs: what is followed there must be older
+/// The initial contents of both in each run, made without a change of the catalogs: the rows that an inquiry follows there must be older
 /// than a transaction for it to be replayed.
 const BEGINNING: &str = "
     DROP TABLE IF EXISTS extra;

@@ -32,7 +32,7 @@ fn until_heard(client: &mut Client, messages: &[u8], tag: u8) -> Duration {
     began.elapsed()
 }
 
-/// A table of two rows, the second of which is locked until the connection is told to let go.
+/// A table of two rows, the second of which is locked until the connection ends its transaction.
 fn contested(server: &Server, table: &str) -> Connection {
     let mut holder = server.connection();
     let rows = format!("CREATE TABLE {table} (id int, n int); INSERT INTO {table} VALUES (1, 0), (2, 0)");
@@ -53,7 +53,7 @@ fn until_waiting(server: &Server, table: &str, count: usize) {
 }
 
 /// A COMMIT was prepared under a long name and run under another that is the same for the server, and more behind it. The
-/// rest was cancelled for a more important transaction, and the client was told that nothing of its transaction remained.
+/// rest was cancelled for a more important transaction, and the client received the error that nothing of its transaction remained.
 #[test]
 fn a_commit_that_is_run_under_another_name_is_not_denied() {
     let server = Server::shared();

@@ -25,7 +25,7 @@ fn server() -> Server {
         format!("SELECT dblink_exec('{there} user={user}', '{mail}; GRANT ALL ON mail TO public')"),
         "CREATE TABLE counter (id int PRIMARY KEY, n bigint NOT NULL DEFAULT 0)".to_owned(),
         "INSERT INTO counter VALUES (1), (2); GRANT ALL ON counter TO public".to_owned(),
-        // As for a table of more than a page: whoever reads it as a whole conflicts with all others.
+        // As for a table of more than a page: a session that reads the whole table conflicts with all others.
         format!("ALTER DATABASE {} SET enable_seqscan = off", server.database()),
     ] {
         connection.run(&sql).unwrap();

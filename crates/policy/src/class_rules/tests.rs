@@ -182,7 +182,7 @@ fn the_table_has_every_key() {
     assert_eq!(keys, displayed);
 }
 
-/// Whoever had to queue in a class with an `mpl` once went in by a tag of a class of equal priority without one.
+/// A client that had to queue in a class with an `mpl` once evaded the queue by a tag of a class of equal priority without one.
 #[test]
 fn nobody_leaves_a_queue_by_naming_a_class_of_equal_priority_without_one() {
     let class = |name: &str, has_mpl| ClassTerms {

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::connection::ServerError;
 
-    /// Through pgbouncer, an operator was told `unsupported startup parameter: search_path` and nothing else, and looked for
+    /// Through pgbouncer, an operator read `unsupported startup parameter: search_path` and nothing else, and looked for
     /// a setting of the server.
     #[test]
     fn a_pooler_is_told_from_the_server() {

@@ -30,7 +30,7 @@ pub enum Expect {
     ToldLater(&'static str),
     /// Its client receives the server's own error.
     ServersError,
-    /// Its client is told 40001 because an answer differs.
+    /// Its client receives 40001 because an answer differs.
     Differs,
     /// Nothing is done to it, for one of these reasons.
     LeftAlone(&'static [&'static str]),
