@@ -16,7 +16,7 @@ function open(): void {
 const answers = (with_: (state: State) => void = () => {}): void => {
   const changed = structuredClone(state);
   with_(changed);
-  answer = async () => ({ ok: true, status: 200, json: async () => changed });
+  answer = async () => ({ ok: true, status: 200, text: async () => JSON.stringify(changed) });
 };
 
 const text = (selector: string): string => document.querySelector(selector)?.textContent ?? "";
@@ -93,6 +93,14 @@ test("names that clients choose are text", async () => {
   expect(document.querySelector("img")).toBeNull();
   expect(text("article h3")).toContain(name);
   expect(text("#queue")).toContain(name);
+});
+
+test("names cannot turn the text around them", async () => {
+  answers((state) => { state.queue[0]!.user = "app\u202etxt.exe"; });
+  open();
+  await pass();
+  expect(text("#queue")).toContain("app\ufffdtxt.exe");
+  expect(text("#blocked")).toContain("no-retry");
 });
 
 test("a connection that is lost is told, and forgotten when it is back", async () => {
