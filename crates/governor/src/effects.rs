@@ -103,6 +103,12 @@ pub struct Safe {
     /// It may generate values that differ in a second run: of sequences, clocks, random numbers, or system columns. They
     /// are in its answers only if it returns rows. What is not known to be the same counts as generated.
     pub generates: bool,
+    /// It may write rows. A second run may put them into other places, and so change the order in which tables are read.
+    pub writes: bool,
+    /// It may read rows after it has written some.
+    pub reads_own: bool,
+    /// Even an answer of one row may depend on the order in which tables are read: LIMIT, `array_agg`, a cursor.
+    pub arranges: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,7 +291,7 @@ impl Inquiry {
     /// The next question, or the verdict.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend what it returns")]
     pub fn next(&mut self) -> Next<'_> {
-        let safe = Safe { generates: self.generates() };
+        let safe = self.safe();
         match (self.verdict, self.has_no_cursors) {
             (Some(Verdict::Unsafe(because)), _) => return Next::Known(Err(because)),
             (Some(Verdict::Safe), _) | (Some(Verdict::SafeWithoutCursors), Some(true)) => return Next::Known(Ok(safe)),
@@ -408,6 +414,7 @@ impl Inquiry {
         }
         let facts = [found.is_ddl, found.uses_cursors, found.any_schema, found.writes, found.inserts, found.generates];
         part(&facts.map(u8::from));
+        part(&[found.arranges, found.has_sums, found.has_floats, found.is_several].map(u8::from));
         self.allowed.iter().for_each(|name| part(name.as_bytes()));
         part(&[self.rules.strings as u8, self.rules.encoding as u8]);
         part(self.server_version_num.to_string().as_bytes());

@@ -158,6 +158,14 @@ pub fn is_query(sql: &[u8], rules: impl Into<TextRules>) -> bool {
     first.is_some_and(|first| QUERIES.iter().any(|word| first.is_word(word)))
 }
 
+/// Whether a literal may be the input of a date or time that depends on the clock.
+pub(crate) fn is_moment(literal: &[u8]) -> bool {
+    const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+    const BYTES_MAX: usize = 64;
+    let mut words = literal.split(|byte| !byte.is_ascii_alphabetic());
+    literal.len() <= BYTES_MAX && words.any(|word| MOMENTS.iter().any(|it| word.eq_ignore_ascii_case(it.as_bytes())))
+}
+
 /// Whether a text contains a word, given in lower case, in any case.
 pub(crate) fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
     places(sql, word).next().is_some()

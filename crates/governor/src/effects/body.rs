@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
-use super::names;
+use super::{known, names};
 use crate::statement::effect::effect_of_function;
 use crate::statement::name::folded;
 use crate::statement::{self, Strings, TextRules};
@@ -63,6 +63,16 @@ pub(super) struct Found {
     pub inserts: bool,
     /// It has a value that differs in another run, such as the time.
     pub generates: bool,
+    /// Even a single row may depend on the order of rows in tables.
+    pub arranges: bool,
+    /// It has an UPDATE.
+    pub updates: bool,
+    /// It adds up.
+    pub has_sums: bool,
+    /// It names floating-point numbers.
+    pub has_floats: bool,
+    /// It has more than one statement.
+    pub is_several: bool,
     /// Event triggers may run.
     pub is_ddl: bool,
     /// The text may move or close a cursor that is older than the transaction.
@@ -105,10 +115,14 @@ fn read_once(
             TokenKind::Mark if token.is_mark(b'(') => {
                 before.as_ref().and_then(effect_of_function).map_or(Ok(()), Err)?;
                 let name = before.as_ref().filter(|before| matches!(before.kind, TokenKind::Word | TokenKind::Quoted));
-                found.calls.extend(name.and_then(folded).map(Cow::into_owned));
+                if let Some(name) = name.and_then(folded).map(Cow::into_owned) {
+                    found.arranges |= known::arranges_by_name(&name) || name == b"array";
+                    found.has_sums |= known::adds_up(&name);
+                    found.calls.insert(name);
+                }
             }
             TokenKind::Operator if !token.text.starts_with(b":") => read_operator(token.text, found),
-            TokenKind::Literal => found.generates |= is_moment(token.text),
+            TokenKind::Literal => found.generates |= statement::is_moment(token.text),
             _ => {}
         }
         read_facts(&token, before.as_ref(), found);
@@ -126,7 +140,8 @@ const WRITES: &[&str] = &["alter", "copy", "create", "delete", "import", "insert
 /// Words of commands that compute default values.
 const INSERTS: &[&str] = &["alter", "copy", "default", "import", "insert", "merge"];
 
-/// Words that have a value of their own, and system columns.
+/// Words that have a value of their own, system columns, and words of statements whose answers depend on the server's load or
+/// on the places of rows: EXPLAIN, TABLESAMPLE, NOWAIT, SKIP LOCKED.
 const GENERATED: &[&str] = &[
     "cmax",
     "cmin",
@@ -134,11 +149,22 @@ const GENERATED: &[&str] = &[
     "current_date",
     "current_time",
     "current_timestamp",
+    "explain",
     "localtime",
     "localtimestamp",
+    "locked",
+    "nowait",
+    "relfilenode",
+    "tablesample",
     "xmax",
     "xmin",
 ];
+
+/// Words of statements that take some of the rows, or one after the other.
+const ARRANGES: &[&str] = &["fetch", "limit", "move", "offset", "over"];
+
+/// Names of the types of floating-point numbers.
+const FLOATS: &[&str] = &["double", "float", "float4", "float8", "real"];
 
 /// Words for a change of the schemas that names reach. `set_config` may have a computed argument.
 const PATHS: &[&str] = &["pg_settings", "search_path", "set_config"];
@@ -155,6 +181,11 @@ fn read_facts(token: &Token<'_>, before: Option<&Token<'_>>, found: &mut Found) 
     found.inserts |= is_one(INSERTS);
     // SELECT … FOR UPDATE and FOR NO KEY UPDATE write nothing.
     found.writes |= is_one(WRITES) || token.is_word("update") && !is_after(&["for", "key"]);
+    // DISTINCT ON takes the first of several rows. So does UPDATE … FROM, if a row matches several.
+    found.arranges |= is_one(ARRANGES) || token.is_word("on") && is_after(&["distinct"]);
+    found.arranges |= token.is_word("from") && found.updates;
+    found.updates |= token.is_word("update") && !is_after(&["for", "key"]);
+    found.has_floats |= is_one(FLOATS);
     // SET ROLE, SET SESSION AUTHORIZATION, SET SCHEMA, RESET ALL.
     let sets = is_after(&["set", "local", "session", "reset"]);
     found.any_schema |= is_one(PATHS) || sets && is_one(&["all", "authorization", "role", "schema"]);
@@ -167,12 +198,16 @@ fn read_operator(operator: &[u8], found: &mut Found) {
     }
 }
 
-/// Whether a literal may be the input of a date or time that depends on the clock.
-fn is_moment(literal: &[u8]) -> bool {
-    const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
-    const BYTES_MAX: usize = 64;
-    let mut words = literal.split(|byte| !byte.is_ascii_alphabetic());
-    literal.len() <= BYTES_MAX && words.any(|word| MOMENTS.iter().any(|it| word.eq_ignore_ascii_case(it.as_bytes())))
+/// Whether the body of a function may read rows of tables.
+pub(super) fn may_read_rows(text: &[u8], rules: TextRules) -> bool {
+    let mut before: Option<Token<'_>> = None;
+    let is_after = |before: Option<Token<'_>>, word| before.is_some_and(|before| before.is_word(word));
+    Lexer::new(text, rules).filter(|token| token.kind != TokenKind::Comment).any(|token| {
+        // DELETE FROM; IS DISTINCT FROM.
+        let is_from = token.is_word("from") && !is_after(before, "delete") && !is_after(before, "distinct");
+        before = Some(token);
+        is_from || token.is_word("fetch") || token.is_word("table")
+    })
 }
 
 /// Reads the body of an SQL function as statements.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::names::array_of_numbers;
 use super::question::{Part, Values};
 use super::tree::FIRST_OWN;
-use super::{Horizon, Inquiry, Key, Objects, Verdict};
+use super::{Horizon, Inquiry, Key, Objects, Safe, Verdict};
 
 /// The most bytes of all findings. When they exceed this, the cache drops all of them.
 const BYTES_MAX: usize = 16 << 20;
@@ -39,7 +39,7 @@ struct Findings {
 #[derive(Debug)]
 pub(super) struct Known {
     pub uses_cursors: bool,
-    pub generates: bool,
+    pub safe: Safe,
     /// The schemas of the path, and the role, for which it holds.
     pub path: Vec<u8>,
     pub horizon: Horizon,
@@ -105,7 +105,7 @@ impl Known {
             ..inquiry.values_of_names()
         };
         let (path, horizon) = (inquiry.ground.as_ref()?.path.clone(), inquiry.horizon?);
-        Some(Known { uses_cursors, generates: inquiry.generates(), path, horizon, parts, values })
+        Some(Known { uses_cursors, safe: inquiry.safe(), path, horizon, parts, values })
     }
 
     fn bytes(&self) -> usize {

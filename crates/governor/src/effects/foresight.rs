@@ -20,6 +20,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use plimsoll_policy::Unsafe;
 
+use super::Safe;
+
 /// Identifies a text, together with the database and everything else that its names depend on. The hash has a secret seed:
 /// no client can make a text that gets the outlook of another.
 pub type TextKey = u64;
@@ -27,15 +29,16 @@ pub type TextKey = u64;
 /// What another run of a text would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outlook {
-    /// It may run twice.
-    Safe {
-        /// It generates values that differ in another run.
-        generates: bool,
-        /// It may return rows.
-        returns: bool,
-    },
+    /// It may run twice, and whether it may return rows.
+    Safe(Safe, bool),
     /// It must not run twice.
     Unsafe(Unsafe),
+}
+
+#[cfg(test)]
+impl Outlook {
+    /// Of a text that returns the same rows.
+    pub(crate) const EQUAL: Outlook = of_facts([false, false, false, false, true]);
 }
 
 /// How long an outlook holds before a session asks again.
@@ -60,12 +63,12 @@ const SLOT_BITS: u32 = 14;
 
 /// The lowest bits of a slot: when the outlook was learned, in units of 4 seconds, and above that the outlook.
 const TIME_BITS: u32 = 15;
-const CODE_BITS: u32 = 5;
+const CODE_BITS: u32 = 6;
 const TAG_BITS: u32 = 64 - TIME_BITS - CODE_BITS;
 const TIME_UNIT: Duration = Duration::from_secs(4);
 
 /// The codes of safe texts are below this.
-const FIRST_UNSAFE: u64 = 4;
+const FIRST_UNSAFE: u64 = 32;
 
 const _: () = assert!(FIRST_UNSAFE as usize + Unsafe::ALL.len() < 1 << CODE_BITS, "0 is an empty slot");
 const _: () = assert!(SLOT_BITS + TAG_BITS <= u64::BITS, "the slot and the tag are different bits of a key");
@@ -117,7 +120,7 @@ impl Foresight {
         });
         #[cfg(test)]
         if known.is_none() && self.assumes_safe.load(Ordering::Relaxed) {
-            return Some((Outlook::Safe { generates: false, returns: true }, false));
+            return Some((Outlook::EQUAL, false));
         }
         known
     }
@@ -199,7 +202,7 @@ fn tag(slot: u64) -> u64 {
 
 fn written(key: TextKey, outlook: Outlook, at: Duration) -> u64 {
     let code = 1 + match outlook {
-        Outlook::Safe { generates, returns } => u64::from(generates) << 1 | u64::from(returns),
+        Outlook::Safe(safe, returns) => facts(safe, returns).iter().fold(0, |code, fact| code << 1 | u64::from(*fact)),
         Outlook::Unsafe(because) => {
             let place = Unsafe::ALL.iter().position(|known| *known == because).expect("all are in the list");
             FIRST_UNSAFE + place as u64
@@ -208,11 +211,20 @@ fn written(key: TextKey, outlook: Outlook, at: Duration) -> u64 {
     tag_of(key) << (TIME_BITS + CODE_BITS) | code << TIME_BITS | time(at)
 }
 
+/// The facts about a safe text.
+fn facts(safe: Safe, returns: bool) -> [bool; 5] {
+    [safe.generates, safe.writes, safe.reads_own, safe.arranges, returns]
+}
+
+const fn of_facts([generates, writes, reads_own, arranges, returns]: [bool; 5]) -> Outlook {
+    Outlook::Safe(Safe { generates, writes, reads_own, arranges }, returns)
+}
+
 /// The outlook in a slot and its age, if the slot has that text.
 fn read(slot: u64, key: TextKey, at: Duration) -> Option<(Outlook, Duration)> {
     let code = (slot >> TIME_BITS & ((1 << CODE_BITS) - 1)).checked_sub(1).filter(|_| tag(slot) == tag_of(key))?;
     let outlook = match code.checked_sub(FIRST_UNSAFE) {
-        None => Outlook::Safe { generates: code & 2 > 0, returns: code & 1 > 0 },
+        None => of_facts([16, 8, 4, 2, 1].map(|bit| code & bit > 0)),
         Some(place) => Outlook::Unsafe(*Unsafe::ALL.get(place as usize)?),
     };
     Some((outlook, age(slot, at)))
@@ -235,15 +247,14 @@ fn time(at: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    const SAFE: Outlook = Outlook::Safe { generates: false, returns: true };
+    const SAFE: Outlook = Outlook::EQUAL;
     const START: Duration = Duration::from_secs(100);
 
     #[test]
     fn every_outlook_is_read_as_it_was_learned() {
         let foresight = Foresight::default();
-        let safe = [(false, false), (false, true), (true, false), (true, true)];
-        let safe = safe.map(|(generates, returns)| Outlook::Safe { generates, returns });
-        for outlook in safe.into_iter().chain(Unsafe::ALL.map(Outlook::Unsafe)) {
+        let safe = (0..FIRST_UNSAFE).map(|code| of_facts([16, 8, 4, 2, 1].map(|bit| code & bit > 0)));
+        for outlook in safe.chain(Unsafe::ALL.map(Outlook::Unsafe)) {
             foresight.learn(77, outlook, START);
             assert_eq!(foresight.of(77, START), Some((outlook, false)));
         }

@@ -51,15 +51,82 @@ const OTHER_VALUES: &[&str] = &[
     "age",
     "inet_client_port",
     "now",
+    "pg_conf_load_time",
     "pg_current",
     "pg_cursor",
+    "pg_filenode",
+    "pg_get_replication_slots",
     "pg_prepared_statement",
+    "pg_relation_file",
     "pg_snapshot",
     "pg_stat",
+    "pg_timezone_names",
     "statement_timestamp",
     "transaction_timestamp",
     "txid_",
 ];
+
+/// Aggregates and window functions of the server whose value may depend on the order of rows, by the beginning of their names.
+/// Of those that add up, only the ones for floating-point numbers do.
+const ARRANGING: &[&str] = &[
+    "any_value",
+    "array_agg",
+    "cume_dist",
+    "first_value",
+    "json_agg",
+    "json_arrayagg",
+    "json_object_agg",
+    "json_objectagg",
+    "jsonb_agg",
+    "jsonb_object_agg",
+    "lag",
+    "last_value",
+    "lead",
+    "mode",
+    "nth_value",
+    "ntile",
+    "percent_rank",
+    "rank",
+    "row_number",
+    "string_agg",
+    "xmlagg",
+];
+
+/// Aggregates that add up, by the beginning of their names.
+const SUMS: &[&str] = &["avg", "corr", "covar", "regr_", "stddev", "sum", "var"];
+
+/// The same for floating-point numbers, by number: `sum` and `avg` of `real` and of `double precision`.
+const FLOAT_SUMS: [u32; 4] = [2104, 2105, 2110, 2111];
+
+/// The types `real` and `double precision`.
+pub(super) const FLOATS: [u32; 2] = [700, 701];
+
+/// Words before a parenthesis that make no floating-point numbers of others. Not knowing one costs a replay.
+const EXACT: &str = "abs all and any as avg between by case cast coalesce count distinct else exists filter from greatest group having     in interval join least lower max min not nullif on or order round select sum then to_char union upper using values when where";
+
+/// Whether a word before a parenthesis makes no floating-point numbers of others.
+pub(super) fn is_exact(name: &[u8]) -> bool {
+    EXACT.split(' ').any(|word| word.as_bytes() == name)
+}
+
+/// Whether calling a function of that name adds up.
+pub(super) fn adds_up(name: &[u8]) -> bool {
+    SUMS.iter().any(|known| name.starts_with(known.as_bytes()))
+}
+
+/// Whether calling a function of that name may depend on the order of rows, if the server provides it.
+pub(super) fn arranges_by_name(name: &[u8]) -> bool {
+    ARRANGING.iter().any(|known| name.starts_with(known.as_bytes()))
+}
+
+/// Whether a function may depend on the order of rows. Aggregates that are not the server's do.
+pub(super) fn arranges(function: &Function<'_>) -> bool {
+    if function.oid >= FIRST_OWN {
+        return function.language == b"internal" && function.body == b"aggregate_dummy";
+    }
+    let is_statistical = adds_up(function.name) && ![&b"sum"[..], b"avg"].contains(&function.name);
+    arranges_by_name(function.name) || is_statistical || FLOAT_SUMS.contains(&function.oid)
+}
 
 /// A function as the server describes it.
 #[derive(Debug)]

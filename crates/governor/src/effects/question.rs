@@ -92,7 +92,8 @@ const NOT_PLAIN: &str = "(p.oid [<] 16384::pc.oid or p.provolatile [=] 'v'::pc.\
 /// Rows: the ground (`g`, next transaction, schemas of the path, start of the server, oldest transaction); numbers of further objects (`R`,
 /// `F`, `T`); expressions and queries (`n`), and those of defaults (`d`); the server's own functions that are called (`b`);
 /// functions (`f`, number, name, language, volatility, body, parsed body, defaults, settings); foreign-data wrappers
-/// (`w`, name, whether it runs a program); triggers (`t`, function, relation, condition); identity columns (`i`).
+/// (`w`, name, whether it runs a program); triggers (`t`, function, relation, condition); identity columns (`i`);
+/// sequences (`q`).
 ///
 /// The numbers from 1646 to 1653 are the trigger functions of foreign keys with ON DELETE or ON UPDATE CASCADE, SET NULL or
 /// SET DEFAULT.
@@ -114,8 +115,8 @@ const BRANCHES: &[Branch] = &[
         part: Part::Names,
         versions: "c.xmin::pc.text",
         columns: &["'R'", "c.oid::pc.text"],
-        from: "from pc.pg_class c where c.relname [=] any ({names}) and c.oid [>=] 16384::pc.oid
-  and c.relnamespace [=] any (array(select r.oid from reached r))",
+        from: "from pc.pg_class c where c.relname [=] any ({names})
+  and (c.oid [>=] 16384::pc.oid or c.relkind [=] 'v'::pc.\"char\") and c.relnamespace [=] any (array(select r.oid from reached r))",
     },
     Branch {
         part: Part::Names,
@@ -183,7 +184,14 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         part: Part::Relations,
         versions: "a.xmin::pc.text",
         columns: &["'T'", "a.atttypid::pc.text"],
-        from: "from pc.pg_attribute a where a.attrelid [=] any ({relations}) and a.atttypid [>=] 16384::pc.oid",
+        from: "from pc.pg_attribute a where a.attrelid [=] any ({relations})
+  and (a.atttypid [>=] 16384::pc.oid or a.atttypid [=] any ('{700,701}'::pc.oid[]))",
+    },
+    Branch {
+        part: Part::Relations,
+        versions: "q.xmin::pc.text",
+        columns: &["'q'"],
+        from: "from pc.pg_sequence q where q.seqrelid [=] any ({relations})",
     },
     Branch {
         part: Part::Relations,

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use plimsoll_notation::sql::{Lexer, TokenKind};
 use plimsoll_policy::Unsafe;
 
+use super::body;
 use super::known::{self, Function, Judgement};
 use super::tree::{self, FIRST_OWN, Item};
-use super::{Inquiry, Verdict, horizon, names};
+use super::{Inquiry, Safe, Verdict, horizon, names};
 
 /// The state of the server and the session when the inquiry began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,14 @@ pub(super) struct GeneratedValues {
     calls: HashSet<u32>,
     /// Those whose values differ.
     differing: HashSet<u32>,
+    /// Those whose values depend on the order of rows.
+    arranging: HashSet<u32>,
+    /// Some expression, query or function depends on the order of rows.
+    arranges: bool,
+    /// A relation has a column of floating-point numbers, whose sum depends on the order of rows.
+    has_floats: bool,
+    /// It runs functions that are not the server's, which may write before they read.
+    has_code: bool,
 }
 
 /// A part of a row; `None` if it is null or missing.
@@ -42,12 +51,33 @@ impl Inquiry {
     /// Whether a second run may have other values.
     pub(super) fn generates(&self) -> bool {
         let values = &self.values;
-        if let Some(known) = self.known.as_ref().filter(|_| self.verdict.is_some()) {
-            return known.generates;
-        }
         let differ = |calls: &HashSet<u32>| !calls.is_disjoint(&values.differing);
         let in_defaults = values.in_defaults || differ(&values.default_calls);
-        values.is_any || self.found.generates || differ(&values.calls) || self.found.inserts && in_defaults
+        // What DDL makes has numbers of its own, which the catalogs show.
+        let found = &self.found;
+        values.is_any || found.is_ddl || found.generates || differ(&values.calls) || found.inserts && in_defaults
+    }
+
+    /// Whether even a single row may depend on the order of rows in tables.
+    fn arranges(&self) -> bool {
+        let (values, found) = (&self.values, &self.found);
+        let may_be_float = || {
+            let calls = || self.calls.iter().chain(&found.calls);
+            values.has_floats || found.has_floats || calls().any(|call| !known::is_exact(call))
+        };
+        let calls = || values.calls.iter().chain(&values.default_calls);
+        let is_called = calls().any(|call| values.arranging.contains(call));
+        found.arranges || values.arranges || is_called || found.has_sums && may_be_float()
+    }
+
+    /// What is known of a transaction that is safe.
+    pub(super) fn safe(&self) -> Safe {
+        if let Some(known) = self.known.as_ref().filter(|_| self.verdict.is_some()) {
+            return known.safe;
+        }
+        let writes = self.found.writes;
+        let reads_own = writes && (self.found.is_several || self.values.has_code);
+        Safe { generates: self.generates(), writes, reads_own, arranges: self.arranges() }
     }
 
     /// Takes a row about an object. `None` if the row is malformed.
@@ -65,6 +95,7 @@ impl Inquiry {
             b"n" => [2, 3].into_iter().filter_map(text).for_each(|tree| self.read_tree(tree, false)),
             b"d" => self.read_tree(text(2)?, true),
             b"i" => self.values.in_defaults = true,
+            b"q" => self.values.is_any = true,
             b"b" => self.values.is_any |= known::generates(text(2)?, text(3)?),
             b"t" => {
                 let function = number(2)?;
@@ -96,6 +127,7 @@ impl Inquiry {
         if number >= FIRST_OWN {
             self.types.add(number);
         }
+        self.values.has_floats |= known::FLOATS.contains(&number);
     }
 
     /// Reads an expression or a query that the server has parsed.
@@ -111,6 +143,8 @@ impl Inquiry {
                 let values = &mut self.values;
                 if is_default { &mut values.default_calls } else { &mut values.calls }.insert(number);
             }
+            Item::Relation(number) => self.relations.add(number),
+            Item::Arranges => self.values.arranges = true,
             Item::Generates if is_default => self.values.in_defaults = true,
             Item::Generates => self.values.is_any = true,
             Item::Writes => (self.found.writes, self.found.inserts) = (true, true),
@@ -120,6 +154,10 @@ impl Inquiry {
 
     /// Judges a function, or reads its body. Its settings may name schemas.
     fn judge_function(&mut self, function: &Function<'_>, settings: &[u8]) -> Result<(), Unsafe> {
+        if known::arranges(function) {
+            self.values.arranging.insert(function.oid);
+            self.values.arranges |= function.oid >= FIRST_OWN;
+        }
         match known::judge_function(function, &self.allowed) {
             Judgement::Safe { generates: false } => return Ok(()),
             Judgement::Safe { generates: true } => {
@@ -133,6 +171,9 @@ impl Inquiry {
             Judgement::Read(language) => self.read_body(function.body, language)?,
             Judgement::ReadParsed => function.parsed.into_iter().for_each(|tree| self.read_tree(tree, false)),
         }
+        self.values.has_code = true;
+        // It may take the first of several rows.
+        self.values.arranges |= function.parsed.is_some() || body::may_read_rows(function.body, self.rules);
         let known = &self.names;
         for token in Lexer::new(settings, self.rules) {
             if matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {

@@ -56,6 +56,7 @@ impl Inquiry {
 
     fn take(&mut self, read: &Statement<'_>) {
         self.found.is_ddl |= read.is_ddl;
+        self.found.is_several |= read.several;
         self.found.uses_cursors |= !read.moves.is_empty();
         for name in &read.executes {
             let is_asked = self.executed_known.contains(&**name) || self.executed_asked.contains(&**name);

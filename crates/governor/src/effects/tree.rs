@@ -3,7 +3,7 @@
 //! The server has resolved every name in it: it has numbers. This module does not know the fields of the many kinds of
 //! nodes, which differ between versions. Every number from 16384 on is taken for the number of a function, a relation, a type
 //! and an operator; most of them are none. Of the numbers below, which denote the server's own objects, only those of
-//! functions matter.
+//! functions and relations matter.
 //!
 //! Users choose names in it, such as those of columns. The server puts a backslash before blanks and parentheses of a name, so
 //! that a name can look like a field, but cannot hide one.
@@ -22,6 +22,10 @@ pub(super) enum Item {
     Generates,
     /// A command other than SELECT.
     Writes,
+    /// A relation of PostgreSQL, such as a view over its state.
+    Relation(u32),
+    /// What its rows are, and not only their order, may depend on the order in which tables are read.
+    Arranges,
 }
 
 /// Fields whose numbers are positions in a text, lengths, or modifiers of types.
@@ -35,6 +39,9 @@ const TIMES: [&[u8]; 5] = [b"1082", b"1083", b"1114", b"1184", b"1266"];
 
 /// The system column that is the same in another run.
 const TABLEOID: &[u8] = b"-6";
+
+/// `ARRAY(SELECT …)`; in versions with another number it is not recognized, and `MULTIEXPR` is taken for it.
+const ARRAY_SUBLINK: &[u8] = b"6";
 
 /// Reads a tree.
 pub(super) fn read(tree: &[u8], mut take: impl FnMut(Item)) {
@@ -63,6 +70,12 @@ pub(super) fn read(tree: &[u8], mut take: impl FnMut(Item)) {
         if is_value && field == b":commandType" && token != b"1" {
             take(Item::Writes);
         }
+        let is_limit = matches!(field, b":limitCount" | b":limitOffset") && token != b"<>";
+        let is_first = field == b":hasDistinctOn" && token == b"true";
+        let is_array = field == b":subLinkType" && token == ARRAY_SUBLINK;
+        if is_value && (is_limit || is_first || is_array) {
+            take(Item::Arranges);
+        }
         let Some(number) = std::str::from_utf8(token).ok().and_then(|token| token.parse::<u32>().ok()) else {
             continue;
         };
@@ -72,6 +85,8 @@ pub(super) fn read(tree: &[u8], mut take: impl FnMut(Item)) {
             }
         } else if is_value && FUNCTIONS.contains(&field) {
             take(Item::Function(number));
+        } else if is_value && field == b":relid" && number > 0 {
+            take(Item::Relation(number));
         }
     }
     if has_io && has_time {
@@ -91,7 +106,7 @@ mod tests {
 
     #[test]
     fn numbers_and_functions_are_found() {
-        use Item::{Function, Generates, Number, Writes};
+        use Item::{Arranges, Function, Generates, Number, Relation, Writes};
         check("{FUNCEXPR :funcid 1299 :funcresulttype 1184 :args <> :location 20000}", &[Function(1299)]);
         check(
             "{FUNCEXPR :funcid 16400 :funcresulttype 16500 :args ({CONST :consttype 23})}",
@@ -107,6 +122,10 @@ mod tests {
         check("{NEXTVALUEEXPR :seqid 16402 :typeId 20}", &[Generates, Number(16402)]);
         check("{COERCEVIAIO :arg {CONST :consttype 25} :resulttype 1184}", &[Generates]);
         check("{COERCEVIAIO :arg {CONST :consttype 25} :resulttype 23}", &[]);
+        check("{RTE :rtekind 0 :relid 12146 :relkind v}", &[Relation(12146)]);
+        check("{QUERY :hasDistinctOn false :limitOffset <> :limitCount <>}", &[]);
+        check("{QUERY :hasDistinctOn true :limitCount {CONST :consttype 20}}", &[Arranges, Arranges]);
+        check("{SUBLINK :subLinkType 6}", &[Arranges]);
     }
 
     /// A user has called a column so that the rest of the tree would be read as a part of its name.

@@ -20,7 +20,7 @@ use super::frames::{Answer, Status};
 use super::inquiring::Inquiring;
 use super::prepared::Note;
 use super::{Flow, Gate, Outbox, Session, Unit};
-use crate::effects::{Foresight, Inquiry, Next, Outlook, TextKey};
+use crate::effects::{Foresight, Inquiry, Next, Outlook, Safe, TextKey};
 use crate::registry::SessionCard;
 use crate::statement::{self, TextRules, has_ignoring_case};
 
@@ -48,6 +48,10 @@ pub(super) struct Forecast {
     generates: bool,
     /// Since then its client may have received rows.
     shows_values: bool,
+    /// A text has written rows, or may have.
+    writes: bool,
+    /// A text that has run may have read rows after that.
+    has_written: bool,
 }
 
 impl Forecast {
@@ -70,8 +74,11 @@ impl Forecast {
         match outlook {
             None => self.is_unknown = true,
             Some(Outlook::Unsafe(because)) => _ = self.unsafe_because.get_or_insert(because),
-            Some(Outlook::Safe { generates, returns }) => {
-                self.generates |= generates;
+            Some(Outlook::Safe(Safe { generates, writes, reads_own, arranges }, returns)) => {
+                // A replay may find other places for the rows that it writes, and so read them in another order.
+                self.has_written |= self.writes || reads_own;
+                self.writes |= writes;
+                self.generates |= generates || arranges && self.has_written;
                 // A cancel may come between any two rows, so it is too late as soon as there may be one. What commits by
                 // itself is withheld from its client.
                 self.shows_values |= self.generates && returns && is_in_block;
@@ -82,6 +89,12 @@ impl Forecast {
     /// The client has received rows.
     pub(super) fn shows_rows(&mut self) {
         self.shows_values |= self.generates;
+    }
+
+    /// The client has received more than one row, or a portal may have more. Their order is a value, too: ORDER BY may leave it
+    /// open.
+    pub(super) fn shows_order(&mut self) {
+        self.shows_values |= self.has_written;
     }
 }
 
@@ -144,7 +157,8 @@ impl Texts {
         hashed(foresight, |hash| {
             (self.role, self.path, self.acts_as, self.local, of_session).hash(hash);
             match rules == TextRules::default() {
-                true => statement::normalise(sql, |part| hash.write(part)),
+                // A literal such as 'now' has another value each time.
+                true => statement::normalise(sql, |part| hash.write(part)).hash(hash),
                 // The normal form assumes these rules.
                 false => hash.write(sql),
             }
@@ -243,7 +257,7 @@ impl Change {
     }
 }
 
-/// Whether a text may return rows, as far as it shows.
+/// Whether a text may return rows, as far as it shows. With NOWAIT it may return an error instead.
 fn returns_rows(sql: &[u8], rules: TextRules) -> bool {
     use plimsoll_notation::sql::{Lexer, TokenKind};
     const SILENT: [&str; 12] = [
@@ -251,7 +265,7 @@ fn returns_rows(sql: &[u8], rules: TextRules) -> bool {
     ];
     let mut tokens = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment).peekable();
     let is_silent = tokens.peek().is_some_and(|first| SILENT.iter().any(|word| first.is_word(word)));
-    !is_silent || tokens.any(|token| token.is_word("returning") || token.is_mark(b';'))
+    !is_silent || tokens.any(|token| token.is_word("returning") || token.is_word("nowait") || token.is_mark(b';'))
 }
 
 impl Session {
@@ -353,7 +367,7 @@ impl Session {
             let (text, name, returns) = match &asked {
                 Asked::Text(text) => (Some(&**text), None, returns_rows(text, self.reported.text_rules)),
                 Asked::Prepared(name) => {
-                    let returns = known.is_none_or(|known| !matches!(known.0, Outlook::Safe { returns: false, .. }));
+                    let returns = known.is_none_or(|known| !matches!(known.0, Outlook::Safe(_, false)));
                     (None, Some(&**name), returns)
                 }
             };
@@ -369,7 +383,7 @@ impl Session {
         match learning.inquiring.inquiry.next() {
             Next::Known(verdict) => {
                 let outlook = match verdict {
-                    Ok(safe) => Outlook::Safe { generates: safe.generates, returns: learning.returns },
+                    Ok(safe) => Outlook::Safe(safe, learning.returns),
                     Err(because) => Outlook::Unsafe(because),
                 };
                 let key = learning.key;

@@ -93,6 +93,8 @@ pub enum Answer {
     DataRow,
     /// A statement was carried out.
     CommandComplete,
+    /// A portal has returned as many rows as were asked for, and may have more.
+    Suspended,
     /// Data may be copied in, or both ways.
     CopyIn,
     /// Data will be copied out.
@@ -113,6 +115,7 @@ impl Answer {
             b'3' => Answer::CloseComplete,
             b'D' => Answer::DataRow,
             b'C' => Answer::CommandComplete,
+            b's' => Answer::Suspended,
             b'G' | b'W' => Answer::CopyIn,
             b'H' => Answer::CopyOut,
             _ => Answer::Other,

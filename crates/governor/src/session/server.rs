@@ -158,6 +158,11 @@ impl Session {
                 self.on_completed(body);
                 Ok(true)
             }
+            Answer::Suspended if is_passed => {
+                // Further rows may come in further units, one by one.
+                self.transaction.iter_mut().for_each(|inside| inside.forecast.shows_order());
+                Ok(true)
+            }
             Answer::CopyIn | Answer::CopyOut if is_passed => {
                 self.on_copy(answer, out);
                 Ok(true)
@@ -168,9 +173,12 @@ impl Session {
 
     /// A row is passed on, or withheld.
     fn on_row(&mut self) {
-        self.unit.has_rows = true;
+        let is_further = std::mem::replace(&mut self.unit.has_rows, true);
         if let Some(inside) = self.transaction.as_mut().filter(|_| self.unit.is_seen()) {
             inside.forecast.shows_rows();
+            if is_further {
+                inside.forecast.shows_order();
+            }
         }
     }
 

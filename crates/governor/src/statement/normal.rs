@@ -18,7 +18,7 @@ use std::iter::Peekable;
 use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use sha2::{Digest, Sha256};
 
-use super::TextRules;
+use super::{TextRules, is_moment};
 
 /// Key words after which an expression begins or a parenthesis is not a call, in alphabetical order. They are part of
 /// the definition of the normal form.
@@ -94,9 +94,9 @@ pub fn normalised(sql: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Passes the normal form of a text on in parts.
-pub(crate) fn normalise(sql: &[u8], sink: impl FnMut(&[u8])) {
-    Normaliser::new(sql, sink).run();
+/// Passes the normal form of a text on in parts. Returns whether a value in it depends on the clock, such as `'now'`.
+pub(crate) fn normalise(sql: &[u8], sink: impl FnMut(&[u8])) -> bool {
+    Normaliser::new(sql, sink).run()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,12 +172,17 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
         Normaliser { tokens, sink, taken: nothing, list: List::No, written: nothing, has_semicolon: false }
     }
 
-    fn run(mut self) {
+    fn run(mut self) -> bool {
+        let mut has_moment = false;
         while let Some(token) = self.tokens.next() {
             let piece = match token.kind {
                 TokenKind::Comment => continue,
                 TokenKind::Operator if self.is_sign_of_number(&token) => continue,
-                TokenKind::Literal | TokenKind::Number | TokenKind::Parameter => Piece::Value,
+                TokenKind::Literal => {
+                    has_moment |= is_moment(token.text);
+                    Piece::Value
+                }
+                TokenKind::Number | TokenKind::Parameter => Piece::Value,
                 TokenKind::Word => Piece::Word(token.text),
                 TokenKind::Quoted => Piece::Quoted(token.text),
                 TokenKind::Operator => Piece::Operator(token.text),
@@ -191,6 +196,7 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
             self.taken = after(piece);
         }
         self.end_statement();
+        has_moment
     }
 
     /// A sign immediately before a number, if no operand precedes it.

@@ -3,11 +3,13 @@
 use plimsoll_policy::{CycleLoss, NoReplay, Unsafe};
 
 use super::*;
-use crate::effects::Outlook;
+use crate::effects::{Outlook, Safe};
 
-const EQUAL: Outlook = Outlook::Safe { generates: false, returns: true };
-const GENERATES: Outlook = Outlook::Safe { generates: true, returns: false };
-const ANSWERS_VALUES: Outlook = Outlook::Safe { generates: true, returns: true };
+const EQUAL: Outlook = Outlook::EQUAL;
+const GENERATES: Outlook = Outlook::Safe(VALUES, false);
+const ANSWERS_VALUES: Outlook = Outlook::Safe(VALUES, true);
+const VALUES: Safe = Safe { generates: true, writes: true, reads_own: false, arranges: false };
+const WRITES: Outlook = Outlook::Safe(Safe { generates: false, ..VALUES }, false);
 
 /// A session of a class whose clients do not retry, which knows nothing.
 fn without_retries() -> Story {
@@ -92,6 +94,48 @@ fn generated_values_that_no_row_has_shown_do_no_harm_until_one_may() {
     // A text that begins the block itself has been withheld until its end.
     let mut story = knowing(&[("begin;_select", ANSWERS_VALUES), ("update", EQUAL)]);
     story.play("= Q:begin;_select => C:BEGIN D:1 C:SELECT Z:T\n> Q:update => S[Q:update]\n! no_aim =>");
+    assert_eq!(forecast(&story), Err(NoReplay::Values));
+}
+
+/// A replay finds other places for the rows that it writes. What it reads of them has no certain order, and an application that
+/// has received another order was told 40001 although nothing had changed.
+#[test]
+fn rows_in_an_order_that_a_replay_may_change_are_values() {
+    let array = Outlook::Safe(Safe { generates: false, writes: false, reads_own: false, arranges: true }, true);
+    let own = Outlook::Safe(Safe { generates: false, writes: true, reads_own: true, arranges: false }, true);
+    let known = || knowing(&[("select", EQUAL), ("update", WRITES), ("select_array", array), ("select_own", own)]);
+    let check = |acts: &[&str], expect: Result<(), NoReplay>| {
+        let mut story = known();
+        story.play("= Q:begin => C:BEGIN Z:T");
+        acts.iter().for_each(|act| story.play(&format!("= {act}")));
+        assert_eq!(forecast(&story), expect, "{acts:?}");
+    };
+    let (one, two) = ("Q:select => D:1 C:SELECT Z:T", "Q:select => D:1 D:2 C:SELECT Z:T");
+    let (update, array) = ("Q:update => C:UPDATE Z:T", "Q:select_array => D:1 C:SELECT Z:T");
+    check(&[two, array, update], Ok(()));
+    check(&[update, one, one, update], Ok(()));
+    check(&[update, two], Err(NoReplay::Values));
+    check(&[update, array], Err(NoReplay::Values));
+    // A function that writes and reads.
+    check(&["Q:select_own => D:1 C:SELECT Z:T"], Ok(()));
+    check(&["Q:select_own => D:1 D:2 C:SELECT Z:T"], Err(NoReplay::Values));
+    // A portal that returns its rows one by one.
+    check(&[update, "P::select B:: E S => 1 2 D:1 s Z:T"], Err(NoReplay::Values));
+    // While the rows of the unit in flight arrive.
+    let mut story = known();
+    story.play(&format!(
+        "= Q:begin => C:BEGIN Z:T\n= {update}\n> Q:select => S[Q:select]\n< D:1 => C[D:1]\n! aim =>\n! lost =>"
+    ));
+    story.play("< D:2 => C[D:2]\n! no_aim =>");
+}
+
+/// One text was known by the other, from which only its value differs.
+#[test]
+fn the_word_now_is_not_a_value_like_others() {
+    let mut story = knowing(&[("select_date_'then'", EQUAL), ("select_date_'now'", ANSWERS_VALUES)]);
+    story.play("= Q:begin => C:BEGIN Z:T\n= Q:select_date_'never' => D:1 C:SELECT Z:T");
+    assert_eq!(forecast(&story), Ok(()));
+    story.play("= Q:select_date_'now' => D:1 C:SELECT Z:T");
     assert_eq!(forecast(&story), Err(NoReplay::Values));
 }
 

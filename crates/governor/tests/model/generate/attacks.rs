@@ -87,6 +87,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("replaced-code", Expect::Told(&["changed-code"]), situations::replaced_code),
     attack("random", Expect::Told(&["random"]), situations::random),
     by(User::Steady, attack("values", Expect::LeftAlone(&["no-retry"]), situations::values)),
+    by(User::Steady, attack("rearranged", Expect::LeftAlone(&["no-retry"]), situations::rearranged)),
     by(User::Steady, attack("unknown", Expect::LeftAlone(&["no-retry"]), situations::unknown)),
     attack("hidden-end", Expect::LeftAlone(&["may-have-ended"]), immune::hidden_end),
     attack("outside-block", Expect::LeftAlone(&["outside-block"]), immune::outside_block),

@@ -48,10 +48,29 @@ pub fn values(writer: &mut Writer) -> Vec<Transaction> {
         "SELECT now() AS gen_made",
         "SELECT txid_current() AS gen_txid",
         "SELECT random() AS gen_random",
+        "SELECT last_value AS gen_number FROM numbers",
+        "SELECT count(*) AS gen_locks FROM pg_locks",
+        "SELECT max(query_start) AS gen_made FROM pg_stat_activity",
+        "EXPLAIN (COSTS OFF) SELECT v FROM accounts WHERE id = 1",
     ];
     let (sql, last) = (writer.one(any), writer.harmless_sql());
     let sql = writer.written(&sql);
     let steps = vec![query("BEGIN"), query(&sql), with(hit, Unit::Query(vec![last])), query("COMMIT")];
+    twice(alone(steps))
+}
+
+/// Rows in an order that depends on where their table has them, after the transaction has written to it.
+pub fn rearranged(writer: &mut Writer) -> Vec<Transaction> {
+    let hit = writer.cancel();
+    let any = &[
+        "SELECT id, v FROM accounts ORDER BY id",
+        "SELECT array_agg(v ORDER BY id) FROM accounts",
+        "SELECT v FROM accounts ORDER BY id LIMIT 1",
+        "SELECT row_number() OVER (ORDER BY id) FROM accounts WHERE id = 2",
+    ];
+    let (change, sql, last) = (writer.change(), writer.one(any), writer.harmless_sql());
+    let sql = writer.written(&sql);
+    let steps = vec![query("BEGIN"), query(&change), query(&sql), with(hit, Unit::Query(vec![last])), query("COMMIT")];
     twice(alone(steps))
 }
 
