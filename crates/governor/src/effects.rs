@@ -170,6 +170,8 @@ pub struct Inquiry {
     has_run: bool,
     /// What is older than this had ended when the transaction began.
     horizon: Option<Horizon>,
+    /// The number of the last transaction that has changed anything that the answers rest on.
+    newest: u64,
     ground: Option<Ground>,
     /// The `xmin` of the rows of the last answer.
     versions: BTreeSet<u32>,
@@ -248,6 +250,7 @@ impl Inquiry {
             values: rows::GeneratedValues::default(),
             has_run: false,
             horizon: None,
+            newest: 0,
             ground: None,
             versions: BTreeSet::new(),
             known: None,
@@ -273,6 +276,12 @@ impl Inquiry {
     pub fn of_transaction(mut self, horizon: Option<Horizon>) -> Self {
         (self.has_run, self.horizon) = (true, horizon);
         self
+    }
+
+    /// The number of the last transaction that has changed anything that the verdict rests on. A transaction with an older
+    /// horizon would be found to use changed code.
+    pub fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// A horizon for transactions that begin later.

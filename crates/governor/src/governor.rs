@@ -239,6 +239,13 @@ impl Governor {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// A session's question has shown a horizon. The control connection, if there is one, knows better.
+    pub(crate) fn shows_horizon(&self, settings: &Settings, seen: Option<crate::effects::Horizon>) {
+        if settings.control.is_none() && seen.is_some() {
+            self.horizon.set(seen);
+        }
+    }
+
     /// A moment in the form that policies receive.
     pub fn clock(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started)

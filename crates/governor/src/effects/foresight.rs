@@ -41,6 +41,17 @@ impl Outlook {
     pub(crate) const EQUAL: Outlook = of_facts([false, false, false, false, true]);
 }
 
+/// What is known of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// What another run would do.
+    pub outlook: Outlook,
+    /// The number of the last transaction that has changed what that rests on; the highest if it is not known.
+    pub newest: u64,
+    /// It should be asked about again.
+    pub is_due: bool,
+}
+
 /// How long an outlook holds before a session asks again.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
@@ -78,6 +89,9 @@ const _: () = assert!(SLOT_BITS + TAG_BITS <= u64::BITS, "the slot and the tag a
 pub struct Foresight {
     seed: RandomState,
     slots: Box<[AtomicU64]>,
+    /// For each slot, the number of the last transaction that has changed what the outlook rests on, below some bits of the key:
+    /// the two are not read together.
+    newest: Box<[AtomicU64]>,
     attempts: Mutex<Attempts>,
     /// For tests of what happens after a rollback: every other text is safe.
     #[cfg(test)]
@@ -98,6 +112,7 @@ impl Default for Foresight {
         Foresight {
             seed: RandomState::new(),
             slots: (0..1 << SLOT_BITS).map(|_| AtomicU64::new(0)).collect(),
+            newest: (0..1 << SLOT_BITS).map(|_| AtomicU64::new(0)).collect(),
             attempts: Mutex::new(Attempts { waiting: HashMap::new(), credit: nanos(CREDIT_MAX), at: Duration::ZERO }),
             #[cfg(test)]
             assumes_safe: Default::default(),
@@ -111,28 +126,31 @@ impl Foresight {
         self.seed.build_hasher()
     }
 
-    /// The outlook of a text, and whether it should be asked about again.
-    pub fn of(&self, key: TextKey, at: Duration) -> Option<(Outlook, bool)> {
+    /// What is known of a text.
+    pub fn of(&self, key: TextKey, at: Duration) -> Option<Known> {
         let known = self.places(key).into_iter().find_map(|place| {
             // Relaxed: a slot is complete in itself.
             let (outlook, age) = read(self.slots[place].load(Ordering::Relaxed), key, at)?;
-            (age < USED_FOR).then_some((outlook, age >= KNOWN_FOR))
+            let newest = read_newest(self.newest[place].load(Ordering::Relaxed), key);
+            (age < USED_FOR).then_some(Known { outlook, newest, is_due: age >= KNOWN_FOR })
         });
         #[cfg(test)]
         if known.is_none() && self.assumes_safe.load(Ordering::Relaxed) {
-            return Some((Outlook::EQUAL, false));
+            return Some(Known { outlook: Outlook::EQUAL, newest: 0, is_due: false });
         }
         known
     }
 
-    /// Keeps the outlook of a text.
-    pub fn learn(&self, key: TextKey, outlook: Outlook, at: Duration) {
-        let slots = self.places(key).map(|place| &self.slots[place]);
-        let is_own = |slot: &&AtomicU64| read(slot.load(Ordering::Relaxed), key, at).is_some();
+    /// Keeps the outlook of a text, and the number of the last transaction that has changed what it rests on.
+    pub fn learn(&self, key: TextKey, outlook: Outlook, newest: u64, at: Duration) {
+        let places = self.places(key);
+        let slot = |place: usize| self.slots[place].load(Ordering::Relaxed);
+        let is_own = |place: &usize| read(slot(*place), key, at).is_some();
         // Of two other texts, the one that was learned earlier gives way; an empty slot is the earliest.
-        let older = || slots.into_iter().max_by_key(|slot| age(slot.load(Ordering::Relaxed), at));
-        if let Some(slot) = slots.into_iter().find(is_own).or_else(older) {
-            slot.store(written(key, outlook, at), Ordering::Relaxed);
+        let older = || places.into_iter().max_by_key(|place| age(slot(*place), at));
+        if let Some(place) = places.into_iter().find(is_own).or_else(older) {
+            self.newest[place].store(written_newest(key, newest), Ordering::Relaxed);
+            self.slots[place].store(written(key, outlook, at), Ordering::Relaxed);
         }
         self.attempts.lock().waiting.remove(&key);
     }
@@ -211,6 +229,19 @@ fn written(key: TextKey, outlook: Outlook, at: Duration) -> u64 {
     tag_of(key) << (TIME_BITS + CODE_BITS) | code << TIME_BITS | time(at)
 }
 
+/// The bits of a number that are kept with a text; servers reach no others.
+const NEWEST_BITS: u32 = 48;
+const NEWEST_MAX: u64 = (1 << NEWEST_BITS) - 1;
+
+fn written_newest(key: TextKey, newest: u64) -> u64 {
+    (key >> SLOT_BITS) << NEWEST_BITS | newest.min(NEWEST_MAX)
+}
+
+fn read_newest(written: u64, key: TextKey) -> u64 {
+    let newest = written & NEWEST_MAX;
+    if newest < NEWEST_MAX && written == written_newest(key, newest) { newest } else { u64::MAX }
+}
+
 /// The facts about a safe text.
 fn facts(safe: Safe, returns: bool) -> [bool; 5] {
     [safe.generates, safe.writes, safe.reads_own, safe.arranges, returns]
@@ -255,9 +286,11 @@ mod tests {
         let foresight = Foresight::default();
         let safe = (0..FIRST_UNSAFE).map(|code| of_facts([16, 8, 4, 2, 1].map(|bit| code & bit > 0)));
         for outlook in safe.chain(Unsafe::ALL.map(Outlook::Unsafe)) {
-            foresight.learn(77, outlook, START);
-            assert_eq!(foresight.of(77, START), Some((outlook, false)));
+            foresight.learn(77, outlook, 12345, START);
+            assert_eq!(foresight.of(77, START), Some(Known { outlook, newest: 12345, is_due: false }));
         }
+        foresight.learn(77, SAFE, u64::MAX, START);
+        assert_eq!(foresight.of(77, START).map(|known| known.newest), Some(u64::MAX));
         assert_eq!(foresight.of(77 + (1 << 40), START), None, "another text for the same slot");
         foresight.forget(77 + (1 << 40));
         assert!(foresight.of(77, START).is_some());
@@ -268,9 +301,10 @@ mod tests {
     #[test]
     fn an_outlook_is_asked_for_again_and_forgotten_if_nobody_asks() {
         let foresight = Foresight::default();
-        foresight.learn(1, SAFE, START);
-        assert_eq!(foresight.of(1, START + KNOWN_FOR - TIME_UNIT), Some((SAFE, false)));
-        assert_eq!(foresight.of(1, START + KNOWN_FOR), Some((SAFE, true)));
+        foresight.learn(1, SAFE, 0, START);
+        let is_due = |at| foresight.of(1, at).map(|known| known.is_due);
+        assert_eq!(is_due(START + KNOWN_FOR - TIME_UNIT), Some(false));
+        assert_eq!(is_due(START + KNOWN_FOR), Some(true));
         assert_eq!(foresight.of(1, START + USED_FOR), None);
     }
 
@@ -278,9 +312,9 @@ mod tests {
     fn two_texts_share_a_place_and_a_third_one_drives_out_the_older() {
         let foresight = Foresight::default();
         let [first, second, third] = [1, 2, 3].map(|number| number << 40);
-        foresight.learn(first, SAFE, START);
-        foresight.learn(second, SAFE, START + TIME_UNIT);
-        foresight.learn(third, SAFE, START + 2 * TIME_UNIT);
+        foresight.learn(first, SAFE, 0, START);
+        foresight.learn(second, SAFE, 0, START + TIME_UNIT);
+        foresight.learn(third, SAFE, 0, START + 2 * TIME_UNIT);
         let is_known = |key| foresight.of(key, START + 2 * TIME_UNIT).is_some();
         assert_eq!([first, second, third].map(is_known), [false, true, true]);
     }

@@ -64,7 +64,8 @@ impl Horizon {
         (bits != 0).then_some(Horizon(bits))
     }
 
-    pub(super) fn number(self) -> u64 {
+    /// What is older than this number had ended.
+    pub fn number(self) -> u64 {
         self.0 & ((1 << NUMBER_BITS) - 1)
     }
 
@@ -91,9 +92,33 @@ pub(super) fn is_older(xmin: u32, horizon: u64, next: u64) -> bool {
     xmin < FIRST_NORMAL || behind >= next.saturating_sub(horizon) + BETWEEN
 }
 
+/// The whole number of a row's transaction, given a recent next one. If it cannot be told from one that was used before the
+/// counter's last turn, it is the later one.
+pub(super) fn whole(xmin: u32, next: u64) -> u64 {
+    const FIRST_NORMAL: u32 = 3;
+    if xmin < FIRST_NORMAL {
+        return 0;
+    }
+    // The number that ends with these bits, and is the last of those that may have been given out.
+    let last = next.saturating_add(BETWEEN);
+    last.saturating_sub(u64::from((last as u32).wrapping_sub(xmin)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_whole_number_of_a_row_is_older_than_the_same_horizons() {
+        for (horizon, next) in [(1000, 1500), ((5 << 32) + 9, (5 << 32) + 19), ((3 << 32) - 5, (3 << 32) + 100)] {
+            for xid in [horizon - 900, horizon - 1, horizon, next - 1, next, next + 7] {
+                let xmin = xid as u32;
+                assert_eq!(whole(xmin, next) < horizon, is_older(xmin, horizon, next), "{xid} {horizon} {next}");
+            }
+            assert_eq!(whole((next - 3) as u32, next), next - 3);
+        }
+        assert_eq!((whole(1, 5), whole(2, 1 << 40)), (0, 0));
+    }
 
     #[test]
     fn rows_are_older_only_below_the_horizon() {

@@ -85,6 +85,10 @@ const COLUMNS: usize = 10;
 const REACHED: &str = "with reached as materialized (select n.oid, n.xmin from pc.pg_namespace n where {any_schema}
   or n.nspname [=] any (pc.current_schemas(true)) or n.nspname [=] any ({names}) or n.nspname [=] current_user)\n";
 
+/// The version of a relation's name and schema: that of its row type, which changes with both, if it has one. A GRANT changes
+/// only the relation's own row.
+const OF_RELATION: &str = "coalesce((select y.xmin from pc.pg_type y where y.oid [=] c.reltype), c.xmin)::pc.text";
+
 /// Extensions have thousands of functions in C; those that are not volatile are safe.
 const NOT_PLAIN: &str = "(p.oid [<] 16384::pc.oid or p.provolatile [=] 'v'::pc.\"char\"
   or not p.prolang [=] any ('{12,13}'::pc.oid[]))";
@@ -113,7 +117,7 @@ const BRANCHES: &[Branch] = &[
     Branch { part: Part::Names, versions: "r.xmin::pc.text", columns: &["'x'"], from: "from reached r" },
     Branch {
         part: Part::Names,
-        versions: "c.xmin::pc.text",
+        versions: OF_RELATION,
         columns: &["'R'", "c.oid::pc.text"],
         from: "from pc.pg_class c where c.relname [=] any ({names})
   and (c.oid [>=] 16384::pc.oid or c.relkind [=] 'v'::pc.\"char\") and c.relnamespace [=] any (array(select r.oid from reached r))",
@@ -170,7 +174,7 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
     },
     Branch {
         part: Part::Relations,
-        versions: "c.xmin::pc.text",
+        versions: OF_RELATION,
         columns: &["'T'", "c.reltype::pc.text"],
         from: "from pc.pg_class c where c.oid [=] any ({relations})",
     },

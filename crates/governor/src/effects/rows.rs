@@ -187,6 +187,9 @@ impl Inquiry {
     pub(super) fn check_versions(&mut self) {
         let versions = std::mem::take(&mut self.versions);
         if !self.has_run {
+            let next = self.ground.as_ref().map_or(u64::MAX, |ground| ground.next);
+            let newest = versions.iter().map(|xmin| horizon::whole(*xmin, next)).max();
+            self.newest = self.newest.max(newest.unwrap_or_default());
             return;
         }
         let is_unchanged = match (&self.ground, self.horizon) {

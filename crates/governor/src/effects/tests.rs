@@ -46,6 +46,8 @@ struct Client {
     version: u32,
     /// How many questions the last verdict took.
     questions: u32,
+    /// The last transaction that has changed what the last verdict rests on.
+    newest: u64,
     /// What had ended when the transaction began; `None` for forecasts.
     horizon: Option<Horizon>,
     cache: Cache,
@@ -71,6 +73,7 @@ impl Client {
             allowed,
             version,
             questions: 0,
+            newest: 0,
             horizon: None,
             cache,
             _server: server,
@@ -95,7 +98,7 @@ impl Client {
             self.cache.look_up("d", &mut inquiry);
             let (sql, parameters) = match inquiry.next() {
                 Next::Known(verdict) => {
-                    self.questions = inquiry.questions;
+                    (self.questions, self.newest) = (inquiry.questions, inquiry.newest());
                     self.cache.keep("d", &inquiry);
                     return verdict;
                 }

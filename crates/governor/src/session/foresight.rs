@@ -338,8 +338,12 @@ impl Session {
         let known = self.governor.foresight.of(key, self.clock());
         let is_in_block = self.status != Status::Idle;
         let Some(inside) = &mut self.transaction else { return };
-        inside.forecast.runs(known.map(|(outlook, _)| outlook), is_in_block);
-        if known.is_none_or(|(_, is_due)| is_due) {
+        inside.forecast.runs(known.map(|known| known.outlook), is_in_block);
+        if known.is_some_and(|known| inside.horizon.is_none_or(|horizon| known.newest >= horizon.number())) {
+            // The inquiry after the rollback could not show that this is the code that has run.
+            inside.forecast.unsafe_because.get_or_insert(Unsafe::ChangedCode);
+        }
+        if known.is_none_or(|known| known.is_due) {
             self.texts.wants(key, asked());
         }
         if known.is_some() && self.texts.ran.len() < RAN_MAX {
@@ -361,13 +365,13 @@ impl Session {
         let (foresight, at) = (&self.governor.foresight, self.governor.clock(now));
         while let Some((key, asked)) = self.texts.next_unknown() {
             let known = foresight.of(key, at);
-            if known.is_some_and(|(_, is_due)| !is_due) || !foresight.may_ask(key, self.texts.role, at) {
+            if known.is_some_and(|known| !known.is_due) || !foresight.may_ask(key, self.texts.role, at) {
                 continue;
             }
             let (text, name, returns) = match &asked {
                 Asked::Text(text) => (Some(&**text), None, returns_rows(text, self.reported.text_rules)),
                 Asked::Prepared(name) => {
-                    let returns = known.is_none_or(|known| !matches!(known.0, Outlook::Safe(_, false)));
+                    let returns = known.is_none_or(|known| !matches!(known.outlook, Outlook::Safe(_, false)));
                     (None, Some(&**name), returns)
                 }
             };
@@ -386,8 +390,9 @@ impl Session {
                     Ok(safe) => Outlook::Safe(safe, learning.returns),
                     Err(because) => Outlook::Unsafe(because),
                 };
-                let key = learning.key;
-                self.governor.foresight.learn(key, outlook, self.governor.clock(now));
+                let (key, inquiry) = (learning.key, &learning.inquiring.inquiry);
+                self.governor.foresight.learn(key, outlook, inquiry.newest(), self.governor.clock(now));
+                self.governor.shows_horizon(&self.settings, inquiry.seen_horizon());
                 self.end_learning(now, out);
             }
             Next::Ask(asked) => {

@@ -299,9 +299,7 @@ impl Session {
                     let is_answered = question.inquiring.is_answered();
                     question.inquiring.inquiry.on_answered(is_answered);
                     question.request = None;
-                    if self.settings.control.is_none() {
-                        self.governor.horizon.set(question.inquiring.inquiry.seen_horizon());
-                    }
+                    self.governor.shows_horizon(&self.settings, question.inquiring.inquiry.seen_horizon());
                 }
             }
             _ => {}

@@ -26,6 +26,11 @@ impl World {
 
     /// The fate of a transaction that runs these statements before it contends, once its texts are known.
     fn fate(&self, statements: &[&str]) -> Fate {
+        self.fate_while(statements, || ())
+    }
+
+    /// The same, if this happens before it contends.
+    fn fate_while(&self, statements: &[&str], happen: impl Fn()) -> Fate {
         let mut low = self.governed.client("low", self.server.database());
         let all = ["BEGIN"].into_iter().chain(statements.iter().copied()).chain([OWN]);
         for _ in 0..WARM {
@@ -33,6 +38,7 @@ impl World {
         }
         all.for_each(|sql| drop(low.query(sql).unwrap()));
         let low = std::cell::RefCell::new(low);
+        happen();
         let begin = || low.borrow_mut().send_query(PASS).unwrap();
         let end = || {
             let refusal = low.borrow_mut().answer().unwrap().refusal;
@@ -142,6 +148,30 @@ fn what_must_not_run_twice_is_found_before_the_rollback() {
 fn a_role_that_may_not_read_the_catalogs_keeps_its_transactions() {
     let world = World::start("REVOKE SELECT ON pg_proc FROM public");
     world.is_left_alone(&[]);
+}
+
+/// A table was made while a transaction that writes stayed open elsewhere. The inquiry after the rollback could not show that the
+/// table's code is older than the transaction, and its client got 40001; then it was left alone, and after that transaction
+/// has ended it is replayed. A GRANT on the table makes no difference.
+#[test]
+fn a_transaction_that_could_not_be_proved_to_run_the_same_code_is_left_alone() {
+    let world = World::start("CREATE TABLE elsewhere (a int)");
+    let mut old = world.server.connection();
+    old.run("BEGIN; INSERT INTO elsewhere VALUES (1)").unwrap();
+    world.server.connection().run("CREATE TABLE young (a int); GRANT ALL ON young TO public").unwrap();
+    let statements = ["INSERT INTO young VALUES (1)"];
+    world.is_left_alone(&statements);
+    old.run("COMMIT").unwrap();
+    // The horizon is read while transactions begin.
+    let console = std::cell::RefCell::new(world.governed.client("low", world.server.database()));
+    plimsoll_testing::until("the forecast says that it is possible", || {
+        console.borrow_mut().query("SELECT 1").unwrap();
+        world.fate(&statements) == Fate::Replayed
+    });
+    let mut admin = world.server.connection();
+    admin.run("BEGIN; GRANT SELECT ON young TO pg_monitor").unwrap();
+    let grant = std::cell::RefCell::new(admin);
+    assert_eq!(world.fate_while(&statements, || grant.borrow_mut().run("COMMIT").unwrap()), Fate::Replayed);
 }
 
 /// A transaction whose texts nobody has asked about is not rolled back to find out.

@@ -53,6 +53,41 @@ fn code_that_was_changed_since_a_transaction_began_proves_nothing() {
     }
 }
 
+/// A GRANT rewrites the table's row in the catalog, and an inquiry once took that for a change of code. A relation that comes
+/// under the name changes the row type.
+#[test]
+fn a_grant_on_a_table_changes_no_code_and_a_new_name_does() {
+    for (number, (change, expect)) in [
+        ("grant select on second.mails, second.seen to public; revoke select on second.mails from public", Ok(())),
+        ("alter table second.mails rename to letters; alter table second.letters rename to mails", Err(())),
+        ("alter table second.mails set schema third; alter table third.mails set schema second", Err(())),
+        ("alter view second.seen rename to a; alter view second.a rename to seen", Err(())),
+        ("create table first.mails (b text)", Err(())),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut client = Client::new(&format!("granted_{number}"), CODE);
+        client.begins();
+        client.is_safe(TEXT);
+        client.another().run(change).unwrap();
+        let verdict = client.verdict(&[TEXT]);
+        assert_eq!(verdict.map_err(|because| assert_eq!(because, Unsafe::ChangedCode)).map(|_| ()), expect, "{change}");
+    }
+}
+
+/// The forecast has the number of the last change.
+#[test]
+fn the_last_change_is_known_from_a_forecast() {
+    let mut client = Client::new("last_change", CODE);
+    let before = client.last();
+    client.run("create or replace function second.send(int) returns int language sql as 'select 3'");
+    let after = client.last();
+    client.run("create table second.others (a int)");
+    client.is_safe(TEXT);
+    assert!(before < client.newest && client.newest < after, "{before} {} {after}", client.newest);
+}
+
 /// The change is of a transaction that began earlier, is of a subtransaction, or ends as a prepared one.
 #[test]
 fn changes_count_from_their_commit() {

@@ -145,6 +145,26 @@ fn a_unit_that_commits_by_itself_may_generate_what_it_wants() {
     story.play("> Q:select_now() => S[Q:select_now()]\n! aim =>");
 }
 
+/// A writing transaction that stays open anywhere keeps the horizon back. The inquiry after the rollback cannot show then that
+/// the code is what has run, and a client that does not retry got 40001.
+#[test]
+fn code_that_is_younger_than_the_horizon_is_known_before_the_rollback() {
+    for (newest, expect) in [(99, Ok(())), (100, Err(NoReplay::Unsafe(Unsafe::ChangedCode)))] {
+        let mut story = without_retries();
+        story.newest = newest;
+        story.play("> Q:update => S[Q:update]");
+        story.knows(WRITES);
+        story.play("< C:UPDATE Z:I => C[C:UPDATE Z:I]");
+        story.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]");
+        assert_eq!(forecast(&story), expect);
+        story.play(if expect.is_ok() { "! aim =>" } else { "! no_aim =>" });
+    }
+    // Nobody knows a horizon.
+    let mut story = knowing(&[("update", WRITES)]);
+    story.governor.horizon.set(None);
+    story.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]\n! no_aim =>");
+}
+
 /// A trigger that calls dblink was once found after the rollback only.
 #[test]
 fn a_text_that_must_not_run_twice_is_left_alone_from_its_second_time() {

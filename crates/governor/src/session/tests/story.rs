@@ -40,6 +40,8 @@ pub(super) struct Story {
     pub step: usize,
     /// Whether transactions are known to be safe, so that the server is not asked.
     pub is_known: bool,
+    /// The number of the last transaction that has changed the code of texts that are learned. Transactions begin at 100.
+    pub newest: u64,
 }
 
 #[derive(Default)]
@@ -111,7 +113,7 @@ impl Story {
     fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
         governor.horizon.set(Horizon::new(100, 1));
         let session = session(&governor, user, now);
-        Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX, is_known: true }
+        Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX, is_known: true, newest: 0 }
     }
 
     pub fn play(&mut self, lines: &str) {
@@ -198,7 +200,7 @@ impl Story {
     /// From now on that is known about the texts that the session would ask about.
     pub fn knows(&mut self, outlook: Outlook) {
         while let Some((key, _)) = self.session.texts.next_unknown() {
-            self.governor.foresight.learn(key, outlook, self.governor.clock(self.now));
+            self.governor.foresight.learn(key, outlook, self.newest, self.governor.clock(self.now));
         }
     }
 
