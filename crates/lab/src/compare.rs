@@ -4,6 +4,8 @@
 //! difference: run them on a quiet machine, one soon after the other. A point is called faster or slower only if the interval of
 //! the ratio excludes 1 and the difference exceeds the noise floor of both runs ([`compare_runs`]).
 
+mod failures;
+
 use std::collections::BTreeMap;
 
 use plimsoll_model::statistics::{Finding as Shown, Noise, Samples, compare_runs};
@@ -14,10 +16,16 @@ use crate::analysis::Rank;
 use crate::analysis::cells::{Cell, Cells, is_one_request};
 use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{Finding, Interval, Mode, Results, WorkloadResult};
+pub use failures::{ComparedFailures, FailedShare, WithoutValidRun};
+use failures::{failures, without_valid_run};
 
 /// The result of comparing two runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
+    /// Workloads of which requests fail more often in one of the two.
+    pub failures: Vec<ComparedFailures>,
+    /// Settings and arms of which one of the two has no valid run.
+    pub without_valid_run: Vec<WithoutValidRun>,
     /// Settings that differ, as `name: base -> new`, also those that may.
     pub differences: Vec<String>,
     /// Each setting, arm and workload that both have.
@@ -95,11 +103,12 @@ pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparis
     let mut points: Vec<ComparedPoint> = compared.flat_map(|pairs| pairs.compare(&base_cells, &cells)).collect();
     let rank = Rank::of(&base.experiment);
     points.sort_by_cached_key(|point| rank.of_cell(&point.setting, &point.arm, &point.workload));
-    if points.is_empty() {
+    let without_valid_run = without_valid_run(base, other);
+    if points.is_empty() && without_valid_run.is_empty() {
         return Err(CompareError::NothingInCommon);
     }
     let unmatched = base_cells.len() + cells.len() - 2 * points.len();
-    Ok(Comparison { differences, points, unmatched })
+    Ok(Comparison { failures: failures(base, other), without_valid_run, differences, points, unmatched })
 }
 
 /// All settings that differ, and those among them that make the two do different work. The target, its options and the

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::MachineFacts;
-use plimsoll_workload::driver::WarmUp;
+use plimsoll_workload::driver::{DoubtAbout, WarmUp};
 use plimsoll_workload::file;
 use plimsoll_workload::instance::INSTANCE;
 use plimsoll_workload::registry::{BENCHMARKS, ParameterValue};
@@ -134,6 +134,33 @@ fn thrown_away(records: &[RunRecord]) -> Option<String> {
     Some(format!("{count} tries of {of} runs were thrown away and run again, the first because {first}"))
 }
 
+/// The kinds of doubts, those that change figures most first.
+const DOUBTS: [DoubtAbout; 5] = [
+    DoubtAbout::Overload,
+    DoubtAbout::LittlesLaw,
+    DoubtAbout::Steadiness,
+    DoubtAbout::ShortWarmUp,
+    DoubtAbout::ShortWindow,
+];
+
+/// Each kind of doubt about valid runs once, with the number of windows that it concerns.
+fn doubts(records: &[RunRecord]) -> Vec<String> {
+    let valid = || records.iter().map(|record| &record.point).filter(|point| point.valid);
+    let told = |about: DoubtAbout| {
+        let mut doubted = valid().flat_map(|point| &point.workloads).flat_map(|workload| {
+            workload.window.doubts.iter().filter(move |doubt| doubt.about == about).map(|doubt| (&workload.name, doubt))
+        });
+        let (name, doubt) = doubted.next()?;
+        let others = match doubted.count() {
+            0 => String::new(),
+            1 => " (the same doubt about 1 more window)".to_owned(),
+            more => format!(" (the same doubt about {more} more windows)"),
+        };
+        Some(format!("workload {name} {doubt}{others}"))
+    };
+    DOUBTS.into_iter().filter_map(told).collect()
+}
+
 /// Each warning once. Of warnings that differ only in their numbers, the first is kept, with the number of the others.
 fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<(String, BTreeSet<String>, String)> = Vec::new();
@@ -200,7 +227,10 @@ pub fn document(
     let caution = if mode == Mode::Simulated { &simulation::CAUTION[..] } else { &[] };
     let warnings = caution.iter().map(|&told| told.to_owned()).chain(warnings);
     let warnings = warnings.chain(others_busy(records)).chain(thrown_away(records));
-    let warnings = grouped(warnings.chain(of_runs));
+    let warnings = warnings.chain(of_runs).chain(doubts(records));
+    // What holds for every run comes last: it changes no figure.
+    let notes = records.iter().flat_map(|record| &record.notes).cloned();
+    let warnings = grouped(warnings.chain(notes));
     let mut results = Results {
         format: FORMAT,
         mode,

@@ -212,6 +212,7 @@ pub(crate) mod tests {
             histograms: vec![],
             samples: vec![],
             warnings: vec![],
+            notes: vec![],
         }
     }
 

@@ -27,6 +27,7 @@ pub mod compare;
 mod copy_sampling;
 pub mod document;
 pub mod experiment;
+mod failed;
 pub mod figures;
 pub mod fingerprint;
 mod freshness;

@@ -103,6 +103,9 @@ pub struct Arm {
     pub members: Vec<usize>,
 }
 
+/// The share of requests that may fail without a setting. More would make the throughput that of another workload.
+pub const FAILED_MAX: f64 = 0.05;
+
 /// How runs are run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
@@ -128,6 +131,8 @@ pub struct RunPlan {
     pub others_max: f64,
     /// How often a run is tried while others take more than that, at least once.
     pub tries: u32,
+    /// The share of a workload's requests that may fail, 0 to 1. A run in which more fail is invalid.
+    pub failed_max: f64,
 }
 
 /// The reaction to the loss of a server during a run, which is then invalid.
@@ -326,6 +331,7 @@ mod tests {
             server_lost: ServerLost::GoOn,
             others_max: 0.1,
             tries: 3,
+            failed_max: FAILED_MAX,
         };
         let seeds: BTreeSet<u64> = (1..=1_000).map(|block| run(7).seed_of_block(block)).collect();
         assert_eq!(seeds.len(), 1_000);

@@ -33,6 +33,9 @@ pub struct RunRecord {
     pub samples: Vec<SampleRow>,
     /// Warnings for the reader.
     pub warnings: Vec<String>,
+    /// What no run on this machine and target can tell: figures that are missing, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// The activity of one workload and the devices in one second of a window.

@@ -19,6 +19,7 @@ mod counts;
 mod cumulative;
 mod devices;
 mod drift;
+mod failed;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod freshness;
@@ -182,6 +183,7 @@ struct Part {
 fn parts(page: &Page) -> Vec<Part> {
     let part = |id: &str, name: &str, section: Markup| Part { id: page.id(id), name: name.to_owned(), section };
     let mut parts = vec![
+        part("failed", "What failed", failed::section_of(page)),
         part("claims", "Claims", claims::section_of(page)),
         part(
             "published",

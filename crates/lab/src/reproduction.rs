@@ -69,9 +69,10 @@ pub struct Measured {
 }
 
 impl Exhibit {
-    /// Whether a claim fails, or the exhibit could not be run at all.
+    /// Whether a claim fails, the exhibit could not be run at all, or none of its runs is valid.
     pub fn has_failed(&self) -> bool {
-        self.why_not_run.is_some() || self.claims.iter().any(tally::has_failed)
+        let is_invalid = self.measured.as_ref().is_some_and(|measured| measured.runs.0 == measured.runs.1);
+        is_invalid || self.why_not_run.is_some() || self.claims.iter().any(tally::has_failed)
     }
 }
 

@@ -30,8 +30,8 @@ pub use mode::Mode;
 pub(crate) use near::CHANGED;
 pub use near::NearResult;
 pub use plimsoll_workload::driver::{
-    AbortCounts as Aborted, Latency, Lengths, LockStatistics, LockWait, MeanLength, PartMeasurement as Part,
-    ResponseByWaits, TimeShare, WindowCheck, WorkloadMeasurement, share_of,
+    AbortCounts as Aborted, FailedRequests, Latency, Lengths, LockStatistics, LockWait, MeanLength,
+    PartMeasurement as Part, ResponseByWaits, TimeShare, WindowCheck, WorkloadMeasurement, share_of,
 };
 pub use point::*;
 pub use server::*;

@@ -23,6 +23,7 @@ mod order;
 mod others;
 mod plans;
 mod point;
+mod reconnect;
 mod search;
 mod simulated;
 mod store;
@@ -39,7 +40,7 @@ use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::registry::BenchmarkError;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
-use crate::plan::{Arm, Plan, RunPlan, ServerLost, Setting, option_text};
+use crate::plan::{Arm, Plan, RunPlan, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
@@ -136,6 +137,29 @@ pub enum RunError {
     Keep(String),
 }
 
+impl RunError {
+    /// The error without the run's name, for the record of that run.
+    fn reason(&self) -> String {
+        match self {
+            RunError::Run { error, .. } => error.to_string(),
+            RunError::Refresh { error, .. } => error.to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether the server is gone or has ended a session, which is not the fault of the run.
+    pub fn is_server_lost(&self) -> bool {
+        match self {
+            RunError::Run { error, .. } => error.is_server_lost(),
+            RunError::Refresh { error, .. }
+            | RunError::Store(StoreError::Load { error, .. } | StoreError::Option { error, .. }) => {
+                error.is_server_lost()
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The observers of a runner, and its stop signal.
 pub struct Watch<'a> {
     /// Called with the current activity, several times per second.
@@ -172,6 +196,8 @@ pub struct Runner<'a> {
     disturbance: &'a dyn Fn(&Point, f64) -> Option<String>,
     /// The setting that ran last.
     last: Option<usize>,
+    /// Whether the server went away and has not been opened again.
+    is_server_lost: bool,
     plans: Plans,
 }
 
@@ -187,6 +213,7 @@ impl<'a> Runner<'a> {
             loaded_under: Limits::new(),
             disturbance: &others::disturbance,
             last: None,
+            is_server_lost: false,
             plans: Plans::default(),
         }
     }
@@ -278,13 +305,29 @@ impl<'a> Runner<'a> {
             return simulated::run(self.plan, id, at, &setting, arm, watch);
         }
         let benchmarks = self.plan.benchmarks_of(&setting)?;
-        self.prepare(&run_name(&setting, arm, id.repeat), &setting, &benchmarks, &arm.members, watch)?;
-        let record = self.measure(id, at, &setting, arm, &benchmarks, watch);
+        let began_s = (watch.elapsed_s)();
+        let run = run_name(&setting, arm, id.repeat);
+        let mut prepared = self.prepare(&run, &setting, &benchmarks, &arm.members, watch);
+        if prepared.as_ref().is_err_and(|error| self.goes_on_after(error)) {
+            // The server went away between two runs, or while data was loaded: nothing is lost but time.
+            self.lose_server();
+            prepared = self.prepare(&run, &setting, &benchmarks, &arm.members, watch);
+        }
+        let record = match prepared {
+            Ok(()) => self.measure(id, at, &setting, arm, &benchmarks, watch),
+            Err(error) => Err(error),
+        };
         for member in &arm.members {
             self.store.has_run(benchmarks[*member].as_ref());
         }
         self.last = Some(id.setting);
-        record
+        match record {
+            Err(error) if self.goes_on_after(&error) => {
+                self.lose_server();
+                Ok(point::without_figures(id, began_s, &setting, arm, error.reason()))
+            }
+            record => record,
+        }
     }
 
     /// Loads the data and then puts the limits in force, because they must not limit loading. Memory is an exception: a
@@ -303,7 +346,7 @@ impl<'a> Runner<'a> {
             self.store.close();
             self.loaded_under.clone_from(&in_loading);
         }
-        self.store.open(setting)?;
+        self.open(setting, watch)?;
         let reload = self.plan.run.reload;
         if self.store.must_load(benchmarks, members, reload)? {
             self.limits.set(&self.store.footprint(), &in_loading).map_err(failed)?;
@@ -350,17 +393,16 @@ impl<'a> Runner<'a> {
         let measured = drive(&drives, self.plan.run.window(), &mut observer, &never);
         let measured = match measured {
             Ok(measured) => measured,
-            Err(lost) if lost.is_server_lost() && self.plan.run.server_lost == ServerLost::GoOn => {
-                // The new server has other processes than the limited ones, and the data may contain half of a
-                // transaction.
-                self.store.close();
-                return Ok(point::lost(id, began_s, setting, arm, lost.to_string()));
+            // This says nothing about the next run, which has another setting or other inputs.
+            Err(error) if error.is_refused_work() && !error.is_server_lost() => {
+                return Ok(point::without_figures(id, began_s, setting, arm, error.to_string()));
             }
             Err(error) => return Err(RunError::Run { run: name(), error }),
         };
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
         let mut record = point::record(id, at_s, setting, arm, &measured, reading, plans);
+        point::refuse_failures(&mut record.point, self.plan.run.failed_max);
         record.point.parallelism = database.parallelism();
         record.point.device.learning = record.point.parallelism.as_ref().and_then(Parallelism::learning);
         record.warnings.extend(unseen.into_iter().chain(database.warnings()));

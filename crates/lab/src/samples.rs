@@ -263,7 +263,14 @@ mod tests {
             ..SampleRow::default()
         };
         let id = RunId { setting: 0, arm: 0, repeat: 1, is_again: false };
-        RunRecord { id, point, histograms: vec![], samples: (0..seconds).map(sample).collect(), warnings: vec![] }
+        RunRecord {
+            id,
+            point,
+            histograms: vec![],
+            samples: (0..seconds).map(sample).collect(),
+            warnings: vec![],
+            notes: vec![],
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::units::{count, list, seconds};
 pub mod advice;
 pub(crate) mod claims;
 pub mod comparison;
+mod failed;
 mod freshness;
 mod levers;
 mod line;
@@ -42,6 +43,7 @@ pub fn render(results: &Results, options: &Options) -> String {
     let summary = Summary::of(results);
     let mut out = Vec::new();
     header(&mut out, results, &summary, style);
+    failed::lines(&mut out, results, style);
     let arms = results.experiment.arms.iter();
     if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
         out.extend(sweep::lines(results));
@@ -88,7 +90,8 @@ pub(crate) fn line_of(line: &crate::results::Line) -> Vec<String> {
 
 fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: Style) {
     let who = summary.workloads.iter().map(|w| format!("{} ({}, {})", w.name, w.kind, clients_of(results, w.name)));
-    let who = who.collect::<Vec<_>>();
+    // Without figures in any run, their names are all that is known.
+    let who = if summary.workloads.is_empty() { results.experiment.workloads.clone() } else { who.collect::<Vec<_>>() };
     let who = list(&who.iter().map(String::as_str).collect::<Vec<_>>());
     let name = wrap(&format!("{}: {who}", results.experiment.name), "", "  ");
     out.extend(name.iter().map(|line| style.bold(line)));
@@ -178,7 +181,9 @@ pub(crate) fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
     let mut lines = vec![first.to_string()];
     let mut is_empty = true;
     let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    // The narrow space within a number is one that does not break.
+    let breaks = |character: char| character.is_whitespace() && character != '\u{202f}';
+    for word in text.split(breaks).filter(|word| !word.is_empty()) {
         match words.last_mut() {
             Some(number) if UNITS.contains(&word.trim_end_matches([',', '.', ';', ':', ')'])) => {
                 number.push(' ');

@@ -7,7 +7,7 @@ use std::time::Duration;
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{document, settings};
 use plimsoll_lab::limits::NoLimits;
-use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
+use plimsoll_lab::plan::{Arm, FAILED_MAX, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
@@ -17,13 +17,14 @@ use plimsoll_workload::registry::{Catalog, kind_and_scale};
 use serde_json::Value;
 
 use crate::arguments::BenchOptions;
-use crate::check::{exit_code, print_lines};
+use crate::check::print_lines;
 use crate::experiment::run_failure;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::provenance::Beginning;
+use crate::run::exit_code;
 use crate::study::target_options;
 use crate::targets::TARGETS;
 
@@ -63,7 +64,7 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
         print(&table::render(&results, &table::Options::default()))?;
         print_lines(results.checks.as_deref().unwrap_or_default())?;
     }
-    Ok(exit_code(results.checks.as_deref().unwrap_or_default()))
+    Ok(exit_code(&results))
 }
 
 /// The parameter that says which side of a mix of transactions and queries runs.
@@ -137,6 +138,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             // One run, reported as it was; if others were busy, with a warning.
             others_max: f64::INFINITY,
             tries: 1,
+            failed_max: FAILED_MAX,
         },
         claims: Vec::new(),
         benchmarks,

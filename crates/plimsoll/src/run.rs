@@ -159,9 +159,13 @@ pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     Ok(if ended.stopped { ExitCode::from(INTERRUPTED) } else { exit_code(&ended.results) })
 }
 
-/// 1 if a claim fails. One that is undecided, or could not be judged, has not failed.
+/// 1 if a claim or a check of the data fails, or no run is valid. A claim that is undecided, or could not be judged, has not
+/// failed.
 pub fn exit_code(results: &Results) -> ExitCode {
-    if results.count_claims(ClaimVerdict::Fails) > 0 { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS }
+    let has_failed = results.count_claims(ClaimVerdict::Fails) > 0
+        || results.checks.iter().flatten().any(|check| check.holds == Some(false))
+        || !results.points.iter().any(|point| point.valid);
+    if has_failed { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS }
 }
 
 #[cfg(test)]

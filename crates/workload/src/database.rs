@@ -343,14 +343,40 @@ pub struct Refusal {
     pub told: String,
     /// The server's words only, without the place, which is one in the text that it got.
     pub words: String,
+    /// The SQLSTATE, if it gave one.
+    pub code: Option<String>,
     /// The place of the mistake in the text that the server got, in characters from 1; `None` if it named none.
     pub position: Option<usize>,
+}
+
+impl From<Refusal> for DatabaseError {
+    fn from(refusal: Refusal) -> Self {
+        DatabaseError::Refused(Box::new(refusal))
+    }
 }
 
 impl DatabaseError {
     /// Whether the server is out of reach: it cannot be connected to, or a connection was lost.
     pub fn is_server_lost(&self) -> bool {
         matches!(self, DatabaseError::Unreachable(_) | DatabaseError::ConnectionLost(_))
+    }
+
+    /// The SQLSTATE, where the kind of error has one or the server gave one.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            DatabaseError::Deadlock => Some("40P01"),
+            DatabaseError::Conflict => Some("40001"),
+            DatabaseError::Duplicate { .. } => Some("23505"),
+            DatabaseError::Refused(refusal) => refusal.code.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// What went wrong, without the code, and without the statement and its parameters where these are known apart.
+    pub fn words(&self) -> String {
+        let DatabaseError::Refused(refusal) = self else { return self.to_string() };
+        let after_code = refusal.code.as_deref().and_then(|code| refusal.words.split_once(code));
+        after_code.map_or(refusal.words.as_str(), |(_, words)| words.trim_start_matches([':', ' '])).to_owned()
     }
 
     /// Whether the same transaction may succeed when it is run again.

@@ -44,6 +44,7 @@ mod coordinator;
 mod delay;
 mod doubt;
 mod driven;
+mod failures;
 #[cfg(test)]
 mod fakes;
 mod latency;
@@ -70,6 +71,7 @@ pub use board::{Board, UnderWay};
 pub use delay::{Delay, ParseDelayError};
 pub use doubt::{Doubt, DoubtAbout, LittlesLaw};
 pub use driven::{DriveMeasurement, DrivenPart, DrivenWorkload, RequestTimes};
+pub use failures::FailedRequests;
 pub use hdrhistogram::Histogram;
 pub use latency::Latency;
 pub use lock_statistics::{Lengths, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms, share_of};
@@ -220,11 +222,13 @@ pub enum DriveError {
         /// The missing or wrong data.
         error: DatabaseError,
     },
-    /// Every client's very first request failed, so there is nothing to measure.
-    #[error("workload {workload}: the first request of every client failed, the last one with: {error}")]
+    /// The first requests of every client failed, so there is nothing to measure.
+    #[error("workload {workload}: the first {count} requests of every client failed, the last one with: {error}")]
     NothingWorks {
         /// The workload.
         workload: String,
+        /// How many of each client.
+        count: u32,
         /// The error of the last one.
         error: DatabaseError,
     },
@@ -236,18 +240,6 @@ pub enum DriveError {
         /// The client's number.
         client: usize,
         /// The database's words.
-        error: DatabaseError,
-    },
-    /// A client's requests fail one after the other.
-    #[error("workload {workload}: {count} requests of client {client} failed in a row, the last one with: {error}")]
-    KeepsFailing {
-        /// The workload.
-        workload: String,
-        /// The client's number.
-        client: usize,
-        /// How many failed in a row.
-        count: u32,
-        /// The error of the last one.
         error: DatabaseError,
     },
     /// A client's thread panicked: an error in the benchmark or the database.
@@ -270,6 +262,11 @@ impl DriveError {
             DriveError::NoSession { error, .. } => error.is_server_lost(),
             _ => false,
         }
+    }
+
+    /// Whether the database refused the work of this run, which says nothing about runs of other settings or inputs.
+    pub fn is_refused_work(&self) -> bool {
+        matches!(self, DriveError::NothingWorks { .. } | DriveError::NoSession { .. })
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
         .collect();
     let (workloads, histograms) = done.into_iter().unzip();
     let point = Point { valid: true, window_s: WINDOW_S, workloads, ..Point::new(id, &setting, arm, 0.0) };
-    RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new() }
+    RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
 }
 
 /// Clients that never pause: the mean latency follows from the throughput; latencies range from half to one and a half

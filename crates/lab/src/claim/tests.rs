@@ -68,6 +68,7 @@ fn plan() -> Plan {
             server_lost: ServerLost::GoOn,
             others_max: 0.1,
             tries: 3,
+            failed_max: 0.05,
         },
         claims: Vec::new(),
         benchmarks: Catalog::new(7),

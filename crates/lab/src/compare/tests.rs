@@ -215,3 +215,50 @@ fn runs_without_repeats_cannot_tell() {
         }
     }
 }
+
+/// The same run, of which `failed` requests of each hundred of `oltp` failed at this DOP.
+fn failing(failed: u64, at: u64) -> Results {
+    let mut results = run(RUN, 1);
+    for point in results.points.iter_mut().filter(|point| point.setting["dop"] == at) {
+        for workload in point.workloads.iter_mut().filter(|workload| workload.name == "oltp") {
+            workload.driven.all.completed = 10_000 - 100 * failed;
+            workload.driven.aborted.error = 100 * failed;
+        }
+    }
+    results
+}
+
+/// Story: half of the requests of one of two runs failed, and there was "no difference seen".
+#[test]
+fn failures_differ_beyond_chance_or_not_at_all() {
+    for (base, other, expect) in [(0, 50, true), (50, 0, true), (2, 3, true), (3, 3, false), (0, 0, false)] {
+        let compared = compare(&failing(base, 2), &failing(other, 2), false).expect("they can be compared");
+        let found = compared.failures.iter().map(|one| (one.arm.as_str(), one.workload.as_str()));
+        let found: std::collections::BTreeSet<_> = found.collect();
+        let arms: &[_] = if expect { &[("alone:oltp", "oltp"), ("together", "oltp")] } else { &[] };
+        assert_eq!(found, arms.iter().copied().collect(), "{base} and {other} of each hundred");
+        assert!(compared.failures.iter().all(|one| one.setting["dop"] == 2));
+    }
+    // One request in ten thousand is no difference that matters.
+    let mut one = failing(0, 2);
+    one.points.iter_mut().flat_map(|point| &mut point.workloads).for_each(|workload| workload.driven.aborted.error = 1);
+    assert_eq!(compare(&failing(0, 2), &one, false).expect("they can be compared").failures, []);
+}
+
+#[test]
+fn what_has_no_valid_run_in_one_of_the_two_is_named_with_the_reason() {
+    let base = run(RUN, 1);
+    let mut other = run(RUN, 2);
+    for point in other.points.iter_mut().filter(|point| point.arm == "together" && point.setting["dop"] == 3) {
+        (point.valid, point.why_invalid) = (false, Some("the server was lost".to_owned()));
+    }
+    let compared = compare(&base, &other, false).expect("they can be compared");
+    let [missing] = &compared.without_valid_run[..] else { panic!("{:?}", compared.without_valid_run) };
+    assert_eq!((missing.arm.as_str(), &missing.setting["dop"]), ("together", &Value::from(3)));
+    assert_eq!((missing.base.as_deref(), missing.other.as_deref()), (None, Some("the server was lost")));
+    for point in &mut other.points {
+        (point.valid, point.why_invalid) = (false, Some("the server was lost".to_owned()));
+    }
+    let compared = compare(&base, &other, false).expect("the reason is an answer");
+    assert_eq!((compared.points.len(), compared.without_valid_run.len()), (0, 24));
+}

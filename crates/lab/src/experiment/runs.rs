@@ -7,7 +7,7 @@ use plimsoll_workload::driver::WarmUp;
 
 use super::duration::{duration, warmup};
 use super::typed::{TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
-use crate::plan::{Reload, RunPlan, Search, ServerLost};
+use crate::plan::{FAILED_MAX, Reload, RunPlan, Search, ServerLost};
 
 /// The seed that is used without one.
 const SEED: u64 = 7;
@@ -32,6 +32,7 @@ const TRIES: u32 = 3;
 
 const NO_REPEATS: &str = "0 repeats run nothing; write 1 or, to know the noise, at least 2";
 const NO_TRIES: &str = "0 tries run nothing; write 1, so that no run is repeated, or more";
+const NO_SHARE: &str = "`failed_max` is the share of requests that may fail, from 0 to 1; write for example 0.05";
 const NO_OTHERS: &str = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
 
 /// How runs are run. `quick` is given if the experiment is to be quick.
@@ -53,6 +54,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         },
         others_max: above_0(&run.others_max, NO_OTHERS, problems).unwrap_or(OTHERS_MAX),
         tries: above_0(&run.tries, NO_TRIES, problems).unwrap_or(TRIES),
+        failed_max: share(&run.failed_max, problems).unwrap_or(FAILED_MAX),
         search: match run.search.as_ref().map(At::value) {
             None | Some(TypedSearch::Grid) => Search::Grid,
             Some(TypedSearch::Knee) => Search::Knee,
@@ -85,6 +87,16 @@ fn window(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("a window of 0 s measures nothing; write a longer one, such as \"10s\"".to_owned()),
         length => Ok(length),
     }
+}
+
+/// A share from 0 to 1.
+fn share(given: &Option<At<f64>>, problems: &mut Problems) -> Option<f64> {
+    let given = given.as_ref()?;
+    let value = Some(*given.value()).filter(|value| (0.0..=1.0).contains(value));
+    if value.is_none() {
+        problems.add(given.span(), NO_SHARE);
+    }
+    value
 }
 
 /// A number that must be above 0; `refusal` is the error for any other.

@@ -146,6 +146,9 @@ pub struct TypedRun {
     pub others_max: Option<At<f64>>,
     /// How often a run is tried while others take more than that: 3 without it.
     pub tries: Option<At<u32>>,
+    /// The share of a workload's requests that may fail, 0 to 1: a run in which more fail is invalid. 0.05 without it.
+    #[schemars(with = "Option<f64>")]
+    pub failed_max: Option<At<f64>>,
 }
 
 /// What happens when a server goes away in the middle of a run.

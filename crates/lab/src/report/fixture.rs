@@ -324,6 +324,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
     let cycles = cpu_run.unwrap_or(0.0) * WINDOW_S * 16.0 * 2.45e9;
     let instructions = cycles * did.ipc;
     let driven = WorkloadMeasurement {
+        failed: Vec::new(),
         name: name.to_string(),
         kind: kind.to_string(),
         analytical: kind == "tpch",

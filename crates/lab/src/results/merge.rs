@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{
-    Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, Part, TimeShare, WindowCheck,
-    WorkloadMeasurement, WorkloadResult,
+    Aborted, Counters, FailedRequests, Latency, Lengths, LockStatistics, LockWait, MeanLength, Part, TimeShare,
+    WindowCheck, WorkloadMeasurement, WorkloadResult,
 };
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
 
@@ -41,6 +41,7 @@ impl WorkloadResult {
             clients: first.clients,
             all,
             aborted: aborted(runs),
+            failed: FailedRequests::merged(runs.iter().flat_map(|run| &run.failed)),
             latency_distribution: joined.as_ref().map(Latency::distribution).unwrap_or_default(),
             classes: parts(runs, known, |run| &run.classes, |one| &one.classes, true),
             transactions: parts(runs, known, |run| &run.transactions, |one| &one.transactions, false),

@@ -1,9 +1,10 @@
 //! Turns the measurements of clients and sensors in one run into its record.
 
-use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload};
+use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload, WorkloadMeasurement};
 
 use super::observer::{SensorReading, ServerReading, WorkloadReading};
 use crate::activity::OnServer;
+use crate::failed;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
 use crate::record::{RunId, RunRecord, SampleRow};
@@ -19,11 +20,9 @@ pub(super) fn record(
     reading: SensorReading,
     plans: Vec<PlannedQuery>,
 ) -> RunRecord {
-    let mut warnings = measured.warnings.clone();
-    warnings.extend(reading.warnings.iter().cloned());
+    let mut notes = [measured.notes.as_slice(), &reading.warnings].concat();
     let sensed = measured.workloads.iter().zip(&reading.workloads);
-    let workloads: Vec<WorkloadResult> =
-        sensed.map(|(driven, sensed)| result(&arm.name, driven, sensed, &mut warnings)).collect();
+    let workloads: Vec<WorkloadResult> = sensed.map(|(driven, sensed)| result(driven, sensed, &mut notes)).collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
     let idle = idle.map(|workload| {
         format!("no request of {} completed within the window; make the window longer", workload.measured.name)
@@ -60,12 +59,22 @@ pub(super) fn record(
         ..Point::new(id, setting, arm, at_s)
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
-    RunRecord { id, point, histograms, samples, warnings }
+    let clamped = measured.workloads.iter().filter_map(|driven| clamped(&arm.name, driven));
+    let warnings = measured.warnings.iter().cloned().chain(clamped).collect();
+    RunRecord { id, point, histograms, samples, warnings, notes }
+}
+
+/// Makes a run invalid of which a larger share of some workload's requests failed. That is then the reason, because it also
+/// explains why nothing completed.
+pub(super) fn refuse_failures(point: &mut Point, failed_max: f64) {
+    if let Some(why) = point.workloads.iter().find_map(|workload| failed::too_many(workload, failed_max)) {
+        (point.valid, point.why_invalid) = (false, Some(why));
+    }
 }
 
 /// The result of one workload, with the measurements of sensors.
-fn result(arm: &str, driven: &DrivenWorkload, sensed: &WorkloadReading, warnings: &mut Vec<String>) -> WorkloadResult {
-    warnings.extend(remarks(arm, driven));
+fn result(driven: &DrivenWorkload, sensed: &WorkloadReading, notes: &mut Vec<String>) -> WorkloadResult {
+    notes.extend(measure_of_queries(driven));
     let counted = &sensed.counted;
     let mut result = WorkloadResult {
         driven: driven.measured.clone(),
@@ -81,36 +90,32 @@ fn result(arm: &str, driven: &DrivenWorkload, sensed: &WorkloadReading, warnings
             let ServerReading { seen, looks, times, clients } = of;
             let window = sensed.serving.window;
             let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
-            known.shares(driven, warnings).fill_in(&mut result);
+            known.shares(driven, notes).fill_in(&mut result);
         }
-        None => result.all.time_share = time_share(driven, &sensed.serving, warnings),
+        None => result.all.time_share = time_share(driven, &sensed.serving, notes),
     }
     result
 }
 
-/// The record of a run during which the server was lost: it has no figures.
-pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: String) -> RunRecord {
+/// The record of a run that was ended early, because the server was lost or nothing worked.
+pub(super) fn without_figures(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: String) -> RunRecord {
     let point = Point { why_invalid: Some(why), ..Point::new(id, setting, arm, at_s) };
-    RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }
+    RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
 }
 
-/// Remarks for a reader of a workload's figures.
-fn remarks(arm: &str, driven: &DrivenWorkload) -> Vec<String> {
-    let measured = &driven.measured;
-    let name = &measured.name;
-    let mut remarks = Vec::new();
-    if measured.analytical {
-        remarks.push(format!(
+/// What the throughput of queries counts.
+fn measure_of_queries(driven: &DrivenWorkload) -> Option<String> {
+    let WorkloadMeasurement { name, analytical, .. } = &driven.measured;
+    analytical.then(|| {
+        format!(
             "{name}: throughput credits each query with the share of its time inside the window; since queries differ in cost, arms are compared at an equal mix of them"
-        ));
-    }
-    if measured.aborted.error > 0 {
-        let (errors, completed) = (measured.aborted.error, measured.all.completed);
-        remarks.push(format!("{name}: in {arm}, {errors} requests were given up and {completed} completed"));
-    }
-    if driven.clamped > 0 {
-        let clamped = driven.clamped;
-        remarks.push(format!("{name}: {clamped} latencies in {arm} were above an hour and are recorded as an hour"));
-    }
-    remarks
+        )
+    })
+}
+
+/// That some latencies were longer than can be recorded.
+fn clamped(arm: &str, driven: &DrivenWorkload) -> Option<String> {
+    let (name, clamped) = (&driven.measured.name, driven.clamped);
+    (clamped > 0)
+        .then(|| format!("{name}: {clamped} latencies in {arm} were above an hour and are recorded as an hour"))
 }

@@ -47,7 +47,8 @@ pub(crate) fn record(run: &SimulatedRun<'_>) -> RunRecord {
         device: Device { dram_read_gb_s: Some(outcome.memory_bytes_per_s / 1e9), ..Device::default() },
         ..Point::new(id, setting, arm, at_s)
     };
-    RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: unsteady.collect() }
+    let warnings = unsteady.collect();
+    RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings, notes: Vec::new() }
 }
 
 fn result(kind: &str, cores: u32, figures: &WorkloadFigures, outcome: &Outcome) -> WorkloadResult {

@@ -1,9 +1,9 @@
 //! Two runs against each other, as text.
 
 use super::{sweep, wrap};
-use crate::compare::{ComparedPoint, Comparison};
+use crate::compare::{ComparedPoint, Comparison, FailedShare};
 use crate::results::{Finding, Interval};
-use crate::units::MISSING;
+use crate::units::{MISSING, count, fine_percent, joined};
 
 /// Columns for the name of the compared cell. The rest of a line of 80 is numbers.
 const WIDTH: usize = 32;
@@ -11,6 +11,7 @@ const WIDTH: usize = 32;
 /// The whole text, ending in a line break.
 pub fn render(comparison: &Comparison) -> String {
     let mut out = Vec::new();
+    out.extend(failures(comparison));
     out.push(format!("{:<WIDTH$}{:>6}{:>15}  {:<18}{:>7}", "", "ratio", "95 %", "", "latency"));
     out.extend(comparison.points.iter().flat_map(lines));
     let count = |finding| comparison.points.iter().filter(|point| point.finding == finding).count();
@@ -31,6 +32,31 @@ pub fn render(comparison: &Comparison) -> String {
     }
     out.push(String::new());
     out.join("\n")
+}
+
+/// What failed in one of the two, before any ratio: figures of different work cannot be compared.
+fn failures(comparison: &Comparison) -> Vec<String> {
+    let mut out = Vec::new();
+    for failed in &comparison.failures {
+        let told = |share: &FailedShare| {
+            let why = share.reason().map_or_else(String::new, |why| format!(", {why}"));
+            format!("{} of {} ({}{why})", count(share.failed), count(share.ended), fine_percent(share.share()))
+        };
+        let place = sweep::place(&failed.workload, &failed.arm, &failed.setting);
+        let (base, other) = (told(&failed.base), told(&failed.other));
+        out.extend(wrap(&format!("{place}: requests that failed: {base} -> {other}"), "failures differ: ", "    "));
+    }
+    for missing in &comparison.without_valid_run {
+        let place = joined([missing.arm.clone(), sweep::setting(&missing.setting)]);
+        for (which, why) in [("base", &missing.base), ("other run", &missing.other)] {
+            let Some(why) = why else { continue };
+            out.extend(wrap(&format!("{place}: no valid run in the {which}: {why}"), "not compared: ", "    "));
+        }
+    }
+    if !out.is_empty() {
+        out.push(String::new());
+    }
+    out
 }
 
 /// One line, or two if the name of the compared cell is too long.

@@ -16,6 +16,10 @@ fn study_reads_like_this() {
     AMD EPYC 7742 64-Core Processor, 16 cores usable; 6 points of 20.0 s; took 4 min
       6 s; ± and ranges are 95 % intervals
 
+    Attempts run again
+      shop: 48 deadlock victims beside 179 487 completed requests
+      reports: 48 deadlock victims beside 154 completed requests
+
     shop
       throughput  alone       3.17 k/s  ± 3.4 %  (62 400 completed)
                   together    1.31 k/s  ± 3.4 %  (25 800 completed)
@@ -79,6 +83,15 @@ fn a_poor_study_shows_its_holes() {
     AMD EPYC 7742 64-Core Processor, 16 cores usable; 3 points of 20.0 s, 1 invalid
       and left out; took 4 min 6 s
 
+    Invalid runs
+      alone:re</script><b>ports</b> & "co" 'x', repeat 1: cores: wanted 2, got 1.1
+        <b>
+
+    Attempts run again
+      shop: 24 deadlock victims beside 88 200 completed requests
+      re</script><b>ports</b> & "co" 'x': 24 deadlock victims beside 41 completed
+        requests
+
     shop
       throughput  alone       3.12 k/s  (62 400 completed)
                   together    1.29 k/s  (25 800 completed)
@@ -123,7 +136,7 @@ fn nothing_at_all_is_still_readable() {
     results.points.clear();
     results.advice = vec!["There are no results: 0 points were measured.".to_string()];
     insta::assert_snapshot!(render(&results, &Options::default()), @r#"
-    study:
+    study: shop and reports
     AMD EPYC 7742 64-Core Processor, 16 cores usable; 0 points; took 4 min 6 s
 
     What it means

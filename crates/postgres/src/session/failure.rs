@@ -70,7 +70,8 @@ fn refused(error: &WireError, told: impl FnOnce(&WireError) -> String) -> Databa
     let told = told(error);
     let Some(server) = error.server() else { return DatabaseError::Failed(told) };
     let words = ServerError { position: None, ..server.clone() }.to_string();
-    DatabaseError::Refused(Box::new(Refusal { told, words, position: server.position.map(|place| place as usize) }))
+    let position = server.position.map(|place| place as usize);
+    Refusal { told, words, code: Some(server.code.clone()), position }.into()
 }
 
 /// Names the missing privilege, where the server names only the object.

@@ -13,8 +13,8 @@ use super::round_trip::RoundTrips;
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, LockWait, Session, SessionUsage};
 
-/// A client gives up the run after this many requests in a row that failed: the database is broken, not busy.
-const FAILURES_IN_A_ROW_MAX: u32 = 100;
+/// A client whose first requests fail, this many of them, has no hope of better ones: it or its data are broken.
+const FAILURES_AT_FIRST_MAX: u32 = 100;
 
 /// The signals that all clients of a run share.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ pub(super) struct Team<'a> {
     pub clients: usize,
     /// How often a request is run again.
     pub retry_max: u32,
-    /// Clients whose first request has failed.
-    pub failed_at_once: AtomicUsize,
+    /// Clients whose first [`FAILURES_AT_FIRST_MAX`] requests have failed.
+    pub hopeless: AtomicUsize,
     /// The activity of each client, by its number.
     pub board: Board,
     /// When requests arrive, in open loop.
@@ -112,7 +112,7 @@ impl<C: Clock> ClientLoop<'_, C> {
         let mut incidents = Incidents::default();
         let (mut usage, mut slept) = (session.usage(), session.slept());
         let mut session_priority = None;
-        let mut failures = Failures::default();
+        let mut failed_at_first = Some(0);
         let mut previous_end = begin;
         let mut number = 0u32;
         loop {
@@ -149,7 +149,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                     ready: intended.max(previous_end),
                     last_attempt: attempts.last_began,
                     end,
-                    outcome: attempts.outcome.as_ref().ok().copied(),
+                    outcome: attempts.outcome.as_ref().copied(),
                     deadlocks: attempts.deadlocks,
                     preemptions: attempts.preemptions,
                     conflicts: attempts.conflicts,
@@ -163,7 +163,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                 };
                 recorder.note(&request, bounds);
             }
-            failures.judge(attempts.outcome, self.team, self.number)?;
+            self.judge(attempts.outcome, &mut failed_at_first)?;
             (usage, slept) = (used, slept_by_now);
             previous_end = end;
         }
@@ -230,40 +230,30 @@ impl<C: Clock> ClientLoop<'_, C> {
         self.past_end = true;
         self.signals.pass_end();
     }
-}
 
-/// Failed requests of one client.
-#[derive(Debug, Default)]
-struct Failures {
-    /// Whether any request has ended yet.
-    begun: bool,
-    in_a_row: u32,
-}
-
-impl Failures {
-    /// Decides whether a run with such failures is worth going on with.
+    /// Decides whether the run can go on after a request. Failed requests are counted and told with the figures; only a
+    /// workload of which nothing has ever worked ends its run early. `failed_at_first` counts the requests that have failed
+    /// before any succeeded.
     fn judge(
-        &mut self,
+        &self,
         outcome: Result<Outcome, DatabaseError>,
-        team: &Team<'_>,
-        client: usize,
+        failed_at_first: &mut Option<u32>,
     ) -> Result<(), DriveError> {
-        let first = !std::mem::replace(&mut self.begun, true);
         let Err(error) = outcome else {
-            self.in_a_row = 0;
+            *failed_at_first = None;
             return Ok(());
         };
-        self.in_a_row += 1;
-        let workload = || team.workload.to_owned();
+        let workload = || self.team.workload.to_owned();
         // From here on, the measurements of the other clients do not belong to the requested workload.
         if error.is_server_lost() {
-            return Err(DriveError::ServerLost { workload: workload(), client, error });
+            return Err(DriveError::ServerLost { workload: workload(), client: self.number, error });
         }
-        if first && team.failed_at_once.fetch_add(1, Ordering::Relaxed) + 1 == team.clients {
-            return Err(DriveError::NothingWorks { workload: workload(), error });
-        }
-        if self.in_a_row == FAILURES_IN_A_ROW_MAX {
-            return Err(DriveError::KeepsFailing { workload: workload(), client, count: self.in_a_row, error });
+        let Some(count) = failed_at_first else { return Ok(()) };
+        *count = count.saturating_add(1);
+        if *count == FAILURES_AT_FIRST_MAX
+            && self.team.hopeless.fetch_add(1, Ordering::Relaxed) + 1 == self.team.clients
+        {
+            return Err(DriveError::NothingWorks { workload: workload(), count: *count, error });
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, MonotonicClock, Nanos};
-use super::doubt::{doubts, told_once};
+use super::doubt::doubts;
 use super::driven::About;
 use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
@@ -98,20 +98,20 @@ pub(super) fn run(
         driven.measured.window.doubts = doubts;
     }
     let measured = workloads.iter().map(|driven| &driven.measured);
-    let doubted = told_once(measured.clone().map(|workload| (&*workload.name, &*workload.window.doubts)));
     let silent = measured.filter(|workload| workload.all.locks.is_none());
-    let warnings = silent.map(|workload| {
+    let notes = silent.map(|workload| {
         let name = &workload.name;
         format!("workload {name}: no lock statistics by class, for this target does not tell each lock wait")
     });
-    let warnings = observed.warnings.into_iter().chain(doubted).chain(warnings).collect();
+    let notes = notes.collect();
     Ok(DriveMeasurement {
         window: window.measure,
         opened_at: observed.opened_at,
         warmup: observed.warmup,
         observed: observed.length,
         workloads,
-        warnings,
+        warnings: observed.warnings,
+        notes,
     })
 }
 
@@ -120,7 +120,7 @@ fn team<'a>(drive: &Drive<'a>) -> Team<'a> {
         workload: drive.name,
         clients: drive.options.clients,
         retry_max: drive.options.retry_max,
-        failed_at_once: Default::default(),
+        hopeless: Default::default(),
         board: Board::new(drive.options.clients),
         arrivals: Arrivals::of(drive.options, drive.name),
     }

@@ -130,25 +130,6 @@ pub(super) fn doubts(
     doubts
 }
 
-/// The doubts about several workloads as warnings. A doubt that several of them share is reported once, with all their
-/// names.
-pub(super) fn told_once<'a>(workloads: impl IntoIterator<Item = (&'a str, &'a [Doubt])>) -> Vec<String> {
-    let mut once: Vec<(&Doubt, Vec<&str>)> = Vec::new();
-    for (name, doubts) in workloads {
-        for doubt in doubts {
-            match once.iter_mut().find(|(known, _)| *known == doubt) {
-                Some((_, names)) => names.push(name),
-                None => once.push((doubt, vec![name])),
-            }
-        }
-    }
-    let told = |(doubt, names): (&Doubt, Vec<&str>)| match &names[1..] {
-        [] => format!("workload {} {doubt}", names[0]),
-        others => format!("workload {} {doubt}; the same goes for {}", names[0], others.join(", ")),
-    };
-    once.into_iter().map(told).collect()
-}
-
 fn steadiness(asked: WarmUp, verdict: &Verdict) -> Option<Doubt> {
     let told = match (asked, verdict) {
         (_, Verdict::Steady) => return None,

@@ -29,8 +29,10 @@ pub struct DriveMeasurement {
     pub observed: Duration,
     /// The workloads, in the order given.
     pub workloads: Vec<DrivenWorkload>,
-    /// Warnings for readers of the figures; empty if all is well.
+    /// Warnings for readers of the figures, beside the doubts about each workload; empty if all is well.
     pub warnings: Vec<String>,
+    /// What the target cannot tell in any run.
+    pub notes: Vec<String>,
 }
 
 /// The work of one workload within the window.
@@ -137,6 +139,7 @@ impl About<'_> {
             clients: self.clients,
             all: PartMeasurement { in_flight, ..measured },
             aborted: recorder.aborted(),
+            failed: recorder.failures.clone().into_reasons(),
             latency_distribution: Latency::distribution(&driven.latency_us),
             classes: of_classes.into_iter().collect(),
             transactions: of_transactions.into_iter().collect(),

@@ -104,7 +104,7 @@ impl LockRecorder {
         count_in(&mut self.requests_by_preemptions, request.work_lost.len());
         let response = Duration::from_nanos(request.end - request.intended);
         self.response_total += response;
-        if request.outcome.is_some() {
+        if request.outcome.is_ok() {
             self.response_by_waits[waits.len().min(3)].add(response);
             self.successful_attempts.add(Duration::from_nanos(request.end - request.last_attempt));
         }

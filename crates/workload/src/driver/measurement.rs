@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::doubt::{Doubt, LittlesLaw};
+use super::failures::FailedRequests;
 use super::latency::Latency;
 use super::lock_statistics::LockStatistics;
 use super::time_share::TimeShare;
@@ -30,6 +31,9 @@ pub struct WorkloadMeasurement {
     pub all: PartMeasurement,
     /// Requests and attempts that failed or were rolled back.
     pub aborted: AbortCounts,
+    /// Why requests failed, the most frequent reason first; empty in documents of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedRequests>,
     /// `[quantile, microseconds]` pairs that draw the distribution, ascending.
     pub latency_distribution: Vec<(f64, u64)>,
     /// The same by priority class; a class that no request had is absent.

@@ -7,11 +7,12 @@ use hdrhistogram::Histogram;
 use plimsoll_policy::Priority;
 
 use super::clock::Nanos;
+use super::failures::Failures;
 use super::lock_recorder::LockRecorder;
 use super::measurement::{AbortCounts, InFlight};
 use super::samples::{SECOND, Seconds};
 use crate::benchmark::Outcome;
-use crate::database::{LockWait, SessionUsage};
+use crate::database::{DatabaseError, LockWait, SessionUsage};
 
 /// Latencies above this are recorded as this, and counted as clamped.
 pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
@@ -65,8 +66,8 @@ pub(super) struct Ended<'a> {
     pub last_attempt: Nanos,
     /// When its last attempt ended.
     pub end: Nanos,
-    /// How its last attempt ended; `None` for a request given up.
-    pub outcome: Option<Outcome>,
+    /// How its last attempt ended; the error of a request given up.
+    pub outcome: Result<Outcome, &'a DatabaseError>,
     /// Attempts rolled back as a deadlock's victim. A count.
     pub deadlocks: u32,
     /// Attempts rolled back for a more important transaction. A count.
@@ -100,7 +101,7 @@ impl Ended<'static> {
             ready: intended,
             last_attempt: intended,
             end,
-            outcome: Some(Outcome::Committed),
+            outcome: Ok(Outcome::Committed),
             deadlocks: 0,
             preemptions: 0,
             conflicts: 0,
@@ -176,6 +177,8 @@ pub(super) struct Recorder {
     pub round_trip: Duration,
     /// Completed requests whose latency was above [`LATENCY_MAX`]. A count.
     pub clamped: u64,
+    /// Why requests that ended inside were given up.
+    pub failures: Failures,
 }
 
 impl Recorder {
@@ -196,6 +199,7 @@ impl Recorder {
             knows_each_lock_wait: true,
             round_trip: Duration::ZERO,
             clamped: 0,
+            failures: Failures::default(),
         }
     }
 
@@ -259,7 +263,7 @@ impl Recorder {
         cell.in_flight.add(in_flight);
         cell.occupied += inside;
         cell.in_system += in_system;
-        if request.outcome.is_none() || (inside == 0 && !counted) {
+        if request.outcome.is_err() || (inside == 0 && !counted) {
             return;
         }
         // A request that took no time at all by the clock is wholly where it ended.
@@ -299,11 +303,14 @@ impl Recorder {
         second.aborted.preempted += u64::from(request.preemptions);
         second.aborted.conflict += u64::from(request.conflicts);
         match request.outcome {
-            Some(Outcome::Committed) => {}
-            Some(Outcome::RolledBack) => second.aborted.user += 1,
-            None => second.aborted.error += 1,
+            Ok(Outcome::Committed) => {}
+            Ok(Outcome::RolledBack) => second.aborted.user += 1,
+            Err(error) => {
+                second.aborted.error += 1;
+                self.failures.note(error);
+            }
         }
-        if request.outcome.is_some() {
+        if request.outcome.is_ok() {
             let latency = request.end - request.intended;
             second.completed += 1;
             second.latency_total += latency;
@@ -347,6 +354,7 @@ impl Recorder {
         self.knows_each_lock_wait &= other.knows_each_lock_wait;
         self.round_trip += other.round_trip;
         self.clamped += other.clamped;
+        self.failures.merge(&other.failures);
     }
 }
 
@@ -440,7 +448,7 @@ mod tests {
     #[test]
     fn a_request_given_up_is_an_error_and_nothing_else() {
         let mut recorder = Recorder::new();
-        recorder.note(&Ended { outcome: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
+        recorder.note(&Ended { outcome: Err(&DatabaseError::Deadlock), ..request(1_100_000, 1_200_000) }, &WINDOW);
         assert_eq!(recorder.aborted(), AbortCounts { deadlock: 1, error: 1, ..AbortCounts::default() });
         let cell = recorder.cell(1, Priority::HIGH).expect("it was under way");
         assert_eq!((cell.latency.len(), cell.work_done), (0, 0.0));

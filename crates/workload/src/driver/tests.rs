@@ -72,7 +72,7 @@ fn simulate_and_count(
         workload: "w",
         clients: 1,
         retry_max: options.retry_max,
-        failed_at_once: AtomicUsize::new(0),
+        hopeless: AtomicUsize::new(0),
         board: Board::new(1),
         arrivals: Arrivals::of(options, "w"),
     };
@@ -173,22 +173,23 @@ fn a_request_is_preempted_dozens_of_times_before_it_is_given_up() {
 }
 
 #[test]
-fn a_client_whose_requests_all_fail_ends_the_run_with_the_database_s_words() {
+fn a_workload_of_which_nothing_works_ends_the_run_with_the_database_s_words() {
     let window = Bounds { begin: 0, end: 1000 * MS };
     let broken = |_| Err(DatabaseError::Failed("relation does not exist".to_owned()));
     let error = simulate(&ClientOptions::default(), window, |_| MS, broken).expect_err("nothing works");
-    assert_eq!(
-        error.to_string(),
-        "workload w: the first request of every client failed, the last one with: relation does not exist"
-    );
+    let told = "workload w: the first 100 requests of every client failed, the last one with: relation does not exist";
+    assert_eq!(error.to_string(), told);
+}
+
+/// The disk is full after the first request, and all others fail. They are counted: no run ends because of them.
+#[test]
+fn requests_that_fail_one_after_the_other_are_counted_with_their_reason() {
+    let window = Bounds { begin: 0, end: 1000 * MS };
     let later = |number| if number == 0 { Ok(()) } else { Err(DatabaseError::Failed("disk full".to_owned())) };
-    let error = simulate(&ClientOptions::default(), window, |_| MS, later).expect_err("it keeps failing");
-    assert_eq!(error.to_string(), "workload w: 100 requests of client 0 failed in a row, the last one with: disk full");
-    // Ninety-nine in a row are survived, time and again.
-    let rarely =
-        |number: u64| if number.is_multiple_of(100) { Ok(()) } else { Err(DatabaseError::Failed("busy".to_owned())) };
-    let recorder = simulate(&ClientOptions::default(), window, |_| MS, rarely).expect("it goes on");
-    assert_eq!(recorder.aborted().error, 989);
+    let recorder = simulate(&ClientOptions::default(), window, |_| MS, later).expect("it goes on");
+    assert_eq!(recorder.aborted().error, 998);
+    let reasons = recorder.failures.into_reasons();
+    assert_eq!((reasons.len(), reasons[0].count, reasons[0].message.as_str()), (1, 998, "disk full"));
 }
 
 /// The calls that an observer received, in order.
@@ -332,9 +333,9 @@ fn a_warm_up_that_does_not_become_steady_ends_at_its_bound_and_says_so() {
     assert_eq!(measured.warmup.is_steady, None, "it was too short to tell");
     assert!(measured.warmup.lasted >= at_most);
     assert!(log.warm_up_lengths.iter().all(|length| *length == Some(at_most)), "{:?}", log.warm_up_lengths);
-    let expect = "workload a was not steady after a warm-up of 30ms, the most that was allowed: throughput cannot be \
+    let expect = "was not steady after a warm-up of 30ms, the most that was allowed: throughput cannot be \
         judged in less than 2s; its beginning may reach into the window, so allow a longer one";
-    assert_eq!(measured.warnings[0], expect);
+    assert_eq!(measured.workloads[0].measured.window.doubts[0].told, expect);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::native::{NativeProgram, NativeStep, now_us};
 use super::program::{BUILT_IN, Definition, Execute, Keep, Length, ProgramStep};
 use super::scale_datum;
 use crate::benchmark::{Client, Outcome};
-use crate::database::{DatabaseError, Session};
+use crate::database::{DatabaseError, Refusal, Session};
 use crate::statement::{Rows, Value};
 
 /// Statements with more parameters than this need memory for them at each call.
@@ -224,7 +224,9 @@ impl State {
             other => other.to_string(),
         };
         let (place, name, line) = (&execute.place, &execute.name, execute.written.line());
-        DatabaseError::Failed(format!("{place}: statement `{name}` failed: {why}; it was `{line}`{with}"))
+        let told = format!("{place}: statement `{name}` failed: {why}; it was `{line}`{with}");
+        let code = error.code().map(str::to_owned);
+        Refusal { told, words: error.words(), code, position: None }.into()
     }
 
     /// Keeps the columns of a result that later steps use, in the slots with these names.
@@ -326,7 +328,9 @@ impl Client for FileClient {
                 }
                 if error.is_retryable() && !definition.programs[state.current].is_retried {
                     let name = &definition.names[state.current];
-                    return Err(DatabaseError::Failed(format!("`{name}` is not run again, as its file says: {error}")));
+                    let told = format!("`{name}` is not run again, as its file says: {error}");
+                    let code = error.code().map(str::to_owned);
+                    return Err(Refusal { words: told.clone(), told, code, position: None }.into());
                 }
                 Err(error)
             }

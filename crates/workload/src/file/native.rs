@@ -193,7 +193,8 @@ impl NativeStep {
 /// The error of a statement that cannot be compiled, in terms of its file.
 fn refused(execute: &Execute, error: &SqlError) -> DatabaseError {
     let position = error.characters_before(&execute.sql);
-    let refusal = Refusal { told: error.to_string(), words: error.message.clone(), position: Some(position + 1) };
+    let (told, words) = (error.to_string(), error.message.clone());
+    let refusal = Refusal { told, words, code: None, position: Some(position + 1) };
     let why = execute.written.refused(&refusal, 0);
     let (line, column) = execute.written.line_and_column(position);
     let (place, name, text) = (&execute.place, &execute.name, execute.written.line());

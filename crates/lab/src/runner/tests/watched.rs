@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use plimsoll_policy::Priority;
 use plimsoll_workload::activity::{Activity, ActivityWatch, Doing};
 use plimsoll_workload::database::{
-    Database, DatabaseError, OptionChange, QueryAnswer, QueryPlan, Session, SessionUsage,
+    Database, DatabaseError, OptionChange, QueryAnswer, QueryPlan, Refusal, Session, SessionUsage,
 };
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::memory::MemoryDatabase;
@@ -19,13 +19,16 @@ use crate::copy_sampling::tests::Copy;
 use crate::targets::Targets;
 
 /// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot. Under the policy
-/// `broken` no client can connect, and under `dying` the first database that is opened fails. With the option `watch`
+/// `broken` no client can connect, under `refusing` every statement fails, under `dying` the first database that is opened
+/// fails, and under `dying-in-load` that database fails while data is loaded. With the option `watch`
 /// its sessions are served by processes, as on a server, here all by this one. The option determines the fate of the
 /// watch: `sound`, `dying` after two looks, or `refused`; or the copy for queries: `copied`, `stuck`, `unseen`.
 #[derive(Default)]
 pub(in crate::runner) struct Watched {
     /// Whether it does not open.
     pub closed: bool,
+    /// How often it does not open again, once it was open.
+    pub away: usize,
     pub seen: Arc<Mutex<Seen>>,
 }
 
@@ -33,6 +36,8 @@ pub(in crate::runner) struct Watched {
 #[derive(Debug, Clone, Default)]
 pub(in crate::runner) struct Seen {
     pub opened: usize,
+    /// How often opening it failed.
+    pub refused: usize,
     /// How often tables were loaded, by schema.
     pub loaded: BTreeMap<String, usize>,
     /// Each session, in the order in which they were opened.
@@ -105,14 +110,19 @@ impl Targets for Watched {
             return Err("the door is locked".to_owned());
         }
         let mut seen = self.seen.lock().expect("nobody panicked");
+        if seen.opened > 0 && seen.refused < self.away {
+            seen.refused += 1;
+            return Err("the database system is starting up".to_owned());
+        }
         seen.opened += 1;
-        let dies = seen.opened == 1 && options.get("policy").is_some_and(|policy| policy == "dying");
+        let policy = options.get("policy").map(String::as_str).filter(|_| seen.opened == 1);
         let opened = Opened { options: options.clone(), present: BTreeSet::new() };
         Ok(Box::new(WatchedDatabase {
             database: MemoryDatabase::new(),
             seen: Arc::clone(&self.seen),
             opened: Mutex::new(opened),
-            dies,
+            dies: policy == Some("dying"),
+            dies_in_load: policy == Some("dying-in-load"),
         }))
     }
 }
@@ -122,6 +132,7 @@ struct WatchedDatabase {
     seen: Arc<Mutex<Seen>>,
     opened: Mutex<Opened>,
     dies: bool,
+    dies_in_load: bool,
 }
 
 struct Opened {
@@ -155,6 +166,9 @@ impl Database for WatchedDatabase {
     }
 
     fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        if self.dies_in_load {
+            return Err(DatabaseError::ConnectionLost("killed".to_owned()));
+        }
         self.database.load(schema, table, batch)
     }
 
@@ -183,6 +197,7 @@ impl Database for WatchedDatabase {
             seen: Arc::clone(&self.seen),
             noted: 0,
             is_served,
+            is_refusing: opened.options.get("policy").is_some_and(|policy| policy == "refusing"),
         }))
     }
 
@@ -235,6 +250,7 @@ struct WatchedSession {
     seen: Arc<Mutex<Seen>>,
     noted: usize,
     is_served: bool,
+    is_refusing: bool,
 }
 
 impl Session for WatchedSession {
@@ -256,6 +272,12 @@ impl Session for WatchedSession {
             self.noted += 1;
             let mut seen = self.seen.lock().expect("nobody panicked");
             seen.sessions[self.number].inputs.push(format!("{}{parameters:?}", statement.name));
+        }
+        if self.is_refusing {
+            self.session.rollback()?;
+            let (told, words) =
+                (format!("statement {}: division by zero", statement.name), "division by zero".to_owned());
+            return Err(Refusal { told, words, code: Some("22012".to_owned()), position: None }.into());
         }
         self.session.execute(statement, parameters, rows)
     }

@@ -109,12 +109,3 @@ fn an_open_loop_that_offers_more_than_ends_is_doubted() {
         "{over:?}"
     );
 }
-
-#[test]
-fn what_is_doubted_about_several_workloads_is_told_once() {
-    let doubt = |about, told: &str| Doubt { about, told: told.to_owned() };
-    let short = doubt(DoubtAbout::ShortWindow, "had a short window");
-    let [a, b] = [vec![doubt(DoubtAbout::Overload, "was overloaded"), short.clone()], vec![short]];
-    let told = told_once([("oltp", &a[..]), ("olap", &b[..]), ("idle", &[])]);
-    assert_eq!(told, ["workload oltp was overloaded", "workload oltp had a short window; the same goes for olap"]);
-}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::benchmark::Outcome;
+use crate::database::DatabaseError;
 
 const MS: u64 = 1_000_000;
 
@@ -22,7 +23,7 @@ fn wait(queue_ms: u64, excess_ms: u64) -> LockWait {
 fn noted() -> LockRecorder {
     let mut locks = LockRecorder::new();
     locks.note(&request(10), &[]);
-    locks.note(&Ended { outcome: Some(Outcome::RolledBack), ..request(60) }, &[wait(40, 40)]);
+    locks.note(&Ended { outcome: Ok(Outcome::RolledBack), ..request(60) }, &[wait(40, 40)]);
     let preempted = Ended {
         last_attempt: 100 * MS,
         preemptions: 1,
@@ -32,7 +33,8 @@ fn noted() -> LockRecorder {
         ..request(170)
     };
     locks.note(&preempted, &[wait(30, 20), wait(50, 0), wait(0, 0)]);
-    let given_up = Ended { outcome: None, deadlocks: 1, rollback_time: Some(millis(1)), ..request(60) };
+    let given_up =
+        Ended { outcome: Err(&DatabaseError::Preempted), deadlocks: 1, rollback_time: Some(millis(1)), ..request(60) };
     locks.note(&given_up, &[wait(30, 30)]);
     locks
 }

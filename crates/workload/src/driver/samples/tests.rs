@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::super::recorder::{Ended, Recorder};
 use super::*;
 use crate::benchmark::Outcome;
+use crate::database::DatabaseError;
 
 const BEGIN: Nanos = 5_000_000_000;
 
@@ -55,7 +56,8 @@ fn a_session_that_cannot_tell_its_lock_waits_leaves_them_unknown_in_every_second
 /// A request that may lie before, across, within or after the window.
 fn any_request() -> impl Strategy<Value = (bool, Ended<'static>)> {
     let length = prop_oneof![0_u64..10_000, 0_u64..4_000_000_000];
-    let outcome = prop_oneof![Just(None), Just(Some(Outcome::Committed)), Just(Some(Outcome::RolledBack))];
+    let outcome =
+        prop_oneof![Just(Err(&DatabaseError::Conflict)), Just(Ok(Outcome::Committed)), Just(Ok(Outcome::RolledBack))];
     let counts = (0_u32..3, 0_u32..3, 0_u32..3, 0_u64..1_000_000, 0_u64..3);
     (any::<bool>(), 4_000_000_000_u64..9_000_000_000, length, 0_u64..2_000_000_000, outcome, counts).prop_map(
         |(is_mine, ready, length, queued, outcome, (deadlocks, preemptions, conflicts, lock_wait, lock_waits))| {
@@ -94,7 +96,7 @@ proptest! {
         let inside = requests.iter().map(|(_, request)| request).filter(|request| {
             (window.begin..window.end).contains(&request.end)
         });
-        let done: Vec<&Ended> = inside.clone().filter(|request| request.outcome.is_some()).collect();
+        let done: Vec<&Ended> = inside.clone().filter(|request| request.outcome.is_ok()).collect();
         let latency = |request: &Ended| (request.end - request.intended) as f64 / 1e3;
         let count = |of: fn(&AbortCounts) -> u64| samples.iter().map(|sample| of(&sample.aborted)).sum::<u64>();
         prop_assert_eq!(samples.iter().map(|sample| sample.completed).sum::<u64>(), done.len() as u64);
@@ -102,8 +104,8 @@ proptest! {
         prop_assert_eq!(count(|a| a.preempted), inside.clone().map(|r| u64::from(r.preemptions)).sum::<u64>());
         prop_assert_eq!(count(|a| a.conflict), inside.clone().map(|r| u64::from(r.conflicts)).sum::<u64>());
         let ended = |outcome| inside.clone().filter(|request| request.outcome == outcome).count() as u64;
-        prop_assert_eq!(count(|a| a.user), ended(Some(Outcome::RolledBack)));
-        prop_assert_eq!(count(|a| a.error), ended(None));
+        prop_assert_eq!(count(|a| a.user), ended(Ok(Outcome::RolledBack)));
+        prop_assert_eq!(count(|a| a.error), ended(Err(&DatabaseError::Conflict)));
         let waited: Duration = inside.clone().filter_map(|request| request.lock_wait).sum();
         prop_assert_eq!(all.lock_wait(), Some(waited));
         let sampled: f64 = samples.iter().filter_map(|sample| sample.lock_wait_s).sum();

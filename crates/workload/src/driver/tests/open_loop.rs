@@ -56,9 +56,6 @@ fn the_backlog_of_an_overloaded_run_is_counted_and_told() {
     let [(_, class)] = &workload.classes[..] else { panic!("{:?}", workload.classes) };
     assert!(class.times.served_share() < 0.5, "most of the time its requests waited for a client: {:?}", class.times);
     assert!(class.times.in_system < workload.all.times.in_system, "those that nobody took are of no class");
-    assert!(
-        measured.warnings.iter().any(|warning| warning.contains("waited for a free client")),
-        "{:?}",
-        measured.warnings
-    );
+    let is_told = |doubt: &Doubt| doubt.told.contains("waited for a free client");
+    assert!(window.doubts.iter().any(is_told), "{:?}", window.doubts);
 }

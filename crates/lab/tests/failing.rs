@@ -1,0 +1,306 @@
+//! Workloads whose requests fail in each way and at each rate, against a made-up target: the share that failed, the reason and
+//! whether the run counts are told on the terminal, in the report, in the results and in comparisons.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arrow::record_batch::RecordBatch;
+use plimsoll_lab::compare::compare;
+use plimsoll_lab::document::{Provenance, document, settings};
+use plimsoll_lab::experiment::{Terms, parse, resolve};
+use plimsoll_lab::limits::NoLimits;
+use plimsoll_lab::plan::Plan;
+use plimsoll_lab::results::Results;
+use plimsoll_lab::runner::{Runner, Selection, Watch};
+use plimsoll_lab::table::{self, comparison};
+use plimsoll_lab::targets::Targets;
+use plimsoll_lab::{report, run_directory};
+use plimsoll_machine::MachineFacts;
+use plimsoll_workload::database::{Database, DatabaseError, QueryAnswer, Refusal, Session};
+use plimsoll_workload::memory::MemoryDatabase;
+use plimsoll_workload::schema::{Schema, TableId};
+use plimsoll_workload::statement::{Rows, Statement, Value};
+
+/// A target whose option `fails` is a way to fail and how many percent of all requests, or of all connections, do.
+#[derive(Default)]
+struct Failing {
+    /// Connections that were asked for. A count.
+    connections: Arc<AtomicU64>,
+    /// How often a database was opened.
+    opened: AtomicUsize,
+}
+
+#[derive(Clone)]
+struct Way {
+    name: String,
+    percent: u64,
+    connections: Arc<AtomicU64>,
+}
+
+impl Way {
+    /// Whether the event of this number fails: evenly spread, the first ones succeed.
+    fn fails(&self, number: u64) -> bool {
+        (number + 1) * self.percent / 100 > number * self.percent / 100
+    }
+
+    fn error(&self) -> DatabaseError {
+        let refused = |code: &str, words: &str| {
+            let (told, words) =
+                (format!("statement of a test: ERROR {code}: {words}"), format!("ERROR {code}: {words}"));
+            Refusal { told, words, code: Some(code.to_owned()), position: None }.into()
+        };
+        match self.name.as_str() {
+            "error" => refused("22012", "division by zero"),
+            "timeout" => refused("57014", "canceling statement due to statement timeout"),
+            "deadlock" => DatabaseError::Deadlock,
+            "restart" => DatabaseError::ConnectionLost("the server closed the connection".to_owned()),
+            "killed" => DatabaseError::ConnectionLost("FATAL 57P01: terminating connection".to_owned()),
+            other => panic!("{other} is not a way to fail"),
+        }
+    }
+}
+
+impl Targets for Failing {
+    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn option_names(&self, _: &str) -> Vec<&'static str> {
+        vec!["fails"]
+    }
+
+    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, serde_json::Value> {
+        BTreeMap::new()
+    }
+
+    fn open(&self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+        let (name, percent) = options["fails"].split_once(' ').unwrap();
+        // A server that was restarted is back after one more attempt.
+        if self.opened.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+            return Err("the database system is starting up".to_owned());
+        }
+        let connections = Arc::clone(&self.connections);
+        let way = Way { name: name.to_owned(), percent: percent.parse().unwrap(), connections };
+        Ok(Box::new(FailingDatabase { database: MemoryDatabase::new(), way }))
+    }
+}
+
+struct FailingDatabase {
+    database: MemoryDatabase,
+    way: Way,
+}
+
+impl Database for FailingDatabase {
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.database.create(schema)
+    }
+
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.database.drop_tables(schema)
+    }
+
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        self.database.load(schema, table, batch)
+    }
+
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.database.finish_load(schema)
+    }
+
+    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        let number = self.way.connections.fetch_add(1, Ordering::Relaxed);
+        if self.way.name == "connection" && self.way.fails(number) {
+            return Err(DatabaseError::Failed("FATAL 53300: too many clients already".to_owned()));
+        }
+        let session = self.database.session(schema)?;
+        Ok(Box::new(FailingSession { session, way: self.way.clone(), requests: 0 }))
+    }
+
+    fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.database.refresh(schema)
+    }
+}
+
+struct FailingSession {
+    session: Box<dyn Session>,
+    way: Way,
+    requests: u64,
+}
+
+impl Session for FailingSession {
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.session.begin()
+    }
+
+    fn execute(
+        &mut self,
+        statement: &Statement<'_>,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        let number = self.requests;
+        self.requests += 1;
+        if self.way.name != "connection" && self.way.fails(number) {
+            self.session.rollback()?;
+            return Err(self.way.error());
+        }
+        self.session.execute(statement, parameters, rows)
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.session.commit()
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.session.rollback()
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.session.query(sql)
+    }
+}
+
+/// One workload of two clients, two repeats.
+fn run(way: &str, percent: u64, of_run: &str) -> Results {
+    let text = format!(
+        "name = \"failing\"\n[target]\nurl = \"made-up:\"\noptions = {{ fails = \"{way} {percent}\" }}\n[[workload]]\n\
+         name = \"w\"\nkind = \"rows\"\nscale = 0.001\nparameters = {{ rows = 1, updates = 0 }}\nclients = 2\n\
+         [run]\nothers_max = 1000\nwarmup = \"0s\"\nmeasure = \"50ms\"\nrepeats = 2\n{of_run}\n"
+    );
+    let targets = Failing::default();
+    let resolved = parse(&text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&targets, false)));
+    let plan: Plan = resolved.unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
+    let outcome = Runner::new(&plan, &targets, &mut NoLimits).run(&Selection::default(), Vec::new(), &mut watch);
+    let records = outcome.unwrap_or_else(|error| panic!("{way} {percent}: {error}")).records;
+    let provenance = Provenance {
+        version: "0".to_owned(),
+        commit: None,
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        elapsed_s: 1.0,
+    };
+    document(&plan, settings(&plan, &targets), provenance, MachineFacts::read(), &records, Vec::new())
+}
+
+/// The text on the terminal and that of the report, each on one line.
+fn told(results: &Results) -> [String; 2] {
+    let terminal = table::render(results, &table::Options::default());
+    [terminal, report::render(results)].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Requests that fail and are counted: the share, the reason, and whether the runs count.
+#[test]
+fn requests_that_fail_are_told_with_their_share_and_reason() {
+    for (way, code, words) in
+        [("error", "22012", "division by zero"), ("timeout", "57014", "canceling statement due to statement timeout")]
+    {
+        let sound = run(way, 0, "");
+        assert!(sound.points.iter().all(|point| point.valid && point.workloads[0].aborted.error == 0));
+        assert!(told(&sound).iter().all(|text| !text.contains("Failed requests") && !text.contains("What failed")));
+        for percent in [1, 50] {
+            let results = run(way, percent, "");
+            for point in &results.points {
+                let workload = &point.workloads[0];
+                let (failed, completed) = (workload.aborted.error, workload.all.completed);
+                let share = failed as f64 / (failed + completed) as f64;
+                assert!((share - percent as f64 / 100.0).abs() < 0.01, "{way} {percent}: {share}");
+                let reasons = &workload.failed;
+                assert_eq!(
+                    (reasons.len(), reasons[0].code.as_deref(), reasons[0].message.as_str()),
+                    (1, Some(code), words)
+                );
+                assert_eq!(reasons[0].count, failed);
+                assert_eq!(point.valid, percent == 1, "{:?}", point.why_invalid);
+            }
+            for text in told(&results) {
+                assert!(
+                    text.contains("requests") && text.contains(code) && text.contains(words),
+                    "{way} {percent}: {text}"
+                );
+                assert_eq!(
+                    text.contains("allows 5.0 %"),
+                    percent == 50,
+                    "the bound is named where it is exceeded: {text}"
+                );
+            }
+            let compared = compare(&sound, &results, true).unwrap();
+            assert_eq!(compared.failures.len(), 1, "{way} {percent}: a difference in failures is a difference");
+            let first = comparison::render(&compared).lines().next().unwrap().to_owned();
+            assert!(first.starts_with("failures differ: w in alone:w: requests that failed: 0 of"), "{first}");
+        }
+        let allowed = run(way, 50, "failed_max = 0.6");
+        assert!(allowed.points.iter().all(|point| point.valid), "a workload of which half may fail");
+    }
+}
+
+/// Where nothing works at all, each run ends early, is invalid, and names the reason; the experiment goes on.
+#[test]
+fn runs_of_which_nothing_works_are_invalid_with_their_reason() {
+    for (way, why) in [
+        (
+            "error",
+            "the first 100 requests of every client failed, the last one with: statement of a test: ERROR 22012: division by zero",
+        ),
+        ("timeout", "57014: canceling statement due to statement timeout"),
+        ("connection", "could not connect: FATAL 53300: too many clients already"),
+        ("restart", "the connection was lost: the server closed the connection"),
+        ("killed", "the connection was lost: FATAL 57P01: terminating connection"),
+    ] {
+        let results = run(way, 100, "");
+        assert_eq!(results.points.iter().map(|point| point.valid).collect::<Vec<_>>(), [false, false], "{way}");
+        for point in &results.points {
+            assert!(point.why_invalid.as_ref().unwrap().contains(why), "{way}: {:?}", point.why_invalid);
+        }
+        for text in told(&results) {
+            assert!(text.contains(why), "{way}: {text}");
+        }
+        let compared = compare(&run(way, 0, ""), &results, true).unwrap();
+        let text = comparison::render(&compared).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.starts_with("not compared: alone:w: no valid run in the other run:") && text.contains(why),
+            "{text}"
+        );
+    }
+}
+
+/// One lost connection in a hundred requests, or one refused connection in two, spoils the run in which it happens and no other.
+#[test]
+fn lost_and_refused_connections_cost_the_run_in_which_they_happen() {
+    let results = run("connection", 50, "");
+    assert!(results.points.iter().all(|point| !point.valid), "one of the two clients of each run");
+    for way in ["restart", "killed"] {
+        let results = run(way, 1, "");
+        assert!(results.points.iter().all(|point| !point.valid && point.workloads.is_empty()), "{way}");
+        assert!(told(&results).iter().all(|text| text.contains("the connection was lost")));
+    }
+}
+
+/// Deadlock victims that are run again fail no request, but are told.
+#[test]
+fn attempts_that_are_run_again_are_told() {
+    let results = run("deadlock", 50, "");
+    assert!(results.points.iter().all(|point| point.valid && point.workloads[0].aborted.error == 0));
+    for text in told(&results) {
+        assert!(text.contains("deadlock victims beside") && !text.contains("Failed requests"), "{text}");
+    }
+}
+
+/// Results of versions that did not record reasons are read; their counts are told.
+#[test]
+fn results_without_reasons_are_read() {
+    let mut written = serde_json::to_value(run("error", 1, "")).unwrap();
+    for point in written["points"].as_array_mut().unwrap() {
+        point["workloads"][0].as_object_mut().unwrap().remove("failed").unwrap();
+    }
+    for estimate in written["estimates"].as_array_mut().unwrap() {
+        estimate["measured"].as_object_mut().unwrap().remove("failed").unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("results.json"), written.to_string()).unwrap();
+    let results = run_directory::read_results(folder.path()).unwrap();
+    assert!(told(&results)[0].contains("requests failed (1.0 %)"), "{}", told(&results)[0]);
+}
