@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 
 use super::client::FileClient;
-use super::generator::Values;
+use super::generator::{ClientCount, Values};
 use super::native::{Native, NativeProgram};
 use super::problem::{FileError, Source};
 use super::program::{Definition, PlacedSql, ProgramStep, Tables};
@@ -25,6 +25,8 @@ pub(super) struct FileBenchmark {
     data: String,
     /// The values that parameters are drawn from, as read when the clients of a run began.
     values: RwLock<Arc<Values>>,
+    /// How many clients draw from its sequences in a run.
+    pub(super) clients: ClientCount,
     /// Its tables as they are declared on targets that run row operations, or why they cannot be.
     native: OnceLock<Result<Native, String>>,
     /// The native form of the transactions on the target that was prepared for last; `None` if they run as SQL.
@@ -57,7 +59,8 @@ impl FileBenchmark {
         check_bounds(&definition, &source, scale)?;
         let data = data(&definition, scale, seed);
         let (values, native, compiled) = (RwLock::default(), OnceLock::new(), RwLock::default());
-        Ok(FileBenchmark { definition, scale, seed, data, values, native, compiled })
+        let clients = ClientCount::default();
+        Ok(FileBenchmark { definition, scale, seed, data, values, clients, native, compiled })
     }
 
     /// Its tables for targets that run row operations.
@@ -175,6 +178,7 @@ impl Benchmark for FileBenchmark {
         }
         let mut session = database.session(self.schema())?;
         *self.values.write() = Arc::new(self.read_values(&mut *session)?);
+        self.clients.restart();
         Ok(())
     }
 

@@ -59,13 +59,14 @@ impl FileClient {
         number: usize,
         seed: u64,
     ) -> Self {
+        benchmark.clients.add();
         let definition = Arc::clone(&benchmark.definition);
         let mut slots = vec![Datum::Null; definition.slots.len()];
         let random_seed = seed as i64;
         let scale = scale_datum(benchmark.scale);
         let generators = definition.generators.iter().map(|declared| {
             let bounds = declared.bounds(&scale).expect("bounds were checked when the workload was made");
-            declared.generator(bounds, values, number as i64)
+            declared.generator(bounds, values, number as i64, &benchmark.clients)
         });
         let generators = generators.collect();
         // In the order of `BUILT_IN`.

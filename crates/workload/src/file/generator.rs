@@ -1,6 +1,7 @@
 //! The generators of a transaction's parameters.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -44,6 +45,27 @@ const TEXT_MAX: i64 = 10_000_000;
 /// The result of each query, in ascending order.
 pub(super) type Values = Vec<Arc<[Datum]>>;
 
+/// How many clients draw from a sequence. Complete before the first of them draws, because all clients are made before any
+/// begins.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClientCount(Arc<AtomicI64>);
+
+impl ClientCount {
+    /// Begins to count the clients of another run.
+    pub(super) fn restart(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts one client more.
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A generator at a scale, for one client.
 #[derive(Debug, Clone)]
 pub(super) enum Generator {
@@ -65,6 +87,7 @@ pub(super) enum Generator {
         step: i64,
         left: i64,
         block: i64,
+        clients: ClientCount,
     },
     Text {
         low: i64,
@@ -107,7 +130,13 @@ impl Declared {
     }
 
     /// The generator of a client, given its bounds and the results of queries.
-    pub(super) fn generator(&self, (low, high): (i64, i64), values: &Values, client: i64) -> Generator {
+    pub(super) fn generator(
+        &self,
+        (low, high): (i64, i64),
+        values: &Values,
+        client: i64,
+        clients: &ClientCount,
+    ) -> Generator {
         let zipf = |count: usize, exponent: &Option<f64>| exponent.map(|exponent| Zipf::new(count as u64, exponent));
         match &self.source {
             Source::Constant(value) => Generator::Constant(value.clone()),
@@ -128,8 +157,13 @@ impl Declared {
                     None => Ok(0),
                     Some(query) => match values.get(*query).map(|values| &values[..]) {
                         Some([Datum::Int(last)]) => Ok(*last),
-                        Some(other) => {
-                            Err(format!("its query should give one whole number and gave {} rows", other.len()))
+                        // As `max` of an empty table.
+                        Some([] | [Datum::Null]) => Ok(0),
+                        Some([other]) => {
+                            Err(format!("its query should give a whole number and gave {}", other.shown()))
+                        }
+                        Some(more) => {
+                            Err(format!("its query should give one whole number and gave {} rows", more.len()))
                         }
                         None => Err("its query was not asked".to_owned()),
                     },
@@ -138,16 +172,30 @@ impl Declared {
                     let ahead = |blocks: i64| blocks.checked_mul(*block)?.checked_mul(*step);
                     let first = ahead(client).and_then(|ahead| low.checked_add(last)?.checked_add(ahead));
                     let fits = first.and_then(|first| first.checked_add(ahead(1)?)).and(first);
-                    fits.ok_or_else(|| "its numbers are out of the range of bigint".to_owned())
+                    fits.ok_or_else(|| OUT_OF_RANGE.to_owned())
                 });
                 match first {
-                    Ok(next) => Generator::Sequence { next, step: *step, left: *block, block: *block },
+                    Ok(next) => {
+                        let (step, left, block) = (*step, *block, *block);
+                        Generator::Sequence { next, step, left, block, clients: clients.clone() }
+                    }
                     Err(why) => Generator::Nothing(why),
                 }
             }
             Source::Text { .. } => Generator::Text { low, high },
         }
     }
+}
+
+/// Why a sequence ends.
+const OUT_OF_RANGE: &str = "its numbers are out of the range of bigint";
+
+/// The beginning of a client's next block, from the end of its last one: after a block of each of the others. `None` if the
+/// block does not fit into a bigint.
+fn next_block(end: i64, step: i64, block: i64, clients: i64) -> Option<i64> {
+    let ahead = block.checked_mul(step)?;
+    let begin = end.checked_add(ahead.checked_mul(clients.max(1) - 1)?)?;
+    begin.checked_add(ahead).map(|_| begin)
 }
 
 impl Generator {
@@ -164,10 +212,11 @@ impl Generator {
                 };
                 into.clone_from(&values[at]);
             }
-            Generator::Sequence { left: 0, block, .. } => {
-                return Err(format!("this client has used all {block} numbers of its own; give a larger `block`"));
-            }
-            Generator::Sequence { next, step, left, .. } => {
+            Generator::Sequence { next, step, left, block, clients } => {
+                if *left == 0 {
+                    *next = next_block(*next, *step, *block, clients.get()).ok_or(OUT_OF_RANGE)?;
+                    *left = *block;
+                }
                 *into = Datum::Int(*next);
                 *left -= 1;
                 // All numbers of the block were checked when it was made; the number after its end is never drawn.
@@ -205,7 +254,7 @@ mod tests {
 
     fn drawn(declared: &Declared, values: &Values, client: i64, count: usize) -> Vec<Datum> {
         let bounds = declared.bounds(&Datum::Int(1)).unwrap();
-        let mut generator = declared.generator(bounds, values, client);
+        let mut generator = declared.generator(bounds, values, client, &ClientCount::default());
         let mut random = Pcg64::new(9, client as u128);
         let draw = |_| {
             let mut datum = Datum::Null;
@@ -247,14 +296,56 @@ mod tests {
         let ints = |numbers: &[i64]| numbers.iter().copied().map(Datum::Int).collect::<Vec<_>>();
         assert_eq!(drawn(&sequence(3), &values, 0, 3), ints(&[110, 112, 114]));
         assert_eq!(drawn(&sequence(3), &values, 1, 3), ints(&[116, 118, 120]));
-        let declared = sequence(1);
-        let mut generator = declared.generator(declared.bounds(&Datum::Int(1)).unwrap(), &values, 0);
         let (mut random, mut datum) = (Pcg64::new(0, 0), Datum::Null);
-        assert_eq!(generator.draw(&mut random, &mut datum), Ok(()));
-        assert!(generator.draw(&mut random, &mut datum).unwrap_err().contains("give a larger `block`"));
         let far = sequence(i64::MAX);
-        let mut generator = far.generator((10, 10), &values, 5);
+        let mut generator = far.generator((10, 10), &values, 5, &ClientCount::default());
         assert!(generator.draw(&mut random, &mut datum).unwrap_err().contains("out of the range"));
+    }
+
+    /// Story: after a million numbers each transaction of a client failed, and its share of the work was missing from then on.
+    /// A client that has used up its block takes another one, which no other client has.
+    #[test]
+    fn a_client_that_has_used_up_its_block_takes_the_next() {
+        for step in [1, 3, -2] {
+            let sequence = declared(Source::Sequence { start: number(1), after: None, step, block: 4 });
+            let clients = ClientCount::default();
+            let mut generators: Vec<Generator> =
+                (0..3).map(|client| sequence.generator((1, 1), &Values::new(), client, &clients)).collect();
+            generators.iter().for_each(|_| clients.add());
+            let mut all = Vec::new();
+            let mut random = Pcg64::new(0, 0);
+            // Ten of each: two and a half blocks.
+            for generator in &mut generators {
+                for _ in 0..10 {
+                    let mut datum = Datum::Null;
+                    generator.draw(&mut random, &mut datum).unwrap();
+                    let Datum::Int(number) = datum else { panic!("an integer") };
+                    all.push((number - 1) / step);
+                }
+            }
+            assert_eq!(all[..10], [0, 1, 2, 3, 12, 13, 14, 15, 24, 25], "by {step}");
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), 30, "no number is drawn twice");
+        }
+        let far = declared(Source::Sequence { start: number(i64::MAX - 3), after: None, step: 1, block: 2 });
+        let mut generator = far.generator((i64::MAX - 3, i64::MAX - 3), &Values::new(), 0, &ClientCount::default());
+        let mut draw = || generator.draw(&mut Pcg64::new(0, 0), &mut Datum::Null);
+        assert_eq!((draw(), draw()), (Ok(()), Ok(())));
+        assert_eq!(draw(), Err(OUT_OF_RANGE.to_owned()));
+    }
+
+    /// `SELECT max(id)` of an empty table gives NULL: the sequence begins at its start.
+    #[test]
+    fn a_sequence_after_an_empty_table_begins_at_its_start() {
+        let sequence = declared(Source::Sequence { start: number(7), after: Some(0), step: 1, block: 5 });
+        for nothing in [Arc::from([Datum::Null]), Arc::from([])] {
+            assert_eq!(drawn(&sequence, &vec![nothing], 0, 2), [Datum::Int(7), Datum::Int(8)]);
+        }
+        let text = vec![Arc::from([Datum::Text("x".to_owned())])];
+        let mut generator = sequence.generator((7, 7), &text, 0, &ClientCount::default());
+        let error = generator.draw(&mut Pcg64::new(0, 0), &mut Datum::Null).unwrap_err();
+        assert!(error.contains("should give a whole number"), "{error}");
     }
 
     #[test]
@@ -289,7 +380,7 @@ mod tests {
     fn a_query_without_rows_has_nothing_to_draw_from() {
         let query = declared(Source::Query { query: 0, exponent: None });
         for (values, expect) in [(vec![Arc::from([])], "gave no rows"), (Values::new(), "was not asked")] {
-            let mut generator = query.generator((0, 0), &values, 0);
+            let mut generator = query.generator((0, 0), &values, 0, &ClientCount::default());
             let error = generator.draw(&mut Pcg64::new(0, 0), &mut Datum::Null).unwrap_err();
             assert!(error.contains(expect), "{error}");
         }

@@ -130,7 +130,7 @@ pub struct TypedGenerator {
     /// One of these values.
     pub one_of: Option<Vec<TypedScalar>>,
     /// One of the values that this query gives; it is asked once before clients begin. With `sequence`: the number before the
-    /// first.
+    /// first; 0 if it gives NULL or no row.
     #[schemars(with = "Option<String>")]
     pub query: Option<Spanned<String>>,
     /// Numbers one after the other from this one on, which no other client draws.
@@ -146,7 +146,7 @@ pub struct TypedGenerator {
     pub exponent: Option<f64>,
     /// With `sequence`: from one number to the next. 1 without it.
     pub step: Option<i64>,
-    /// With `sequence`: how many numbers each client has for itself. 1000000 without it.
+    /// With `sequence`: how many numbers each client takes at a time. 1000000 without it.
     pub block: Option<i64>,
     /// With `result`: the value where there is no row. Without it a transaction that finds none fails.
     pub default: Option<TypedScalar>,

@@ -13,7 +13,7 @@ use crate::file::problem::Problem;
 use crate::file::program::BUILT_IN;
 use crate::file::typed::{TypedBound, TypedGenerator, TypedLength};
 
-/// The default of how many numbers of a sequence each client has: 2000 clients fit into an `integer` column.
+/// The default of how many numbers of a sequence each client takes at a time: 2000 clients fit into an `integer` column.
 const BLOCK: i64 = 1_000_000;
 
 #[derive(Debug, Clone)]
