@@ -8,6 +8,7 @@
 //! unit under the same lock. A cancel that is aimed at one unit therefore never hits another.
 
 mod immunity;
+mod timeouts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,7 @@ use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
 
 use crate::governor::EventId;
 pub use immunity::Immunity;
+pub(crate) use timeouts::has_used;
 
 /// Identifies a session while the governor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,6 +149,12 @@ pub struct CardState {
     pub cycle_loss: Option<CycleLoss>,
     /// The shortest timeout that its client may have set for its statements: the server ends them by itself.
     pub timeout: Option<Duration>,
+    /// The shortest timeout of its role, its database and the server, and when the server was asked.
+    pub default_timeout: Option<(Option<Duration>, Instant)>,
+    /// Since when its client waits for its unit in flight, in earlier runs of it, too.
+    pub asked: Instant,
+    /// The clients of its class do not retry.
+    pub must_replay: bool,
     /// Whether it may be rolled back now: its class permits it, and nothing makes it immune.
     pub preemptible: bool,
     /// Why it is immune, if its class permits rollbacks.
@@ -168,26 +176,17 @@ pub struct CardState {
 impl CardState {
     /// Why it must not be rolled back now, if its class permits rollbacks; `commits_wait` says whether commits of the
     /// server may wait for standbys.
-    pub(crate) fn immunity(&self, commits_wait: bool) -> Option<Immunity> {
+    pub(crate) fn immunity(&self, commits_wait: bool, now: Instant) -> Option<Immunity> {
         let may_wait = self.preemptible && self.may_wait_for_standby(commits_wait);
-        self.immune.or(may_wait.then_some(Immunity::Standby))
-    }
-
-    /// Its client may have set this timeout for its statements.
-    pub(crate) fn may_have_timeout(&mut self, timeout: Duration) {
-        self.timeout = Some(self.timeout.map_or(timeout, |known| known.min(timeout)));
+        let is_late = self.preemptible && self.must_replay && self.has_used_timeout(now);
+        let standby = may_wait.then_some(Immunity::Standby);
+        self.immune.or(standby).or(is_late.then_some(Immunity::Timeout))
     }
 
     /// Whether its unit in flight may be waiting for a standby, or may begin to; `commits_wait` says whether commits of the
     /// server may wait.
     pub(crate) fn may_wait_for_standby(&self, commits_wait: bool) -> bool {
         commits_wait && self.may_commit && self.phase == Phase::Active
-    }
-
-    /// Whether the server may end its unit in flight by itself within the given time, because of a timeout.
-    pub(crate) fn gives_up_within(&self, rest: Duration, now: Instant) -> bool {
-        let elapsed = now.saturating_duration_since(self.since);
-        self.timeout.is_some_and(|timeout| timeout <= elapsed + rest)
     }
 
     /// Whether the server's process works for that transaction.
@@ -270,6 +269,9 @@ impl SessionCard {
             aborts: 0,
             cycle_loss: None,
             timeout: None,
+            default_timeout: None,
+            asked: now,
+            must_replay: false,
             preemptible: false,
             immune: None,
             may_commit: true,

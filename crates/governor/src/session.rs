@@ -165,6 +165,8 @@ enum Gate {
 #[derive(Debug)]
 struct Unit {
     since: Instant,
+    /// Since when its client waits: `since` is later if it is run again.
+    asked: Instant,
     shown: Shown,
     /// The name of its portal, if the unit runs only a statement that ends the transaction and chains another.
     chains: Option<Box<[u8]>>,
@@ -200,6 +202,7 @@ impl Unit {
     fn new(since: Instant) -> Self {
         Unit {
             since,
+            asked: since,
             shown: Shown::All,
             chains: None,
             has_chained: false,
@@ -633,8 +636,10 @@ impl Session {
         let waits = self.transaction.as_ref().filter(|_| phase == Phase::Active);
         let cycle_loss = waits.and_then(|inside| self.cycle_loss(inside));
         let may_commit = self.may_commit();
+        let must_replay = watched.is_some_and(|inside| !self.settings.class(inside.class).retries);
         let mut state = self.card.state();
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
+        (state.asked, state.must_replay) = (self.unit.asked, must_replay);
         state.may_commit = may_commit;
         state.exports_snapshot = self.transaction.as_ref().is_some_and(|inside| inside.exports_snapshot);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);

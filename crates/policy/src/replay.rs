@@ -130,6 +130,9 @@ pub struct ReplayFacts {
     pub attempts: u32,
     /// How often it may be.
     pub attempts_max: u32,
+    /// Whether its unit in flight has used up so much of a timeout of its session that a replay, which begins it again, would exceed
+    /// it noticeably.
+    pub out_of_time: bool,
     /// Why it must not be run twice.
     pub unsafe_because: Option<Unsafe>,
     /// Whether its client could continue from a savepoint after the error; an attempt to replay would prevent that.
@@ -157,6 +160,8 @@ pub enum NoReplay {
     TooLong,
     /// It has reached its limit of replays.
     TooOften,
+    /// A timeout of its session would begin again.
+    Timeout,
     /// Its client has received values that differ in another run.
     Values,
     /// The server has not been asked yet what one of its statements calls.
@@ -174,6 +179,7 @@ impl NoReplay {
             NoReplay::Pipeline,
             NoReplay::TooLong,
             NoReplay::TooOften,
+            NoReplay::Timeout,
             NoReplay::Values,
             NoReplay::Unknown,
         ];
@@ -191,6 +197,7 @@ impl NoReplay {
             NoReplay::Pipeline => "pipeline",
             NoReplay::TooLong => "too-long",
             NoReplay::TooOften => "too-often",
+            NoReplay::Timeout => "timeout",
             NoReplay::Values => "values",
             NoReplay::Unknown => "unknown",
         }
@@ -229,6 +236,9 @@ pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
     if facts.attempts >= facts.attempts_max {
         return Err(NoReplay::TooOften);
     }
+    if facts.out_of_time {
+        return Err(NoReplay::Timeout);
+    }
     match facts.foreseen {
         Some(Foreseen::Values) => Err(NoReplay::Values),
         Some(Foreseen::Unknown) => Err(NoReplay::Unknown),
@@ -251,6 +261,7 @@ mod tests {
         bytes_max: 100,
         attempts: 2,
         attempts_max: 3,
+        out_of_time: false,
         unsafe_because: None,
         could_go_on: false,
         foreseen: None,
@@ -270,6 +281,7 @@ mod tests {
         };
         check(|facts| facts.foreseen = Some(Foreseen::Unknown), NoReplay::Unknown);
         check(|facts| facts.foreseen = Some(Foreseen::Values), NoReplay::Values);
+        check(|facts| facts.out_of_time = true, NoReplay::Timeout);
         check(|facts| facts.attempts = 3, NoReplay::TooOften);
         check(|facts| facts.bytes = 101, NoReplay::TooLong);
         check(|facts| facts.units_outstanding = 2, NoReplay::Pipeline);

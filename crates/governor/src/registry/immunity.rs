@@ -23,7 +23,8 @@ pub enum Immunity {
     Standby,
     /// Its client is thinking, and relies on an advisory lock while it does.
     AdvisoryLock,
-    /// Its client is thinking, and has set how long it may.
+    /// Its client is thinking, and has set how long it may; or its unit has used up more than a part of a timeout of the session,
+    /// and the clients of its class do not retry.
     Timeout,
     /// The clients of its class do not retry, and either it could not be replayed or its client is thinking.
     NoRetry,

@@ -21,7 +21,7 @@ use plimsoll_policy::{CycleLoss, Foreseen, NoReplay, ReplayFacts, may_replay, pa
 use super::rewind::{Cause, Failure, Rewind, RewindStep};
 use super::transaction::{Began, Transaction};
 use super::{Flow, INSPECT_MAX, Session, Status, answers};
-use crate::registry::Immunity;
+use crate::registry::{Immunity, has_used};
 use crate::statistics::{AbortCause, AbortOutcome};
 
 /// An abort that the client does not know of yet.
@@ -40,7 +40,7 @@ impl Session {
         let Some(inside) = &self.transaction else { return false };
         let is_whole = body.len() + super::HEAD_BYTES < INSPECT_MAX;
         let verdict = match matches!(self.flow, Flow::Relay) && self.from_client.left == 0 && is_whole {
-            true => self.abort_verdict(inside, self.is_at_commit()),
+            true => self.abort_verdict(inside, self.is_at_commit(), now),
             false => Err(NoReplay::Pipeline),
         };
         if let Err(why) = verdict {
@@ -59,7 +59,7 @@ impl Session {
     /// The server failed a statement of a replay in the same way: the replay starts over if permitted.
     pub(super) fn aborted_again(&mut self, cause: AbortCause, now: Instant) {
         let Some(inside) = &self.transaction else { return };
-        let verdict = self.abort_verdict(inside, true);
+        let verdict = self.abort_verdict(inside, true, now);
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         if verdict.is_err() || !rewind.is_comparing() {
             // The answer differs from the first one.
@@ -73,7 +73,7 @@ impl Session {
     /// A statement of a replay was cancelled to break a cycle: the replay starts over, unless this has happened too
     /// often.
     pub(super) fn cycle_broken_again(&mut self, now: Instant) {
-        let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.abort_verdict(inside, true));
+        let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.abort_verdict(inside, true, now));
         self.aborts += 1;
         self.supersede_abort(AbortCause::Cycle, now);
         if let (Flow::Rewinding(rewind), Err(why)) = (&mut self.flow, verdict) {
@@ -106,7 +106,12 @@ impl Session {
 
     /// Whether the transaction may be replayed after the server aborted it, or after it was rolled back to break a
     /// cycle. `at_commit` says that its end has certainly not been carried out.
-    pub(super) fn abort_verdict(&self, transaction: &Transaction, at_commit: bool) -> Result<(), NoReplay> {
+    pub(super) fn abort_verdict(
+        &self,
+        transaction: &Transaction,
+        at_commit: bool,
+        now: Instant,
+    ) -> Result<(), NoReplay> {
         let class = self.settings.class(transaction.class);
         let facts = self.replay_facts(transaction);
         may_replay(&ReplayFacts {
@@ -116,6 +121,7 @@ impl Session {
             answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),
             attempts: self.aborts,
             attempts_max: class.retry_aborted,
+            out_of_time: has_used(self.card.state().shortest_timeout(), self.unit.asked, now),
             could_go_on: transaction.has_savepoint,
             ..facts
         })
@@ -133,7 +139,7 @@ impl Session {
             Some(Foreseen::Values) => true,
             Some(Foreseen::Unknown) | None => transaction.foreseen_unsafe().is_some(),
         };
-        if !is_foreseen && self.abort_verdict(transaction, false).is_ok() {
+        if !is_foreseen && self.abort_verdict(transaction, false, self.unit.asked).is_ok() {
             return Some(CycleLoss::Unnoticed);
         }
         let class = self.settings.class(transaction.class);

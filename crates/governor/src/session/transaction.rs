@@ -10,7 +10,7 @@ use super::prepared::{Names, Note};
 use super::recording::{Lost, Recording};
 use super::{Flow, Session};
 use crate::effects::Horizon;
-use crate::registry::{ChosenBy, Immunity};
+use crate::registry::{ChosenBy, Immunity, has_used};
 use crate::statement::name::stored;
 
 /// How many cursors of a transaction are known as its own; any further one counts as another transaction's.
@@ -283,6 +283,19 @@ impl Session {
         may_replay(&ReplayFacts { attempts, ..self.replay_facts(transaction) })
     }
 
+    /// The same, with its unit in flight.
+    pub(super) fn replay_verdict_in_flight(&self, transaction: &Transaction, now: Instant) -> Result<(), NoReplay> {
+        let out_of_time = self.has_used_timeout(now);
+        may_replay(&ReplayFacts { attempts: self.rollbacks, out_of_time, ..self.replay_facts(transaction) })
+    }
+
+    /// Whether the unit in flight has used up too much of a timeout of the session. If a client does not retry, the thread that
+    /// cancels has decided that.
+    fn has_used_timeout(&self, now: Instant) -> bool {
+        let must_replay = self.transaction.as_ref().is_some_and(|inside| !self.settings.class(inside.class).retries);
+        !must_replay && has_used(self.card.state().shortest_timeout(), self.unit.asked, now)
+    }
+
     /// The facts that decide whether the transaction may be replayed after it was rolled back for another.
     pub(super) fn replay_facts(&self, transaction: &Transaction) -> ReplayFacts {
         let class = self.settings.class(transaction.class);
@@ -296,6 +309,7 @@ impl Session {
             bytes_max: self.settings.preemption.replay_bytes_max as u64,
             attempts: self.rollbacks,
             attempts_max: bound.unwrap_or(u32::MAX),
+            out_of_time: false,
             unsafe_because: transaction.unsafe_because,
             could_go_on: false,
             foreseen: None,

@@ -49,6 +49,7 @@ pub(super) struct Up {
     pub advisory: Prepared,
     pub waited_for: Prepared,
     pub gives_up: Prepared,
+    pub default_timeouts: Prepared,
     /// When the server read its configuration, and the shortest timeout for statements there.
     pub timeouts: (String, Option<Duration>),
     pub signals: Signals,
@@ -286,6 +287,7 @@ impl Up {
             advisory: connection.prepare_text("advisory", statements::ADVISORY)?,
             waited_for: connection.prepare_text("waited_for", statements::WAITED_FOR)?,
             timeouts: (String::new(), None),
+            default_timeouts: connection.prepare_text("default_timeouts", statements::DEFAULT_TIMEOUTS)?,
             gives_up: connection.prepare_text("gives_up", statements::GIVES_UP)?,
             connection,
             signals: if may_signal { Signals::ByRight } else { Signals::ByKey },

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{Activity, Edge, Priority, Standing, WaitGraph};
+use plimsoll_policy::{Activity, CycleLoss, Edge, Priority, Standing, WaitGraph};
 
 use super::late::in_flight;
 use super::look::{Looked, WayOut};
@@ -123,9 +123,7 @@ impl Node {
     /// would certainly reach its client. Sessions beside the governor are unknown.
     pub(super) fn is_held(&self, way_out: Option<&WayOut>, now: Instant) -> bool {
         let (Some((_, state)), Some(way_out)) = (&self.session, way_out) else { return false };
-        let by_default = CardState { timeout: way_out.timeout, ..state.clone() };
-        let gives_up = |state: &CardState| state.gives_up_within(way_out.deadlock_timeout, now);
-        !way_out.catches && !gives_up(state) && !gives_up(&by_default)
+        !way_out.catches && !state.gives_up_within(way_out.deadlock_timeout, now)
     }
 
     fn unit(&self) -> u64 {
@@ -161,13 +159,21 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant, clo
         priority: settings.class(state.class).limits.priority,
         rollbacks: state.rollbacks,
         activity,
-        preemptible: is_preemptible(state) && state.immunity(looked.commits_wait).is_none(),
+        preemptible: is_preemptible(state) && state.immunity(looked.commits_wait, now).is_none(),
         waited: if waits { in_flight(state, now) } else { Duration::ZERO },
         began: clock.saturating_sub(now.saturating_duration_since(state.transaction_since)),
         aborts: state.aborts,
-        cycle_loss: state
-            .cycle_loss
+        cycle_loss: cycle_loss(state, settings, now)
             .filter(|_| state.phase == Phase::Active && !state.may_wait_for_standby(looked.commits_wait)),
+    }
+}
+
+/// How a rollback to break a cycle would affect its client: it is not replayed after too much of a timeout.
+fn cycle_loss(state: &CardState, settings: &Settings, now: Instant) -> Option<CycleLoss> {
+    let class = settings.class(state.class);
+    match state.cycle_loss {
+        Some(_) if state.has_used_timeout(now) => (class.preemptible && class.retries).then_some(CycleLoss::Told),
+        loss => loss,
     }
 }
 

@@ -6,11 +6,13 @@
 //! other ways.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::WireError;
 
 use super::control::Up;
+use crate::registry::SessionCard;
 use crate::statement::patience::{timeout, timeout_among};
 
 /// Which processes wait for which.
@@ -103,8 +105,6 @@ pub(super) fn waited_for(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32,
 pub(super) struct WayOut {
     /// Code that it may run catches errors, or sets timeouts.
     pub catches: bool,
-    /// The shortest timeout of its session by default.
-    pub timeout: Option<Duration>,
     /// How long the server lets it wait before it looks for a deadlock.
     pub deadlock_timeout: Duration,
 }
@@ -112,22 +112,51 @@ pub(super) struct WayOut {
 /// The ways out of the processes. One that the server does not report has an unknown one.
 pub(super) fn ways_out(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, WayOut>, WireError> {
     let mut ways_out = BTreeMap::new();
+    up.connection.prepared_text_rows(&up.gives_up, &[&array(processes)], &mut |row| {
+        let &[Some(pid), Some(catches), Some(deadlock_timeout)] = row else { return };
+        if let (Ok(pid), Some(deadlock_timeout)) = (pid.parse::<i32>(), timeout(deadlock_timeout.as_bytes())) {
+            ways_out.insert(pid, WayOut { catches: catches != "f", deadlock_timeout });
+        }
+    })?;
+    Ok(ways_out)
+}
+
+/// The shortest timeouts of the processes by default: of their roles and databases, and in the server's configuration.
+fn default_timeouts(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, Option<Duration>>, WireError> {
+    let mut timeouts = BTreeMap::new();
     let (mut read_at, mut of_server) = up.timeouts.clone();
-    up.connection.prepared_text_rows(&up.gives_up, &[&array(processes), &read_at.clone()], &mut |row| {
-        let &[Some(pid), Some(catches), Some(settings), Some(deadlock_timeout), Some(now_read_at), lines] = row else {
-            return;
-        };
+    up.connection.prepared_text_rows(&up.default_timeouts, &[&array(processes), &read_at.clone()], &mut |row| {
+        let &[Some(pid), Some(settings), Some(now_read_at), lines] = row else { return };
         if let Some(lines) = lines {
             (read_at, of_server) = (now_read_at.to_owned(), timeout_among(lines.lines().map(str::as_bytes)));
         }
         let own = timeout_among(settings.lines().map(str::as_bytes));
-        if let (Ok(pid), Some(deadlock_timeout)) = (pid.parse::<i32>(), timeout(deadlock_timeout.as_bytes())) {
-            let timeout = [own, of_server].into_iter().flatten().min();
-            ways_out.insert(pid, WayOut { catches: catches != "f", timeout, deadlock_timeout });
-        }
+        timeouts.extend(pid.parse::<i32>().map(|pid| (pid, [own, of_server].into_iter().flatten().min())));
     })?;
     up.timeouts = (read_at, of_server);
-    Ok(ways_out)
+    Ok(timeouts)
+}
+
+/// How long the default timeouts of a session are known: a change of the server's configuration may change them.
+const TIMEOUTS_KNOWN_FOR: Duration = Duration::from_secs(60);
+
+/// Asks for the default timeouts of the sessions that were not asked about lately.
+pub(super) fn ask_timeouts(up: &mut Up, cards: &[(i32, Arc<SessionCard>)], now: Instant) -> Result<(), WireError> {
+    let is_old = |asked: Instant| now.saturating_duration_since(asked) > TIMEOUTS_KNOWN_FOR;
+    let is_unknown =
+        |card: &SessionCard| !card.is_direct() && card.state().default_timeout.is_none_or(|(_, asked)| is_old(asked));
+    let unknown: Vec<_> = cards.iter().filter(|(_, card)| is_unknown(card)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let processes: Vec<i32> = unknown.iter().map(|(process, _)| *process).collect();
+    let found = default_timeouts(up, &processes)?;
+    for (process, card) in unknown {
+        // Of a process that the server does not report, nothing is known.
+        let timeout = found.get(process).copied().unwrap_or(Some(Duration::ZERO));
+        card.state().default_timeout = Some((timeout, now));
+    }
+    Ok(())
 }
 
 /// An array in the form that PostgreSQL reads.

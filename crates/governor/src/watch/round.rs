@@ -18,7 +18,7 @@ use super::cycle;
 use super::graph::{Links, Node, Scene};
 use super::late::{cards_of, in_flight};
 use super::ledger::Ledger;
-use super::look::{Looked, advisory_holders, look, waited_for, ways_out};
+use super::look::{Looked, advisory_holders, ask_timeouts, look, waited_for, ways_out};
 use super::outside::admit_holders;
 use super::pace::Seen;
 use super::tracked::Tracked;
@@ -120,6 +120,7 @@ impl Round {
         let mut acted = admit_holders(&self.governor, &looked, began);
         let (now, clock) = (Instant::now(), self.governor.clock(Instant::now()));
         let cards = cards_of(&self.governor, &looked.processes());
+        ask_timeouts(up, &cards, now)?;
         let mut scene = self.links.scene(&looked, cards, settings, now, clock);
         let Some(rules) = rules(settings, agent) else { return Ok(Seen::default()) };
         let (mut victims, actions) = (Vec::new(), self.decide(up, settings, &mut scene, &rules, began)?);

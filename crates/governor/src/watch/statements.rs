@@ -63,28 +63,34 @@ pub(crate) const WAITED_FOR: &str = "select l.pid, pg_catalog.concat_ws('/', l.l
     where not l.granted and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
 
 /// Which of the processes `$1` may end their waiting without a victim: whether code that they may run catches errors or sets
-/// timeouts (of other databases this is not known), and the timeouts of their roles and databases, one a line.
-/// PostgreSQL's own functions, with numbers below 16384, do neither. Each row also has the server's `deadlock_timeout`, when it
-/// read its configuration, and, unless that was at `$2`, the timeouts there: to list the configuration takes a millisecond.
+/// timeouts; of other databases this is not known. PostgreSQL's own functions, with numbers below 16384, do neither. Each row
+/// also has the server's `deadlock_timeout`.
 pub(crate) const GIVES_UP: &str = "with code(catches) as materialized (select exists (select from pg_catalog.pg_proc as p, \
     pg_catalog.pg_language as l where p.oid operator(pg_catalog.>=) 16384::pg_catalog.oid \
     and l.oid operator(pg_catalog.=) p.prolang \
     and not l.lanname operator(pg_catalog.=) any ('{internal,c}'::pg_catalog.name[]) \
     and (not l.lanname operator(pg_catalog.=) any ('{sql,plpgsql}'::pg_catalog.name[]) \
     or p.prosrc operator(pg_catalog.~*) 'exception\\s*(when|--|/\\*)|(lock|statement|transaction)_timeout|set_config' \
-    or p.proconfig::pg_catalog.text operator(pg_catalog.~*) '(lock|statement|transaction)_timeout'))), \
-    read(at) as materialized (select pg_catalog.concat(pg_catalog.pg_conf_load_time())), \
+    or p.proconfig::pg_catalog.text operator(pg_catalog.~*) '(lock|statement|transaction)_timeout'))) \
+    select a.pid, code.catches or a.datid operator(pg_catalog.<>) d.oid, pg_catalog.current_setting('deadlock_timeout') \
+    from rows from (pg_catalog.unnest($1::pg_catalog.int4[])) as process(pid), \
+    pg_catalog.pg_stat_get_activity(process.pid) as a, code, pg_catalog.pg_database as d \
+    where d.datname operator(pg_catalog.=) pg_catalog.current_database()";
+
+/// The timeouts for statements of the roles and databases of the processes `$1`, one a line; when the server read its
+/// configuration; and, unless that was at `$2`, the timeouts there: to list the configuration takes a millisecond.
+pub(crate) const DEFAULT_TIMEOUTS: &str = "with read(at) as materialized (\
+    select pg_catalog.concat(pg_catalog.pg_conf_load_time())), \
     setting(lines) as materialized (select pg_catalog.string_agg(pg_catalog.concat(s.name, '=', s.reset_val), pg_catalog.chr(10)) \
     from pg_catalog.pg_settings as s where pg_catalog.concat(pg_catalog.pg_conf_load_time()) operator(pg_catalog.<>) $2 \
     and s.name operator(pg_catalog.~) '^(lock|statement|transaction)_timeout$') \
-    select a.pid, code.catches or a.datid operator(pg_catalog.<>) d.oid, pg_catalog.concat( \
+    select a.pid, pg_catalog.concat( \
     (select pg_catalog.string_agg(pg_catalog.array_to_string(r.setconfig, pg_catalog.chr(10)), pg_catalog.chr(10)) \
     from pg_catalog.pg_db_role_setting as r where (r.setdatabase operator(pg_catalog.=) 0::pg_catalog.oid \
     or r.setdatabase operator(pg_catalog.=) a.datid) and (r.setrole operator(pg_catalog.=) 0::pg_catalog.oid \
-    or r.setrole operator(pg_catalog.=) a.usesysid))), pg_catalog.current_setting('deadlock_timeout'), read.at, setting.lines \
+    or r.setrole operator(pg_catalog.=) a.usesysid))), read.at, setting.lines \
     from rows from (pg_catalog.unnest($1::pg_catalog.int4[])) as process(pid), \
-    pg_catalog.pg_stat_get_activity(process.pid) as a, code, read, setting, pg_catalog.pg_database as d \
-    where d.datname operator(pg_catalog.=) pg_catalog.current_database()";
+    pg_catalog.pg_stat_get_activity(process.pid) as a, read, setting";
 
 /// Signals the victims `$1` (`$2`: only if they wait) until the moment `$6`. The links that make each one a victim are
 /// `$3` victim, `$4` waiter, `$5` blocker. `$7` says which victims may reach their commit while the signal is on its
@@ -204,7 +210,7 @@ pub(crate) const END_OBSERVED: &str = concat!(
 );
 
 #[cfg(test)]
-pub(crate) const ALL: [&str; 18] = [
+pub(crate) const ALL: [&str; 19] = [
     OPENING,
     OPENING_SINCE_14,
     OPENING_BESIDE,
@@ -217,6 +223,7 @@ pub(crate) const ALL: [&str; 18] = [
     ADVISORY,
     WAITED_FOR,
     GIVES_UP,
+    DEFAULT_TIMEOUTS,
     CANCEL,
     CHECK,
     SESSIONS,

@@ -35,5 +35,6 @@ mod server;
 mod snapshots;
 mod standby;
 mod targets;
+mod timeouts;
 mod versions;
 mod workers;

@@ -53,7 +53,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             if state.observed.is_some() { Cell::Null } else { state.transaction.into() },
             state.rollbacks.into(),
             // Why its transaction must not be rolled back now although its class allows it.
-            state.immunity(commits_wait).map(Immunity::name).into(),
+            state.immunity(commits_wait, call.now).map(Immunity::name).into(),
             card.process().map(i64::from).into(),
             since(card.opened),
             // The session that it waits for in the end, if the last look has shown one.

@@ -3,6 +3,8 @@
 
 use std::time::Instant;
 
+use plimsoll_policy::NoReplay;
+
 use super::super::aborted::Abort;
 use super::super::frames::Status;
 use super::super::{Flow, Outbox, Session};
@@ -20,8 +22,8 @@ impl Session {
             return self.show(out);
         };
         let verdict = match breaks_cycle {
-            true => self.abort_verdict(inside, false),
-            false => self.replay_verdict(inside, self.rollbacks),
+            true => self.abort_verdict(inside, false, now),
+            false => self.replay_verdict_in_flight(inside, now),
         };
         let rewind = Rewind::new(RewindStep::Drain, Cause::Cancelled(self.in_flight()), event);
         let abort = breaks_cycle.then_some(Abort { cause: AbortCause::Cycle, error: None });
@@ -78,6 +80,15 @@ impl Session {
         }
     }
 
+    /// A statement of the replay was cancelled for another transaction: the replay starts over, if there is time for it.
+    fn preempted_again(&mut self, now: Instant) {
+        let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.replay_verdict_in_flight(inside, now));
+        self.rollbacks += 1;
+        if let (Flow::Rewinding(rewind), Err(why @ NoReplay::Timeout)) = (&mut self.flow, verdict) {
+            rewind.failure = Some(Failure::NotReplayable(why));
+        }
+    }
+
     /// A statement of the replay was cancelled.
     pub(in crate::session) fn cancelled_again(&mut self, now: Instant) {
         let cancels = self.cancelled_for();
@@ -94,7 +105,7 @@ impl Session {
                 let before = std::mem::replace(&mut rewind.event, event);
                 match breaks_cycle {
                     true => self.cycle_broken_again(now),
-                    false => self.rollbacks += 1,
+                    false => self.preempted_again(now),
                 }
                 self.settle(before, Outcome::Superseded);
             }

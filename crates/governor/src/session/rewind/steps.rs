@@ -176,7 +176,8 @@ impl Session {
         rewind.notices = 0;
         self.unit_number = number;
         let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
-        self.unit = Unit { shown, ..Unit::new(now) };
+        let asked = if matches!(rewind.cause, Cause::Cancelled(_)) { self.unit.asked } else { now };
+        self.unit = Unit { shown, asked, ..Unit::new(now) };
         (0..answers).for_each(|_| self.outstanding.sent(number, false));
         out.to_server(request);
     }

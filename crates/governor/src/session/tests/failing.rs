@@ -27,6 +27,44 @@ fn what_is_not_safe_to_run_again_is_told() {
     }
 }
 
+/// The server begins a timeout again with each run of a statement, so that a client whose statements may take a second waited for two
+/// and more.
+#[test]
+fn a_timeout_of_which_more_than_a_tenth_is_used_does_not_begin_anew() {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    let set = |story: &mut Story| story.play("= Q:set_lock%timeout_=_'1s' => C:SET Z:I");
+    let by_default = |story: &mut Story| {
+        story.session.card.state().default_timeout = Some((Some(TIMEOUT), story.now));
+    };
+    for (limit, used, is_run) in [(set as fn(&mut Story), 100, true), (set, 101, false), (by_default, 101, false)] {
+        let mut story = Story::new("low_user");
+        limit(&mut story);
+        story.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]");
+        story.now += Duration::from_millis(used);
+        story.play(match is_run {
+            true => "! preempted => rolled-back S[Q:begin]",
+            false => "! aim =>\n< E:57014 Z:E =>\n! arrived => chained-and-failed C[E:40001 Z:E]",
+        });
+        if is_run {
+            // It is run again from when its client has asked for it.
+            story.play("< C:BEGIN Z:T => S[Q:update]");
+            story.now += Duration::from_millis(1);
+            story.play("! aim =>\n< E:57014 Z:E =>\n! arrived => chained-and-failed C[E:40001 Z:E]");
+        }
+        // An error of the server stays what it is.
+        story.play("= Q:rollback => C:ROLLBACK Z:I\n= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]");
+        story.now += Duration::from_millis(101);
+        story.play("< E:40P01 Z:E => C[E:40P01 Z:E]");
+    }
+    // A client that does not retry is left alone.
+    let mut story = Story::with("low_user", |settings| settings.classes[1].retries = false);
+    set(&mut story);
+    story.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]");
+    let immunity =
+        |story: &Story, used| story.session.card.state().immunity(false, story.now + Duration::from_millis(used));
+    assert_eq!((immunity(&story, 100), immunity(&story, 101)), (None, Some(crate::registry::Immunity::Timeout)));
+}
+
 /// PostgreSQL 19 may have functions whose effects no rollback undoes and that our lists do not contain yet.
 #[test]
 fn nothing_is_replayed_on_a_server_that_is_newer_than_the_governor() {

@@ -4,7 +4,7 @@
 //! left alone for a while is recorded as an event as well, once for each of its transactions.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_policy::{Action, Activity, Priority, Rules};
 
@@ -139,7 +139,7 @@ fn why(
         return LeftAlone::Promoted;
     }
     let thinks = state.phase == Phase::IdleInTransaction;
-    match state.immunity(commits_wait) {
+    match state.immunity(commits_wait, Instant::now()) {
         _ if settings.is_beside && thinks => LeftAlone::OutOfReach,
         _ if settings.is_beside && !(class.preemptible && class.retries) => LeftAlone::NotOptedIn,
         _ if !class.preemptible => LeftAlone::NotPreemptible,

@@ -85,6 +85,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("acts-in-commit", Expect::ServersError, situations::acts_in_commit),
     attack("commits-by-itself", Expect::LeftAlone(&["outside-block"]), situations::commits_by_itself),
     attack("replaced-code", Expect::Told(&["changed-code"]), situations::replaced_code),
+    attack("timed", Expect::Told(&["timeout"]), situations::timed),
     attack("random", Expect::Told(&["random"]), situations::random),
     by(User::Steady, attack("values", Expect::LeftAlone(&["no-retry"]), situations::values)),
     by(User::Steady, attack("rearranged", Expect::LeftAlone(&["no-retry"]), situations::rearranged)),

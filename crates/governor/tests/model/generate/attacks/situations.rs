@@ -85,6 +85,19 @@ pub fn random(writer: &mut Writer) -> Vec<Transaction> {
     vec![alone(vec![query(&seed)]), writer.block_that_runs(any, hit), alone(vec![last])]
 }
 
+/// A statement that has used up more of its timeout than a replay may begin anew, or that may have.
+pub fn timed(writer: &mut Writer) -> Vec<Transaction> {
+    let hit = writer.cancel();
+    let set = writer.one(&[
+        "SET statement_timeout = '1h 1s'",
+        "SELECT set_config('lock_timeout', (50 * 1000)::text, true)",
+        "SELECT set_config(lower('LOCK_TIMEOUT'), '50s', false)",
+    ]);
+    let last = writer.harmless_sql();
+    let steps = vec![query("BEGIN"), query(&set), with(hit, Unit::Query(vec![last])), query("COMMIT")];
+    vec![alone(steps)]
+}
+
 /// A text that no session has run before.
 pub fn unknown(writer: &mut Writer) -> Vec<Transaction> {
     let (hit, name) = (writer.cancel(), writer.random.random_range(0..u32::MAX));
