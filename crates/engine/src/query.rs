@@ -1,6 +1,6 @@
 //! The analytical side: SQL over column tables, through DataFusion.
 //!
-//! DataFusion parses, optimizes and executes. This module supplies what it needs to do that well: scans that evaluate
+//! DataFusion parses, optimizes and executes; [`postgresql`] gives a query the meaning that it has in PostgreSQL, or refuses it. This module supplies what it needs to do that well: scans that evaluate
 //! conditions on compressed columns ([`scan`]), real statistics (`selectivity`), the order of joins (`join_order`),
 //! functional dependencies (`dependencies`), filter pushdown by the positions of columns instead of their names
 //! (`push_filters`), and aggregation in arrays straight from the columns (`array_aggregate`). [`QueryEngine`] puts them
@@ -37,6 +37,7 @@ mod morsel;
 mod pass_through;
 pub mod pipelines;
 mod pool;
+mod postgresql;
 pub mod predicate;
 #[cfg(test)]
 pub(crate) mod printed;
@@ -64,6 +65,14 @@ pub enum QueryError {
     /// The text is not SQL, or names tables and columns that do not exist.
     #[error("cannot plan the query: {0}")]
     Plan(String),
+    /// The query has a part for which it is not proved that it means what it means in PostgreSQL.
+    #[error("the embedded engine does not run {construct}: {remedy}")]
+    Refused {
+        /// The part.
+        construct: String,
+        /// What to write instead.
+        remedy: String,
+    },
     /// The query failed while it ran.
     #[error("the query failed: {0}")]
     Execute(String),

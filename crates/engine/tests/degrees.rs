@@ -256,7 +256,7 @@ fn errors_of_queries_are_the_same_and_nothing_is_learned_from_them() {
     }
     for _ in 0..3 {
         let error = engine.query(&snapshot, "select sum(1 / (id - 150000)) from ship", None).unwrap_err();
-        assert!(matches!(&error, QueryError::Execute(message) if message.contains("ivide by zero")), "{error}");
+        assert!(matches!(&error, QueryError::Execute(message) if message.contains("division by zero")), "{error}");
     }
     let figures = engine.parallelism().unwrap();
     assert!(figures.templates.iter().all(|template| template.searches.iter().all(|search| search.runs == 0)));

@@ -106,6 +106,11 @@ fn cell(column: &ArrayRef, row: usize) -> String {
         // Sums of binary fractions depend on the order of their addition.
         DataType::Float64 if column.is_valid(row) => format!("{:.6e}", column.as_primitive::<Float64Type>().value(row)),
         _ if column.is_null(row) => "NULL".to_owned(),
+        // Averages have PostgreSQL's digits, SQLite's are of binary fractions.
+        DataType::Decimal256(..) => {
+            let exact: f64 = array_value_to_string(column, row).unwrap().parse().unwrap();
+            format!("{exact:.6e}")
+        }
         _ => array_value_to_string(column, row).unwrap(),
     }
 }

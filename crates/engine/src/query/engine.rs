@@ -11,6 +11,7 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SessionStateDefaults, TaskContext};
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerRule};
@@ -30,6 +31,7 @@ use crate::query::join_order::JoinOrder;
 use crate::query::key_bitmap::KeyBitmaps;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
 use crate::query::pipelines::{Learner, LoadProbe};
+use crate::query::postgresql;
 use crate::query::provider::SnapshotSchema;
 use crate::query::push_filters::PushFilters;
 use crate::query::threads::{Pool, QueryThreads, ThreadPools};
@@ -157,7 +159,7 @@ impl Planner {
     }
 
     async fn physical_plan(&self, sql: &str) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
-        let plan = self.state().create_logical_plan(sql).await.map_err(plan_error)?;
+        let plan = postgresql::plan(self.state(), sql).await?;
         self.state().create_physical_plan(&plan).await.map_err(plan_error)
     }
 
@@ -352,7 +354,7 @@ impl QueryEngine {
             .with_config(config)
             .with_runtime_env(Arc::clone(&self.runtime))
             .with_expr_planners(SessionStateDefaults::default_expr_planners())
-            .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+            .with_scalar_functions(scalar_functions())
             .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
             .with_window_functions(SessionStateDefaults::default_window_functions())
             .with_relation_planners(vec![Arc::new(Dependencies::default())])
@@ -378,11 +380,17 @@ impl QueryEngine {
         options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS / dop;
         // Integer keys that lie close together are found by their distance from the smallest instead of by a hash.
         options.execution.perfect_hash_join_min_key_density = KEY_DENSITY_MIN;
+        postgresql::configure(options);
         match &self.grant {
             Some(grant) => grant.configure(config, partitions),
             None => config,
         }
     }
+}
+
+/// DataFusion's functions, and those that only PostgreSQL has.
+fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
+    SessionStateDefaults::default_scalar_functions().into_iter().chain(postgresql::functions()).collect()
 }
 
 /// All rows of a plan, in jobs if it is to be divided.

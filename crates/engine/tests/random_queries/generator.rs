@@ -41,7 +41,7 @@ impl Generator<'_> {
                 (format!("select {ALL} from ({from}) r {order} limit {rows}{skipped}"), true)
             }
             2 => {
-                let totals = "count(*), count(k), count(distinct t), sum(n), min(t), max(m), avg(cast(n as double))";
+                let totals = "count(*), count(k), count(distinct t), sum(n), min(t), max(m), avg(n)";
                 (format!("select {totals} from ({from}) r"), true)
             }
             _ => (from, false),
@@ -126,7 +126,7 @@ impl Generator<'_> {
             2 => format!("exists (select 1 from ({inner}) i where i.k = o.k)"),
             3 => format!("not exists (select 1 from ({inner}) i where i.k = o.k)"),
             4 => format!("o.n > (select avg(n) from ({inner}) i)"),
-            _ => format!("o.m <= (select max(m) / 2 from ({inner}) i)"),
+            _ => format!("o.m <= (select max(m) - 2 from ({inner}) i)"),
         };
         format!("select {ALL} from ({outer}) o where {test}")
     }

@@ -156,7 +156,7 @@ fn errors_and_panics_come_back_and_the_engine_goes_on() {
         let engine = engine(&notes(Some(32 * MIB)), switch, |_| ());
         let error =
             engine.query(&snapshot(), "select count(*) from big where 1 / (id - 200000) > 0", None).unwrap_err();
-        assert!(error.to_string().contains("ivide by zero"), "{error}");
+        assert!(error.to_string().contains("division by zero"), "{error}");
         assert_eq!(engine.query(&snapshot(), SCAN, None).unwrap().batches[0].num_rows(), 1);
         let jobs = engine.jobs().unwrap();
         assert!(jobs.started[0] > 0, "the failing scan was a job: {jobs:?}");

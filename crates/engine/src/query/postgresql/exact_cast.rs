@@ -1,0 +1,69 @@
+//! Casts that lose digits or range: PostgreSQL rounds half away from zero, and fails where a value does not fit. DataFusion cuts digits
+//! off, and its optimizer moves such casts to the other side of a comparison.
+
+use arrow::array::ArrayRef;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::DataType;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ExactCast {
+    target: DataType,
+    signature: Signature,
+}
+
+/// A value of another type, rounded.
+pub fn exact_cast(value: Expr, target: DataType) -> Expr {
+    let cast = ExactCast { target, signature: Signature::any(1, Volatility::Immutable) };
+    ScalarUDF::from(cast).call(vec![value])
+}
+
+impl ScalarUDFImpl for ExactCast {
+    fn name(&self) -> &str {
+        "exact_cast"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.target.clone())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match arguments.args.first() {
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(self.cast(array)?)),
+            Some(ColumnarValue::Scalar(scalar)) => {
+                let one = self.cast(&scalar.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
+            }
+            None => Err(DataFusionError::Execution("a cast of nothing".to_owned())),
+        }
+    }
+}
+
+impl ExactCast {
+    fn cast(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let is_decimal = matches!(array.data_type(), DataType::Decimal128(..) | DataType::Decimal256(..));
+        let cast = |array: &ArrayRef, target: &DataType| {
+            cast_with_options(array, target, &options).map_err(|error| {
+                let what = format!("a value does not fit {} (SQLSTATE 22003): {error}", self.target);
+                DataFusionError::Execution(what)
+            })
+        };
+        // Arrow rounds decimals to decimals half away from zero, but cuts decimals to integers.
+        if is_decimal && self.target.is_integer() {
+            return cast(&cast(array, &DataType::Decimal256(76, 0))?, &self.target);
+        }
+        cast(array, &self.target)
+    }
+}
