@@ -80,7 +80,7 @@ fn arithmetic(left: Typed, operator: Operator, right: Typed, scope: Scope) -> Re
         }
         (a, b) if a.is_number() && b.is_number() => numeric(left, operator, right, scope),
         (Kind::Date | Kind::Midnight | Kind::Timestamp, _) | (_, Kind::Date | Kind::Midnight | Kind::Timestamp) => {
-            moments(left, operator, right, scope)
+            moments(left, operator, right)
         }
         (a, b) => refused(format_args!("{a} {operator} {b}"), "give numbers, or a date and an interval"),
     }
@@ -139,9 +139,9 @@ fn wide(value: Typed) -> Typed {
 }
 
 /// Dates and timestamps: plus and minus an interval or days, and the days between two dates.
-fn moments(left: Typed, operator: Operator, right: Typed, scope: Scope) -> Result<Typed> {
+fn moments(left: Typed, operator: Operator, right: Typed) -> Result<Typed> {
     if operator == Operator::Plus && matches!(left.kind, Kind::Interval | Kind::Integer | Kind::Unknown) {
-        return moments(right, operator, left, scope);
+        return moments(right, operator, left);
     }
     if !matches!(operator, Operator::Plus | Operator::Minus) {
         return refused(format_args!("{} {operator} {}", left.kind, right.kind), "add or subtract");
