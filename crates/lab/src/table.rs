@@ -131,7 +131,8 @@ fn counted(count: usize, who: &str) -> String {
 /// `6 points of 20.0 s`, and how many of them are invalid.
 pub(crate) fn points_told(points: &[Point]) -> String {
     let invalid = points.iter().filter(|point| !point.valid).count();
-    let window = points.iter().map(|point| point.window_s).reduce(f64::max);
+    let windows = points.iter().map(|point| point.window_s).filter(|window| *window > 0.0);
+    let window = windows.reduce(f64::max);
     let of = window.map_or_else(String::new, |window| format!(" of {}", seconds(window)));
     let plural = if points.len() == 1 { "" } else { "s" };
     let left_out = if invalid > 0 { format!(", {invalid} invalid and left out") } else { String::new() };
