@@ -102,7 +102,7 @@ pub struct Request {
     /// The promise to keep.
     pub slo: Slo,
     /// The key to vary and its values; by default the clients of the workload to maximise, from 0 to twice as many as
-    /// ran.
+    /// ran (from 1 if it is the promised one).
     pub vary: Option<Vary>,
     /// The workload whose throughput is to be as high as possible. By default the workload whose clients are varied, or
     /// else the last workload other than the promised one.
@@ -192,9 +192,6 @@ pub struct Advice {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdviseError {
-    /// The run has no other workload that could put the promise at risk.
-    #[error("`{0}` is the only workload of the run; advice is about what runs beside it")]
-    Only(String),
     /// The promised percentile was not measured alone, so that the simulation has nothing to be compared with.
     #[error(
         "the {percentile} of `{workload}` alone was not measured, or on too few requests; run it again with longer windows"
@@ -214,13 +211,14 @@ pub enum AdviseError {
 pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseError> {
     let names = &results.experiment.workloads;
     let own = &request.slo.workload;
-    let other = names.iter().rev().find(|name| *name != own).ok_or_else(|| AdviseError::Only(own.clone()));
     check_workload(results, own)?;
+    // Alone, a workload puts its promise at risk by its own clients.
+    let other = names.iter().rev().find(|name| *name != own).unwrap_or(own);
     let varied = request.vary.as_ref().and_then(|vary| vary.key.strip_suffix(".clients"));
     let varied = varied.filter(|name| *name != own.as_str() && names.iter().any(|known| known == *name));
-    let maximise = request.maximise.as_deref().or(varied).unwrap_or(other?).to_owned();
+    let maximise = request.maximise.as_deref().or(varied).unwrap_or(other).to_owned();
     check_workload(results, &maximise)?;
-    let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise));
+    let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise, u32::from(maximise == *own)));
     // A run of pairs has no mix of all workloads; the mix is then these two.
     let workloads = if is_of_pairs(results) { vec![own.clone(), maximise.clone()] } else { Vec::new() };
     let name = percentile(&request.slo).expect("checked when it was read");
@@ -255,11 +253,11 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     })
 }
 
-/// The clients of a workload from none to twice as many as ran.
-fn default_vary(results: &Results, workload: &str) -> Vary {
+/// The clients of a workload from `least` to twice as many as ran.
+fn default_vary(results: &Results, workload: &str, least: u32) -> Vary {
     let of_runs = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == workload);
     let most = of_runs.map(|one| one.clients as u32).max().unwrap_or(1);
-    Vary { key: format!("{workload}.clients"), values: (0..=2 * most).collect() }
+    Vary { key: format!("{workload}.clients"), values: (least..=2 * most).collect() }
 }
 
 /// The promise in the form in which mixes are judged.

@@ -1,21 +1,26 @@
 //! Two runs of an experiment against each other, point by point.
 //!
 //! The two are measured at different times, so blocks cannot be paired, and drift of the machine between them is part of the
-//! difference: run them on a quiet machine, one soon after the other. A point is called faster or slower only if the interval of
-//! the ratio excludes 1 and the difference exceeds the noise floor of both runs ([`compare_runs`]).
+//! difference: run them on a quiet machine, one soon after the other. There are three answers ([`Answer`]): slower or faster, if
+//! the interval of the ratio ([`compare_runs`]) excludes 1; no difference larger than a margin, if the interval lies within it; and
+//! undecided, with the loss that is not excluded.
 
+mod answer;
 mod failures;
+mod settings;
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::statistics::{Finding as Shown, Noise, Samples, compare_runs};
+use plimsoll_model::statistics::{Noise, Samples, compare_runs};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::analysis::Rank;
-use crate::analysis::cells::{Cell, Cells, is_one_request};
+use crate::analysis::cells::{Cell, Cells};
 use crate::analysis::equal_mix::{Costs, speed};
-use crate::results::{Finding, Interval, Mode, Results, WorkloadResult};
+use crate::results::{Interval, Mode, Results, WorkloadResult};
+
+pub use answer::{Answer, MARGIN};
 pub use failures::{ComparedFailures, FailedShare, WithoutValidRun};
 use failures::{failures, without_valid_run};
 
@@ -26,8 +31,11 @@ pub struct Comparison {
     pub failures: Vec<ComparedFailures>,
     /// Settings and arms of which one of the two has no valid run.
     pub without_valid_run: Vec<WithoutValidRun>,
-    /// Settings that differ, as `name: base -> new`, also those that may.
+    /// Settings that differ, as `name: base -> new`, also those that may. Settings of the target that only one of the two has are
+    /// named in one line.
     pub differences: Vec<String>,
+    /// The difference that is small enough to be called none, 0.05 for 5 %.
+    pub margin: f64,
     /// Each setting, arm and workload that both have.
     pub points: Vec<ComparedPoint>,
     /// How many points only one of the two has.
@@ -49,12 +57,12 @@ pub struct ComparedPoint {
     pub runs: Vec<usize>,
     /// Throughput over the base's; for analytical workloads at an equal mix of queries. `None` if one of them has no run.
     pub throughput: Option<Interval>,
-    /// The finding that follows from it.
-    pub finding: Finding,
+    /// The answer that follows from it.
+    pub throughput_answer: Answer,
     /// Mean latency over the base's; `None` if nothing completed in one of them.
     pub mean_latency: Option<Interval>,
-    /// The finding that follows from it; `Faster` is less latency.
-    pub latency_finding: Finding,
+    /// The answer that follows from it; `Faster` is less latency.
+    pub latency_answer: Answer,
 }
 
 /// Why two runs are not compared.
@@ -82,9 +90,10 @@ pub enum CompareError {
     NothingInCommon,
 }
 
-/// Compares `other` with `base`. With `anyway`, also if workloads or machines differ.
-pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparison, CompareError> {
-    let (differences, of_workloads) = differences(base, other);
+/// Compares `other` with `base`. A difference within `margin`, 0.05 for 5 %, is small enough to be called none. With `anyway`,
+/// also if workloads or machines differ.
+pub fn compare(base: &Results, other: &Results, margin: f64, anyway: bool) -> Result<Comparison, CompareError> {
+    let (differences, of_workloads) = settings::differences(base, other);
     if !anyway && !of_workloads.is_empty() {
         return Err(CompareError::Workloads(of_workloads));
     }
@@ -100,7 +109,8 @@ pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparis
     let (base_cells, cells) = (Cells::of(&base.points), Cells::of(&other.points));
     let workloads = base_cells.workloads();
     let compared = workloads.iter().map(|workload| Pairs::of(&base_cells, &cells, workload));
-    let mut points: Vec<ComparedPoint> = compared.flat_map(|pairs| pairs.compare(&base_cells, &cells)).collect();
+    let mut points: Vec<ComparedPoint> =
+        compared.flat_map(|pairs| pairs.compare(&base_cells, &cells, margin)).collect();
     let rank = Rank::of(&base.experiment);
     points.sort_by_cached_key(|point| rank.of_cell(&point.setting, &point.arm, &point.workload));
     let without_valid_run = without_valid_run(base, other);
@@ -108,24 +118,7 @@ pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparis
         return Err(CompareError::NothingInCommon);
     }
     let unmatched = base_cells.len() + cells.len() - 2 * points.len();
-    Ok(Comparison { failures: failures(base, other), without_valid_run, differences, points, unmatched })
-}
-
-/// All settings that differ, and those among them that make the two do different work. The target, its options and the
-/// number of repeats may differ: comparing these is the purpose of the comparison.
-fn differences(base: &Results, other: &Results) -> (Vec<String>, Vec<String>) {
-    let (a, b) = (&base.experiment.settings, &other.experiment.settings);
-    let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
-    let differing = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
-    let differing: Vec<(&String, String)> =
-        differing.map(|name| (name, format!("{name}: {} -> {}", told(a.get(name)), told(b.get(name))))).collect();
-    let may_differ = |name: &str| {
-        ["target.", "sweep."].iter().any(|prefix| name.starts_with(prefix))
-            || ["run.repeats", "run.seed", "run.search", "arms"].contains(&name)
-    };
-    let of_workloads = differing.iter().filter(|(name, _)| !may_differ(name)).map(|(_, told)| told.clone());
-    (differing.iter().map(|(_, told)| told.clone()).collect(), of_workloads.collect())
+    Ok(Comparison { failures: failures(base, other), without_valid_run, differences, margin, points, unmatched })
 }
 
 /// The cells of one workload that both runs have, and their samples, row by row.
@@ -165,15 +158,15 @@ impl<'a, 'b> Pairs<'a, 'b> {
         Pairs { pairs, speed, latency }
     }
 
-    fn compare(&self, base_cells: &Cells<'a>, cells: &Cells<'a>) -> Vec<ComparedPoint> {
+    fn compare(&self, base_cells: &Cells<'a>, cells: &Cells<'a>, margin: f64) -> Vec<ComparedPoint> {
         let noise = |samples: &[Samples; 2]| [Noise::of(&samples[0]), Noise::of(&samples[1])];
         let (speed_noise, latency_noise) = (noise(&self.speed), noise(&self.latency));
-        let judge = |[base, other]: &[Samples; 2], [base_noise, noise]: &[Option<Noise>; 2], row: usize| {
-            compare_runs((other, row, noise.as_ref()), (base, row, base_noise.as_ref()))
+        let ratio = |[base, other]: &[Samples; 2], [base_noise, noise]: &[Option<Noise>; 2], row: usize| {
+            compare_runs((other, row, noise.as_ref()), (base, row, base_noise.as_ref())).map(Interval::from)
         };
         let point = |(row, (base, other)): (usize, &(&Cell<'a>, &Cell<'a>))| {
-            let throughput = judge(&self.speed, &speed_noise, row);
-            let latency = judge(&self.latency, &latency_noise, row);
+            let throughput = ratio(&self.speed, &speed_noise, row);
+            let mean_latency = ratio(&self.latency, &latency_noise, row);
             let completed_min = base_cells.completed_min(base).min(cells.completed_min(other));
             ComparedPoint {
                 setting: base.setting.clone(),
@@ -181,19 +174,10 @@ impl<'a, 'b> Pairs<'a, 'b> {
                 workload: base.workload.to_owned(),
                 base_runs: base.runs.clone(),
                 runs: other.runs.clone(),
-                throughput: throughput.ratio.map(Into::into),
-                finding: match throughput.ratio {
-                    // A ratio that is not determined does not show that the two are equal either.
-                    Some(ratio)
-                        if throughput.finding != Shown::NotDetermined
-                            && is_one_request(1.0 - ratio.value, completed_min) =>
-                    {
-                        Finding::NoDifference
-                    }
-                    _ => throughput.finding.into(),
-                },
-                mean_latency: latency.ratio.map(Into::into),
-                latency_finding: inverse(latency.finding.into()),
+                throughput,
+                throughput_answer: Answer::of_speed(throughput, margin, 1.0 / completed_min.max(1) as f64),
+                mean_latency,
+                latency_answer: Answer::of_latency(mean_latency, margin),
             }
         };
         self.pairs.iter().enumerate().map(point).collect()
@@ -213,15 +197,6 @@ fn in_blocks(rows: Vec<Vec<(usize, Option<f64>)>>) -> Samples {
         row
     };
     Samples::new(rows.into_iter().map(row).collect())
-}
-
-/// Less latency is faster.
-fn inverse(finding: Finding) -> Finding {
-    match finding {
-        Finding::Faster => Finding::Slower,
-        Finding::Slower => Finding::Faster,
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,10 @@ pub(crate) fn text_hash(text: &str) -> String {
 /// Hash of the facts that distinguish machines for a database: processor, usable cores, caches, memory, kernel.
 pub fn machine_fingerprint(machine: &MachineFacts) -> String {
     let caches = serde_json::to_string(&machine.caches).expect("plain data");
-    let cores = format!("{}/{}/{}", machine.cores_usable, machine.cores_online, machine.threads_per_core);
+    let mut cores = format!("{}/{}/{}", machine.cores_usable, machine.cores_online, machine.threads_per_core);
+    if let Some(quota) = machine.cpu_quota {
+        cores += &format!("/{quota:.2}");
+    }
     let memory = format!("{}/{:?}", machine.memory_bytes, machine.memory_limit_bytes);
     let parts = [&machine.cpu_model, &machine.cpu_id, &cores, &caches, &memory, &machine.kernel];
     hash(parts.into_iter().map(|part| format!("{part}\n")))

@@ -53,5 +53,6 @@ mod summary;
 pub mod table;
 pub mod targets;
 mod time_share;
+mod undisturbed;
 mod units;
 pub mod until_decided;

@@ -133,6 +133,21 @@ pub struct RunPlan {
     pub tries: u32,
     /// The share of a workload's requests that may fail, 0 to 1. A run in which more fail is invalid.
     pub failed_max: f64,
+    /// What Ctrl-C ends while a window is open.
+    pub ctrl_c: CtrlC,
+    /// Requests that are under way this long after the clients of a run began are cancelled, once its window has ended; `None` if
+    /// they run to their end.
+    pub cut_after: Option<Duration>,
+}
+
+/// What Ctrl-C ends while a window is open. Before it opens, nothing is lost, and the run ends at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CtrlC {
+    /// The experiment, after the run.
+    #[default]
+    AfterRun,
+    /// The run.
+    Run,
 }
 
 /// The reaction to the loss of a server during a run, which is then invalid.
@@ -332,6 +347,8 @@ mod tests {
             others_max: 0.1,
             tries: 3,
             failed_max: FAILED_MAX,
+            ctrl_c: CtrlC::AfterRun,
+            cut_after: None,
         };
         let seeds: BTreeSet<u64> = (1..=1_000).map(|block| run(7).seed_of_block(block)).collect();
         assert_eq!(seeds.len(), 1_000);

@@ -32,6 +32,7 @@ use inputs::{Inputs, Setting};
 pub(crate) use points::without;
 use points::{Asked, Measured};
 pub use points::{Vary, VaryError, hold_out};
+pub(crate) use window::own_cpu_s;
 
 use crate::results::{Interval, Results};
 use crate::units::distinct;
@@ -307,25 +308,37 @@ fn shown(asked: &Asked, inputs: &Inputs<'_>, (mix, prediction): (&Mix, &Predicti
             measured: member.measured,
         }
     };
-    let beyond_calibration = |caution: &Caution| matches!(caution, Caution::BeyondCalibration { .. });
+    let is_measured = inputs.has_measured(asked);
     PredictedMix {
         setting: asked.base.clone(),
         workloads: (0..asked.members.len()).map(workload).collect(),
         response_ms: prediction.response_s.map(milliseconds),
         bottleneck: prediction.bottleneck,
-        is_extrapolated: mix.doublings_beyond > 0.0 || prediction.cautions.iter().any(beyond_calibration),
+        is_extrapolated: !is_measured
+            && (mix.doublings_beyond > 0.0 || prediction.cautions.iter().any(is_beyond_calibration)),
         is_calibration: asked.is_calibration && mix.is_adjusted(),
         solution: match prediction.method {
             Method::Exact => "exact",
             _ => "approximate",
         },
-        cautions: cautions(mix, prediction, ranks.as_ref(), model),
+        cautions: cautions(mix, prediction, ranks.as_ref(), (model, is_measured)),
         refused: None,
     }
 }
 
-fn cautions(mix: &Mix, prediction: &Prediction, ranks: Option<&Result<Vec<u8>, String>>, model: Model) -> Vec<String> {
-    let mut cautions: Vec<String> = prediction.cautions.iter().filter_map(told).collect();
+fn is_beyond_calibration(caution: &Caution) -> bool {
+    matches!(caution, Caution::BeyondCalibration { .. })
+}
+
+fn cautions(
+    mix: &Mix,
+    prediction: &Prediction,
+    ranks: Option<&Result<Vec<u8>, String>>,
+    (model, is_measured): (Model, bool),
+) -> Vec<String> {
+    // The model uses a little more of the cores than was measured, or less; a mix that was measured is beyond nothing.
+    let is_told = |caution: &&Caution| !(is_measured && is_beyond_calibration(caution));
+    let mut cautions: Vec<String> = prediction.cautions.iter().filter(is_told).filter_map(told).collect();
     if model != Model::Mva && !mix.is_adjusted() {
         let adjusted = match mix.slowdown {
             Slowdown::SharedRate => "demands are adjusted by instructions and spinning, as counted alone",

@@ -53,6 +53,7 @@ mod throughput;
 mod time_share;
 mod timelines;
 mod top_down;
+mod undisturbed;
 mod verified;
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
@@ -162,6 +163,7 @@ fn no_script() -> Markup {
 fn body(page: &Page, parts: &[Part]) -> Markup {
     html! {
         (header::warnings(page))
+        (undisturbed::section_of(page))
         (header::advice(page))
         @for part in parts { (part.section) }
     }

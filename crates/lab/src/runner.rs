@@ -21,26 +21,31 @@ mod observer;
 mod opened;
 mod order;
 mod others;
+mod patience;
 mod plans;
 mod point;
 mod reconnect;
 mod search;
 mod simulated;
 mod store;
+mod tries;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use plimsoll_machine::busy_processes::ProcessTimes;
 use plimsoll_machine::control::Limits;
+use plimsoll_machine::host::Host;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
+use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::{Database, DatabaseError};
-use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, drive};
+use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, Stop, drive};
 use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::registry::BenchmarkError;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
-use crate::plan::{Arm, Plan, RunPlan, Setting, option_text};
+use crate::plan::{Arm, CtrlC, Plan, RunPlan, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
@@ -48,6 +53,7 @@ use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
 pub use opened::Opened;
 pub use order::Selection;
+use patience::Patience;
 use plans::Plans;
 use search::Rounds;
 use store::Store;
@@ -75,6 +81,13 @@ pub enum RunProgress<'a> {
         all: usize,
         /// How far the present run is.
         run: Progress,
+    },
+    /// Others on the machine disturbed a run for the first time in the experiment.
+    Disturbed {
+        /// How, and who they are.
+        why: &'a str,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// A run is simulated.
     Simulating {
@@ -166,7 +179,7 @@ pub struct Watch<'a> {
     pub progress: &'a mut (dyn FnMut(RunProgress<'_>) + Send),
     /// Called with each finished run; the next one begins when this returns.
     pub keep: &'a mut dyn FnMut(&RunRecord) -> Result<(), String>,
-    /// Set by Ctrl-C: the current run is finished, and no further run begins.
+    /// Set by Ctrl-C: no further run begins. The current one is finished if its window is open, unless the plan says otherwise.
     pub stop: &'a AtomicBool,
     /// Seconds since the experiment began.
     pub elapsed_s: &'a dyn Fn() -> f64,
@@ -181,6 +194,8 @@ pub struct Outcome {
     pub stopped: bool,
     /// The number of runs left. A count.
     pub left: usize,
+    /// Why it ended before all runs were done, if others on the machine are the reason.
+    pub given_up: Option<String>,
 }
 
 /// Runs a plan.
@@ -194,6 +209,8 @@ pub struct Runner<'a> {
     loaded_under: Limits,
     /// Whether other processes on the machine have disturbed a run, and how.
     disturbance: &'a dyn Fn(&Point, f64) -> Option<String>,
+    /// Whether the person who watches knows of others on the machine.
+    is_told: bool,
     /// The setting that ran last.
     last: Option<usize>,
     /// Whether the server went away and has not been opened again.
@@ -212,6 +229,7 @@ impl<'a> Runner<'a> {
             instruments: None,
             loaded_under: Limits::new(),
             disturbance: &others::disturbance,
+            is_told: false,
             last: None,
             is_server_lost: false,
             plans: Plans::default(),
@@ -238,16 +256,22 @@ impl<'a> Runner<'a> {
         let mut records = done;
         let mut finished: BTreeSet<RunId> = records.iter().map(|record| record.id).collect();
         let mut rounds = Rounds::default();
+        let runs = selection.run_count(self.plan);
+        let block = runs.div_ceil(self.plan.run.repeats.max(1) as usize);
+        let has_result = records.iter().any(|record| !record.point.disturbed);
+        let mut patience = Patience::new(self.plan.estimated_time(runs), block, has_result);
         while let Some(round) = rounds.next(self.plan, selection, &records) {
             let wanted: Vec<RunId> = round.into_iter().filter(|id| !finished.contains(id)).collect();
             for (position, id) in wanted.iter().enumerate() {
                 let left = wanted.len() - position;
                 if watch.stop.load(Ordering::Relaxed) {
-                    return Ok(Outcome { records, stopped: true, left });
+                    return Ok(Outcome { records, stopped: true, left, given_up: None });
                 }
                 let at = (records.len(), records.len() + left);
-                match self.run_one(*id, at, watch) {
-                    Err(RunError::Store(StoreError::Stopped)) => return Ok(Outcome { records, stopped: true, left }),
+                match self.run_one(*id, at, &mut patience, watch) {
+                    Err(RunError::Store(StoreError::Stopped)) => {
+                        return Ok(Outcome { records, stopped: true, left, given_up: None });
+                    }
                     Err(error) => return Err(error),
                     Ok(record) => {
                         (watch.keep)(&record).map_err(RunError::Keep)?;
@@ -255,9 +279,13 @@ impl<'a> Runner<'a> {
                         records.push(record);
                     }
                 }
+                if patience.is_hopeless() && left > 1 {
+                    let why = records.last().and_then(|record| record.point.why_invalid.clone());
+                    return Ok(Outcome { records, stopped: false, left: left - 1, given_up: why });
+                }
             }
         }
-        Ok(Outcome { records, stopped: false, left: 0 })
+        Ok(Outcome { records, stopped: false, left: 0, given_up: None })
     }
 
     /// Checks the data of the setting that ran last, and the input of its clients.
@@ -271,33 +299,7 @@ impl<'a> Runner<'a> {
         Ok(lines.into_lines())
     }
 
-    /// Runs one setting and arm, and repeats it if other processes on the machine disturb it. The kept run says why
-    /// earlier tries were discarded; if the last one is disturbed, too, it is invalid.
-    fn run_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
-        let mut thrown_away = Vec::new();
-        loop {
-            let mut record = self.try_one(id, at, watch)?;
-            let RunPlan { others_max, tries, .. } = self.plan.run;
-            let disturbance = (self.disturbance)(&record.point, others_max);
-            match disturbance {
-                Some(why) if thrown_away.len() + 1 < tries as usize => {
-                    thrown_away.push(why);
-                    if watch.stop.load(Ordering::Relaxed) {
-                        return Err(RunError::Store(StoreError::Stopped));
-                    }
-                    continue;
-                }
-                Some(why) => {
-                    record.point.valid = false;
-                    record.point.why_invalid.get_or_insert(why);
-                }
-                None => {}
-            }
-            record.point.thrown_away = thrown_away;
-            return Ok(record);
-        }
-    }
-
+    /// One try of a run.
     fn try_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
         let setting = self.plan.setting(id.setting);
         let arm = &self.plan.arms[id.arm];
@@ -377,7 +379,7 @@ impl<'a> Runner<'a> {
         let drives: Vec<Drive<'_>> = drives.collect();
         let name = || run_name(setting, arm, id.repeat);
         for drive in drives.iter().filter(|drive| drive.benchmark.is_analytical()) {
-            let refreshed = database.refresh(drive.benchmark.schema());
+            let refreshed = cancelling(database, watch.stop, || database.refresh(drive.benchmark.schema()));
             refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
         }
         let mut unseen = Vec::new();
@@ -386,23 +388,29 @@ impl<'a> Runner<'a> {
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
         let mut sensors = server_sensors(database, seed, &mut unseen);
         sensors.processes.beside = self.limits.processes();
+        let ours = sensors.processes.all();
         let mut observer = SensorObserver::new(&mut tick, self.limits, instruments, sensors);
-        // Ctrl-C is checked between runs, so that the measurements of this run are not lost.
-        let never = AtomicBool::new(false);
+        let RunPlan { ctrl_c, cut_after, .. } = self.plan.run;
+        // Once there is something to lose, Ctrl-C waits for the end of the run.
+        let stop = Stop { asked: watch.stop, spares_window: ctrl_c == CtrlC::AfterRun, cut_after };
         let began_s = (watch.elapsed_s)();
-        let measured = drive(&drives, self.plan.run.window(), &mut observer, &never);
+        let host = Host::real();
+        let before = ProcessTimes::read(&host);
+        let measured = drive(&drives, self.plan.run.window(), &mut observer, stop);
         let measured = match measured {
             Ok(measured) => measured,
             // This says nothing about the next run, which has another setting or other inputs.
             Err(error) if error.is_refused_work() && !error.is_server_lost() => {
                 return Ok(point::without_figures(id, began_s, setting, arm, error.to_string()));
             }
+            Err(DriveError::Stopped) => return Err(StoreError::Stopped.into()),
             Err(error) => return Err(RunError::Run { run: name(), error }),
         };
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
         let mut record = point::record(id, at_s, setting, arm, &measured, reading, plans);
         point::refuse_failures(&mut record.point, self.plan.run.failed_max);
+        record.point.others = ProcessTimes::read(&host).busiest_since(&before, &ours);
         record.point.parallelism = database.parallelism();
         record.point.device.learning = record.point.parallelism.as_ref().and_then(Parallelism::learning);
         record.warnings.extend(unseen.into_iter().chain(database.warnings()));

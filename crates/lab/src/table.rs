@@ -2,6 +2,8 @@
 //!
 //! Plain text unless colour is requested, so that it can be piped, pasted and compared.
 
+use plimsoll_machine::describe;
+
 use crate::results::{Mode, Point, Results};
 use crate::summary::{Summary, TOGETHER};
 use crate::units::{count, list, seconds};
@@ -20,6 +22,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod time_share;
+mod undisturbed;
 mod workload;
 
 /// Columns a line may fill.
@@ -53,6 +56,7 @@ pub fn render(results: &Results, options: &Options) -> String {
             workload::section(&mut out, results, workload, style);
         }
     }
+    out.extend(undisturbed::lines(results));
     out.extend(time_share::sampler_lines(results));
     out.extend(lock_waiting::lines(results));
     out.extend(freshness::lines(results));
@@ -97,7 +101,7 @@ fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: St
     out.extend(name.iter().map(|line| style.bold(line)));
     let machine = &results.machine;
     let place = match results.mode {
-        Mode::Measured => format!("{}, {} cores usable", machine.cpu_model, machine.cores_usable),
+        Mode::Measured => format!("{}, {}", machine.cpu_model, describe::usable_cores(machine)),
         Mode::Simulated => "simulated, not measured".to_owned(),
     };
     let arms = summary.workloads.iter().flat_map(|workload| [&workload.alone, &workload.together]);

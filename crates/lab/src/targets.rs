@@ -48,6 +48,12 @@ pub trait Targets: Sync {
         Ok(())
     }
 
+    /// Whether each client has a connection, and so a file, of its own.
+    fn connects(&self, url: &str) -> bool {
+        let _ = url;
+        true
+    }
+
     /// The place of its data and the free space there; `None` if that is not known.
     fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
         let (_, _) = (url, options);

@@ -58,6 +58,16 @@ pub(crate) fn duration_us(us: f64) -> String {
     }
 }
 
+/// A latency of requests, microseconds, as `≤ 1 µs`, `7 µs` or [`duration_us`]. Latencies are recorded in whole microseconds, the
+/// shortest as one, so that decimals below a tenth of a millisecond would be made up.
+pub(crate) fn latency_told(us: f64) -> String {
+    match us {
+        us if us <= 1.0 => "≤ 1 µs".to_owned(),
+        us if us < 99.5 => format!("{us:.0} µs"),
+        us => duration_us(us),
+    }
+}
+
 /// Seconds as `48.0 s` or `12 min 5 s`.
 pub(crate) fn seconds(s: f64) -> String {
     if !s.is_finite() || s < 119.5 {
@@ -155,6 +165,10 @@ mod tests {
         check(duration_us(0.0), "0 µs");
         check(duration_us(0.0032), "3.20 ns");
         check(duration_us(0.9997), "1.00 µs");
+        check(latency_told(1.0), "≤ 1 µs");
+        check(latency_told(7.4), "7 µs");
+        check(latency_told(99.7), "99.7 µs");
+        check(latency_told(12_345.0), "12.3 ms");
         check(duration_us(820.0), "820 µs");
         check(duration_us(999.7), "1.00 ms");
         check(duration_us(12_345.0), "12.3 ms");

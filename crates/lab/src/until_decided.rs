@@ -71,7 +71,8 @@ pub fn run<'a>(
         runner.go_on_with(plan);
         outcome = runner.run(selection, outcome.records, watch)?;
         let is_last = number + 1 == plans.len();
-        if outcome.stopped || is_last || !may_be_decided(&claims(plan, &outcome.records)) {
+        if outcome.stopped || outcome.given_up.is_some() || is_last || !may_be_decided(&claims(plan, &outcome.records))
+        {
             break;
         }
     }

@@ -142,11 +142,21 @@ impl Cgroups {
         hierarchy.groups.iter().filter_map(room).min()
     }
 
-    /// The smallest CPU quota above this process, in cores.
+    /// How many more processes and threads the groups above this process allow.
+    pub(crate) fn pids_room(&self) -> Option<u64> {
+        let (_, groups) = self.standing("pids", "pids")?;
+        let room = |group: &PathBuf| {
+            let most: u64 = self.host.value(group.join("pids.max"))?;
+            Some(most.saturating_sub(self.host.value(group.join("pids.current")).unwrap_or(0)))
+        };
+        groups.iter().filter_map(room).min()
+    }
+
+    /// The smallest CPU quota above this process, in cores: its own group's, or that of any visible group above. In version 2
+    /// the own group often lacks the controller of a quota that a group above has.
     pub fn cpu_quota(&self) -> Option<f64> {
-        let hierarchy = self.hierarchy("cpu")?;
-        let quotas = hierarchy.groups.iter().filter_map(|group| quota_of(&self.host, group, hierarchy.unified));
-        quotas.min_by(f64::total_cmp)
+        let (unified, groups) = self.standing("cpu", "cpu")?;
+        groups.iter().filter_map(|group| quota_of(&self.host, group, unified)).min_by(f64::total_cmp)
     }
 
     /// The hierarchy that has the controller; a controller is in at most one.
@@ -252,6 +262,16 @@ mod tests {
         assert_eq!(cgroups.cpu_quota(), Some(1.5));
         assert_eq!(cgroups.controller("memory"), Some(true));
         assert_eq!(cgroups.controller("blkio"), None);
+    }
+
+    /// A container with a limit of a quarter of a core, in which a service manager made groups without the CPU controller.
+    #[test]
+    fn a_quota_of_a_group_above_counts_where_the_own_group_lacks_the_controller() {
+        let fake = FakeHost::new(&UNIFIED);
+        fake.write("/sys/fs/cgroup/a/b/cgroup.controllers", "memory pids\n");
+        fake.write("/sys/fs/cgroup/a/cgroup.controllers", "cpu memory pids\n");
+        fake.write("/sys/fs/cgroup/a/cpu.max", "25000 100000\n");
+        assert_eq!(Cgroups::read(&fake.host()).cpu_quota(), Some(0.25));
     }
 
     #[test]

@@ -164,9 +164,10 @@ fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
         row(
             "cores",
             format!(
-                "{} usable of {} online; {}, {} per core",
+                "{} usable of {} online{}; {}, {} per core",
                 facts.cores_usable,
                 facts.cores_online,
+                quota(facts),
                 count(facts.sockets, "socket"),
                 count(facts.threads_per_core, "hardware thread")
             ),
@@ -199,6 +200,17 @@ fn describe_cache(cache: &Cache) -> String {
         cores => format!("shared by {cores} logical cores"),
     };
     format!("{}, {ways}, {sharing}; {} in all", bytes(cache.size_bytes), cache.count)
+}
+
+/// The cores for the header of a document: `2 cores usable`, or `1 core usable, CPU quota 0.25 cores`.
+pub fn usable_cores(facts: &MachineFacts) -> String {
+    let count = facts.cores_usable;
+    format!("{count} core{} usable{}", if count == 1 { "" } else { "s" }, quota(facts))
+}
+
+/// `, CPU quota 0.25 cores`, or nothing.
+fn quota(facts: &MachineFacts) -> String {
+    facts.cpu_quota.map_or_else(String::new, |quota| format!(", CPU quota {quota:.2} cores"))
 }
 
 /// Memory, its limit, and its nodes if there are several: `64 GiB, 32 GiB by cgroup limit`.

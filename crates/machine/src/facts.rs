@@ -25,6 +25,9 @@ pub struct MachineFacts {
     pub cpu_id: String,
     /// Logical cores this process may run on: its affinity, or the whole cores of its cgroup's CPU quota if they are fewer.
     pub cores_usable: usize,
+    /// The smallest CPU quota of this process's cgroup and all visible ones above it, in cores; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<f64>,
     /// Logical cores that are online.
     pub cores_online: usize,
     /// Hardware threads of each physical core.
@@ -119,7 +122,8 @@ impl MachineFacts {
         MachineFacts {
             cpu_model: identity.model_name.clone(),
             cpu_id: identity.id(),
-            cores_usable: processor::usable(affinity(host), cgroups.cpu_quota(), topology.online),
+            cores_usable: cores_usable_on(host, &cgroups, topology.online),
+            cpu_quota: cgroups.cpu_quota(),
             cores_online: topology.online,
             threads_per_core: topology.threads_per_core,
             sockets: topology.sockets,
@@ -139,9 +143,8 @@ impl MachineFacts {
     }
 }
 
-/// The number of cores in this process's affinity mask; `None` for another machine.
-fn affinity(host: &Host) -> Option<usize> {
-    host.is_real().then(processor::affinity).flatten()
+fn cores_usable_on(host: &Host, cgroups: &Cgroups, online: usize) -> usize {
+    processor::usable(processor::affinity(host).map(|cores| cores.len()), cgroups.cpu_quota(), online)
 }
 
 /// The controllers that could limit a workload, by their names in either version.
@@ -166,12 +169,14 @@ fn capabilities(host: &Host) -> Vec<Capability> {
 /// Logical cores this process may run on, as [`MachineFacts::cores_usable`] counts them; cheap.
 pub fn cores_usable() -> usize {
     let host = Host::real();
-    processor::usable(processor::affinity(), Cgroups::read(&host).cpu_quota(), Topology::read(&host).online)
+    cores_usable_on(&host, &Cgroups::read(&host), Topology::read(&host).online)
 }
 
-/// The logical cores in the affinity mask of this process, in order.
+/// The logical cores in the affinity mask that this process was started with, in order; those that are online if it cannot be
+/// read.
 pub fn usable_cores() -> Vec<usize> {
-    processor::usable_cores(&Host::real())
+    let host = Host::real();
+    processor::affinity(&host).unwrap_or_else(|| processor::online_cores(&host))
 }
 
 #[cfg(test)]

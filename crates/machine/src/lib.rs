@@ -13,7 +13,8 @@
 //!   (free memory and disk), [`memory_speed`] (latencies and bandwidths).
 //! - Hardware events: [`counters`], interpreted by [`top_down`] and the older [`cache_miss`].
 //! - Control groups: [`pressure`] and [`group_use`] from the kernel, [`resctrl`] from the processor.
-//! - Processes: [`process_identity`] distinguishes them, [`process_share`] is the CPU share of one.
+//! - Processes: [`busy_processes`] names those that took the cores, [`process_identity`] distinguishes them, [`process_share`] is the CPU share of one, [`process_room`] says how many more
+//!   threads and files this one can have.
 //!
 //! Limits:
 //! - A [`limiter::Limiter`] puts limits in force, checks that they take effect, and restores the machine. [`hog`]s occupy
@@ -27,6 +28,7 @@
 
 mod availability;
 mod block_io_delay;
+pub mod busy_processes;
 pub mod cache_miss;
 pub mod cgroup;
 pub mod change;
@@ -53,6 +55,7 @@ pub mod own_group;
 pub mod placement;
 pub mod pressure;
 pub mod process_identity;
+pub mod process_room;
 pub mod process_share;
 pub mod process_tree;
 pub mod processor_time;

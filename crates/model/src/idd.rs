@@ -33,6 +33,9 @@ pub const LOCK_SHARE_MAX: f64 = 0.05;
 /// reports more than 26 %. It widens intervals beyond measurements, for each doubling.
 pub const UNADJUSTED_ERROR: f64 = 0.26;
 
+/// An interval that reaches farther than by this factor to either side says nothing that a reader could use.
+const FACTOR_MAX: f64 = 10.0;
+
 /// Standard deviations on either side of a mean that hold 95 % of a normal distribution.
 const NORMAL_95: f64 = 1.96;
 
@@ -114,6 +117,8 @@ pub enum Refused {
     Unsolved(#[from] Unsolved),
     #[error("slowed demands and throughputs did not settle in {0} steps")]
     NotSettled(usize),
+    #[error("the response of `{class}` is known to a factor of {factor:.0} only, because {why}")]
+    Unknown { class: String, factor: f64, why: String },
 }
 
 /// A caution about a prediction.
@@ -212,14 +217,36 @@ pub fn predict(mix: &Mix, machine: &Machine) -> Result<Prediction, Refused> {
         }
     };
     let any_clients = mix.members.iter().any(|member| member.population > 0);
+    let classes: Vec<ClassPrediction> = (0..mix.members.len()).map(class).collect();
+    check_known(mix, &classes, error)?;
     Ok(Prediction {
-        classes: (0..mix.members.len()).map(class).collect(),
+        classes,
         response_s: any_clients.then(|| widened(noise(&mix::Solved::mean_response_s), error)),
         bottleneck: whole.bottleneck(),
         method: whole.solution.method,
         cautions: mix::cautions(mix, &whole),
         network: whole.network_of_all_clients(mix),
     })
+}
+
+/// Refuses responses about which nothing is known.
+fn check_known(mix: &Mix, classes: &[ClassPrediction], error: f64) -> Result<(), Refused> {
+    for (member, predicted) in mix.members.iter().zip(classes) {
+        let factor = predicted.response_s.and_then(|response| Some(response.high? / response.value));
+        let Some(factor) = factor.filter(|factor| *factor > FACTOR_MAX) else { continue };
+        let why = match mix.turns.error {
+            _ if error < FACTOR_MAX.ln() / 2.0 => {
+                "its measurements alone differ that much from block to block; measure more blocks (repeats), or on a quieter machine".to_owned()
+            }
+            Some(residual) => format!(
+                "the model misses measured mixes by a factor of {:.1}; measure more of them, near this one",
+                residual.deviation.exp()
+            ),
+            None => "it lies far beyond what was measured; measure nearer to it".to_owned(),
+        };
+        return Err(Refused::Unknown { class: member.alone.name.clone(), factor, why });
+    }
+    Ok(())
 }
 
 /// Half the width of the model's error interval, in logarithms: the error that measured mixes leave unexplained, and

@@ -17,7 +17,7 @@
 
 use thiserror::Error;
 
-use crate::statistics::{Noise, Samples};
+use crate::statistics::{Deviation, Noise, Samples};
 
 mod isotonic;
 mod resample;
@@ -72,12 +72,16 @@ pub enum WhyNot {
     #[error("nothing completed at the full allocation, {0}")]
     NothingCompleted(f64),
     /// Noise hides the difference between the share and the whole.
-    #[error("a difference of {:.0} % is inside the noise, {:.1} %; run more repeats or longer", difference * 100.0, noise * 100.0)]
+    #[error("a difference of {:.0} % is inside the noise, {:.1} %; {}", difference * 100.0, noise * 100.0, repeats_told(*repeats, *suffices))]
     InsideNoise {
         /// 1 minus the share.
         difference: f64,
         /// The least relative difference from the full allocation that is not noise.
         noise: f64,
+        /// The repeats of each allocation.
+        repeats: usize,
+        /// The repeats that are expected to suffice; `None` if no reasonable number does.
+        suffices: Option<usize>,
     },
     /// More of the resource is worse.
     #[error("performance falls by {:.1} % from {from} to {to}, beyond noise: the full allocation is not the best", drop * 100.0)]
@@ -89,6 +93,22 @@ pub enum WhyNot {
         /// How much lower it is, relative to the peak.
         drop: f64,
     },
+}
+
+/// More repeats than these are not worth waiting for.
+const REPEATS_MAX: usize = 200;
+
+/// How much longer to measure.
+fn repeats_told(repeats: usize, suffices: Option<usize>) -> String {
+    match suffices {
+        Some(enough) => format!(
+            "about {enough} repeats instead of {repeats}, which take {:.1} times as long, would show it",
+            enough as f64 / repeats.max(1) as f64
+        ),
+        None => {
+            format!("{REPEATS_MAX} repeats would not show it; measure on a quieter machine, or with longer windows")
+        }
+    }
 }
 
 /// The smallest sufficient allocations of a curve.
@@ -120,7 +140,11 @@ pub fn knee(allocations: &[f64], samples: &Samples, noise: Option<&Noise>, share
             return Level::none(share, WhyNot::Falls { from, to, drop });
         }
         if floor > 1.0 - share {
-            return Level::none(share, WhyNot::InsideNoise { difference: 1.0 - share, noise: floor });
+            let (repeats, suffices) = (curve.least_repeats(), curve.suffices(noise, 1.0 - share));
+            return Level::none(
+                share,
+                WhyNot::InsideNoise { difference: 1.0 - share, noise: floor, repeats, suffices },
+            );
         }
         let full = curve.means.len() - 1;
         let first = |shares: Vec<f64>, least: f64| shares.iter().position(|share| *share >= least).unwrap_or(full);
@@ -190,7 +214,7 @@ impl Curve {
     }
 
     /// The noise that matters to comparisons along the curve.
-    fn deviation(&self, noise: &Noise) -> crate::statistics::Deviation {
+    fn deviation(&self, noise: &Noise) -> Deviation {
         if self.is_paired { noise.within_block } else { noise.run }
     }
 
@@ -201,8 +225,28 @@ impl Curve {
         repeats.sort_unstable();
         let full = self.repeats[self.repeats.len() - 1];
         let share = 1.0 / full as f64 + 1.0 / repeats[repeats.len() / 2] as f64;
-        // A two-sided interval of 90 % leaves 5 % on either side.
-        let half_width = self.deviation(noise).half_width(2.0 * BOUND_CONFIDENCE - 1.0, share);
-        -(-half_width).exp_m1()
+        bound(self.deviation(noise), share)
     }
+
+    fn least_repeats(&self) -> usize {
+        self.repeats.iter().copied().min().unwrap_or(0)
+    }
+
+    /// The least number of repeats of each allocation at which a difference is expected to be beyond noise: the deviation stays,
+    /// and is known better.
+    fn suffices(&self, noise: &Noise, difference: f64) -> Option<usize> {
+        let (now, known) = (self.least_repeats(), self.deviation(noise));
+        (now + 1..=REPEATS_MAX).find(|repeats| {
+            let grown = (*repeats as f64 - 1.0) / (now as f64 - 1.0).max(1.0);
+            let degrees_of_freedom = known.degrees_of_freedom * grown.max(1.0);
+            bound(Deviation { degrees_of_freedom, ..known }, 2.0 / *repeats as f64) <= difference
+        })
+    }
+}
+
+/// The one-sided bound of a difference whose variance is `share` times that of one run, relative to the larger. A two-sided
+/// interval of 90 % leaves 5 % on either side.
+fn bound(deviation: Deviation, share: f64) -> f64 {
+    let half_width = deviation.half_width(2.0 * BOUND_CONFIDENCE - 1.0, share);
+    -(-half_width).exp_m1()
 }

@@ -1,5 +1,6 @@
 //! The commands and options of the command line.
 
+mod compare;
 mod manual;
 mod models;
 
@@ -14,6 +15,7 @@ use plimsoll_observe::observe::SECONDS_DEFAULT;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 
+pub use compare::CompareOptions;
 pub use manual::{CompletionsOptions, ManOptions};
 pub use models::{AdviseOptions, PredictOptions};
 
@@ -55,7 +57,7 @@ pub enum Command {
     Reproduce(ReproduceOptions),
     /// Write a report again from the results of a run, or one of several runs
     Report(ReportOptions),
-    /// Compare two runs of an experiment: faster, slower, or no difference seen
+    /// Compare two runs of an experiment: faster, slower, no difference larger than a margin, or undecided
     Compare(CompareOptions),
     /// Predict how the workloads of a run will perform together, from the demands of each alone
     ///
@@ -162,6 +164,9 @@ pub struct BenchOptions {
     /// Seconds to run before measuring [default: a fifth of --seconds, at most 5]
     #[arg(long, value_name = "SECONDS")]
     pub warmup: Option<f64>,
+    /// Cancel requests that are still under way this many seconds after the clients began [default: wait for them]
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds_max: Option<f64>,
     /// Priority of requests: `high`, `low`, `high:0.1` for a tenth of them high, `level2:0.05, high:0.1`, `payment=high` by kind
     /// of transaction, or `high:0.25 of clients`
     #[arg(long, default_value = "low", value_name = "RULE")]
@@ -301,23 +306,6 @@ pub struct ReportOptions {
     /// The file to write [default, of one run: report.html in its folder]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-}
-
-/// `plimsoll compare`.
-#[derive(Debug, Args)]
-pub struct CompareOptions {
-    /// The folder of the run to compare with
-    #[arg(value_name = "BASE")]
-    pub base: PathBuf,
-    /// The folder of the run that is compared
-    #[arg(value_name = "DIR")]
-    pub run: PathBuf,
-    /// Compare even if workloads or machines differ
-    #[arg(long)]
-    pub anyway: bool,
-    /// Print one JSON document instead of a table
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `plimsoll load`.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{document, settings};
 use plimsoll_lab::limits::NoLimits;
-use plimsoll_lab::plan::{Arm, FAILED_MAX, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
+use plimsoll_lab::plan::{Arm, CtrlC, FAILED_MAX, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use crate::arguments::BenchOptions;
 use crate::check::print_lines;
 use crate::experiment::run_failure;
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 use crate::interrupt;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
@@ -35,8 +36,10 @@ const SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
 pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     let beginning = Beginning::now();
     let plan = plan(options)?;
+    // Before any thread or file is made.
+    capacity::check_machine(&plan, &TARGETS).map_err(|why| Failure::Input(anyhow::anyhow!(why)))?;
     capacity::check_plan_fits(&plan, &TARGETS).map_err(Failure::input)?;
-    let stop = interrupt::listen()?;
+    let stop = interrupt::listen_to_end()?;
     let progress = Progress::new();
     let mut limits = NoLimits;
     let mut runner = Runner::new(&plan, &TARGETS, &mut limits);
@@ -53,7 +56,7 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     let (settings, machine) = (settings(&plan, &TARGETS), MachineFacts::read());
     let provenance = beginning.provenance();
     let mut results = document(&plan, settings, provenance, machine, &outcome.records, Vec::new());
-    if options.check {
+    if options.check && !stop.load(Ordering::Relaxed) {
         progress.show("checking", 0, 1);
         results.checks = Some(runner.check().map_err(Failure::world)?);
     }
@@ -63,6 +66,10 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     } else {
         print(&table::render(&results, &table::Options::default()))?;
         print_lines(results.checks.as_deref().unwrap_or_default())?;
+    }
+    if stop.load(Ordering::Relaxed) {
+        // The window was complete; statements that outlasted it were cancelled.
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(exit_code(&results))
 }
@@ -110,6 +117,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
     let name = if is_mixed { "together".to_owned() } else { format!("alone:{}", workloads[0].name) };
     let arm = Arm { name, members: (0..workloads.len()).collect() };
     let (warmup, measure) = window(options)?;
+    let cut_after = cut_after(options, warmup + measure)?;
     Ok(Plan {
         name: "bench".to_owned(),
         title: None,
@@ -139,6 +147,8 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             others_max: f64::INFINITY,
             tries: 1,
             failed_max: FAILED_MAX,
+            ctrl_c: CtrlC::Run,
+            cut_after,
         },
         claims: Vec::new(),
         benchmarks,
@@ -155,6 +165,18 @@ pub fn parameters(typed: &[String]) -> Result<BTreeMap<String, Value>, Failure> 
         Ok((key.to_owned(), value))
     };
     typed.iter().map(pair).collect()
+}
+
+/// When requests that outlast the window are cancelled, if they are.
+fn cut_after(options: &BenchOptions, run: Duration) -> Result<Option<Duration>, Failure> {
+    let Some(seconds) = options.seconds_max else { return Ok(None) };
+    let least = run.as_secs_f64();
+    if !(least..=SECONDS_MAX).contains(&seconds) {
+        return Err(Failure::Input(anyhow::anyhow!(
+            "--seconds-max {seconds}: warm-up and window alone take {least:.1} s; give that or more, up to {SECONDS_MAX}"
+        )));
+    }
+    Ok(Some(Duration::from_secs_f64(seconds)))
 }
 
 /// Warm-up and measurement.

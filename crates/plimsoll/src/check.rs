@@ -1,8 +1,10 @@
 //! `plimsoll check`: checks that data and answers are correct.
 
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use plimsoll_workload::benchmark::CheckLine;
+use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::registry::benchmark;
 
 use crate::arguments::CheckOptions;
@@ -16,11 +18,15 @@ use crate::progress::Progress;
 pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
     let target = parse_target(&options.target)?;
     let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
-    let stop = interrupt::listen()?;
+    let stop = interrupt::listen_to_end()?;
     let progress = Progress::new();
     let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
     progress.show("checking", 0, 1);
-    let lines = benchmark.check(database.as_ref()).map_err(Failure::world)?;
+    let checked = cancelling(database.as_ref(), stop, || benchmark.check(database.as_ref()));
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted("stopped while checking".to_owned()));
+    }
+    let lines = checked.map_err(Failure::world)?;
     progress.clear();
     if options.json {
         let document = serde_json::json!({

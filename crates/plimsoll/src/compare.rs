@@ -14,7 +14,7 @@ use crate::output::print_result;
 pub fn run(options: &CompareOptions) -> Result<ExitCode, Failure> {
     let base = read_results(&options.base).map_err(Failure::input)?;
     let other = read_results(&options.run).map_err(Failure::input)?;
-    let compared = compare(&base, &other, options.anyway).map_err(Failure::input)?;
+    let compared = compare(&base, &other, options.margin.0, options.anyway).map_err(Failure::input)?;
     print_result(&compared, options.json, comparison::render)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -69,6 +69,8 @@ pub struct Ended {
     pub files: Vec<PathBuf>,
     /// Whether Ctrl-C ended it before all runs were done.
     pub stopped: bool,
+    /// Whether it was ended because others use the machine.
+    pub given_up: bool,
     /// The database, for work that continues with it.
     pub opened: Opened,
 }
@@ -213,7 +215,7 @@ impl<'a> Experiment<'a> {
         }
         let place = directory.place().to_owned();
         let kept = directory.has_runs().then_some(place.as_path());
-        let Outcome { records, stopped, left } = outcome.map_err(|error| run_failure(error, kept))?;
+        let Outcome { records, stopped, left, given_up } = outcome.map_err(|error| run_failure(error, kept))?;
         if records.is_empty() {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
@@ -225,6 +227,7 @@ impl<'a> Experiment<'a> {
                 place.display()
             ));
         }
+        warnings.extend(given_up.as_ref().map(|why| ended_early(why, (records.len(), left), &place)));
         let settings = settings(&looks[0], &TARGETS);
         let mut provenance = beginning.provenance();
         if records.len() == done_count {
@@ -237,8 +240,17 @@ impl<'a> Experiment<'a> {
         (results.quick, results.runs_left) = (self.quick, left);
         first_result::mark(&mut results.claims, &header.claims);
         let files = directory.finish(&results, &records).map_err(|error| resumable(&error.into(), &place))?;
-        Ok(Ended { results, files, stopped, opened })
+        Ok(Ended { results, files, stopped, given_up: given_up.is_some(), opened })
     }
+}
+
+/// The warning that an experiment ended because of others on the machine, after some runs and with some left.
+fn ended_early(why: &str, (done, left): (usize, usize), place: &Path) -> String {
+    format!(
+        "ended after {done} of {} runs, because others use the machine and no run is valid: {why}; once they are gone: plimsoll run --resume {}",
+        done + left,
+        place.display()
+    )
 }
 
 /// The state that an earlier run has left.

@@ -2,6 +2,7 @@
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use plimsoll_machine::limiter;
 
@@ -20,6 +21,26 @@ pub fn listen() -> Result<&'static AtomicBool, Failure> {
             std::process::exit(i32::from(INTERRUPTED));
         }
         tell("\nfinishing the current run; press Ctrl-C again to end at once");
+    };
+    begin(handler)
+}
+
+/// How long a command may take to cancel its statements, to close its connections and to stop its server.
+const END_WITHIN: Duration = Duration::from_millis(1_700);
+
+/// As [`listen`], for commands that have nothing to finish and have set no limits: they cancel their statements and end. What does
+/// not end soon, such as a query of the embedded engine or a server that does not answer, is left. A private server is stopped
+/// by the shell that watches over it.
+pub fn listen_to_end() -> Result<&'static AtomicBool, Failure> {
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        tell("\nstopping");
+        std::thread::spawn(|| {
+            std::thread::sleep(END_WITHIN);
+            std::process::exit(i32::from(INTERRUPTED));
+        });
     };
     begin(handler)
 }

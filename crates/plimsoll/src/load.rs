@@ -30,7 +30,7 @@ pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
     let parameters = parameters(&options.parameters)?;
     let catalog = Catalog::new(options.seed);
     let (benchmark, scale) = catalog.of_spec(&options.workload, &parameters).map_err(Failure::input)?;
-    let stop = interrupt::listen()?;
+    let stop = interrupt::listen_to_end()?;
     let progress = Progress::new();
     let began = Instant::now();
     let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;

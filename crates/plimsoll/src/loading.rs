@@ -1,10 +1,11 @@
 //! From the command line's options to a loaded database.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_lab::capacity::check_fits;
 use plimsoll_target::Target;
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, load_anew};
+use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::Database;
 
 use crate::arguments::TargetOptions;
@@ -35,9 +36,10 @@ pub fn load(
         let report = |done: u64, all: u64, _table: &str| {
             progress.show(&format!("loading {}", benchmark.name()), done, all);
         };
-        let outcome = load_anew(*benchmark, database.as_ref(), &LoadProgress { report: &report, stop });
-        outcome.map_err(|error| match error {
-            LoadError::Stopped => Failure::Interrupted("stopped while loading; nothing was written".to_owned()),
+        let load = || load_anew(*benchmark, database.as_ref(), &LoadProgress { report: &report, stop });
+        cancelling(database.as_ref(), stop, load).map_err(|error| match error {
+            LoadError::Stopped => Failure::Interrupted("stopped while loading".to_owned()),
+            _ if stop.load(Ordering::Relaxed) => Failure::Interrupted("stopped while loading".to_owned()),
             other => Failure::world(other),
         })?;
     }

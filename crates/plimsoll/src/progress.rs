@@ -11,6 +11,9 @@ use plimsoll_workload::driver::Phase;
 
 use crate::output::tell;
 
+/// Requests that outlast the window by this time are named, because how long they take was not announced.
+const OUTLASTING: Duration = Duration::from_secs(1);
+
 /// Reports the steps of one command.
 #[derive(Debug)]
 pub struct Progress {
@@ -69,6 +72,7 @@ impl Progress {
             RunProgress::Simulating { arm, done, all, share } => {
                 return self.show_simulation(arm, (done, all), share, plan);
             }
+            RunProgress::Disturbed { why, remedy } => return self.interject(&format!("{why}; {remedy}")),
             RunProgress::Running { arm, done, all, run } => (arm, done, all, run),
         };
         let warmup = plan.run.warmup.at_most();
@@ -81,7 +85,13 @@ impl Progress {
         let in_run = ((phase_start + run.elapsed).as_millis() as u64).min(run_ms);
         let left_s = ((all - done) as u64 * run_ms).div_ceil(1000);
         let step = format!("run {} of {all}: {arm}", done + 1);
-        let step = if self.bar.is_some() { step } else { format!("{step}, about {left_s} s left") };
+        let step = match self.bar {
+            _ if run.phase == Phase::Finish && run.elapsed >= OUTLASTING => {
+                format!("{arm}: waiting for requests that outlast the window")
+            }
+            Some(_) => step,
+            None => format!("{step}, about {left_s} s left"),
+        };
         self.show(&step, done as u64 * run_ms + in_run, all as u64 * run_ms);
     }
 
@@ -95,6 +105,14 @@ impl Progress {
             format!("{step}, about {:.0} s left", plan.estimated_time(all - done).as_secs_f64())
         };
         self.show(&step, ((done as f64 + share) * PARTS) as u64, (all as f64 * PARTS) as u64);
+    }
+
+    /// Says something above the bar.
+    fn interject(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| tell(text)),
+            None => tell(text),
+        }
     }
 
     /// Removes the bar, so that results can be printed.

@@ -156,7 +156,11 @@ pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     {
         tell(format_args!("to continue: plimsoll run --resume {}", folder.display()));
     }
-    Ok(if ended.stopped { ExitCode::from(INTERRUPTED) } else { exit_code(&ended.results) })
+    Ok(match ended {
+        Ended { stopped: true, .. } => ExitCode::from(INTERRUPTED),
+        Ended { given_up: true, .. } => ExitCode::from(CHECK_FAILED),
+        _ => exit_code(&ended.results),
+    })
 }
 
 /// 1 if a claim or a check of the data fails, or no run is valid. A claim that is undecided, or could not be judged, has not

@@ -60,7 +60,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     let warnings = chosen.too_short.map(|why| format!("windows were too short: {why}"));
     let before = Before { warnings: warnings.into_iter().collect(), opened, ..Before::default() };
     let mut ended = Experiment::of(&plan, &text).begin_after(&place, before)?;
-    if options.no_line || ended.stopped {
+    if options.no_line || ended.stopped || ended.given_up {
         return show(&ended, options.json);
     }
     let line = draw(&study, options, lengths, &mut ended, &place)?;
@@ -152,6 +152,8 @@ fn pilot(study: &Study<'_>, url: &str) -> Result<Pilot, Failure> {
     let (progress, beginning) = (Progress::new(), Beginning::now());
     let mut show = |step: RunProgress<'_>| match step {
         RunProgress::Loading { .. } => progress.show_run(step, &shortest),
+        // Said when it costs a try.
+        RunProgress::Disturbed { .. } => {}
         RunProgress::Running { .. } | RunProgress::Simulating { .. } => {
             progress.show("looking how fast they are", 0, 1)
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use plimsoll_lab::targets::Targets;
-use plimsoll_target::Target;
+use plimsoll_target::{DEFAULT_URL, Target};
 use plimsoll_workload::database::{Database, Room};
 use serde_json::Value;
 
@@ -37,6 +37,10 @@ impl Targets for AllTargets {
 
     fn has_users(&self, url: &str) -> bool {
         Target::has_users(url)
+    }
+
+    fn connects(&self, url: &str) -> bool {
+        !url.starts_with(DEFAULT_URL)
     }
 
     fn option_names(&self, url: &str) -> Vec<&'static str> {

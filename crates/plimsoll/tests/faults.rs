@@ -58,7 +58,8 @@ fn ctrl_c_finishes_the_run_at_hand_and_says_how_to_go_on() {
     assert_eq!(names(&folder.path().join("out")), FILES);
     let written: Value = serde_json::from_slice(&fs::read(folder.path().join("out/results.json")).unwrap()).unwrap();
     let done = items(&written["points"]).len();
-    assert!((3..18).contains(&done), "{done}");
+    // The third run is finished unless it was still warming up.
+    assert!((2..18).contains(&done), "{done}");
     assert!(written["warnings"].to_string().contains("plimsoll run --resume out"), "{}", written["warnings"]);
 
     let resumed = json(&run(&["run", "--resume", "out", "--json"], folder.path()));
@@ -68,7 +69,7 @@ fn ctrl_c_finishes_the_run_at_hand_and_says_how_to_go_on() {
 
 #[test]
 fn a_second_ctrl_c_ends_it_at_once() {
-    let folder = folder(&SMALL.replace("100ms", "10min"));
+    let folder = folder(&SMALL.replace("100ms", "10min").replace("10ms", "0ms"));
     let mut running = Running::start(&mut plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path()));
     running.until("run 1 of 2");
     running.signal("INT");

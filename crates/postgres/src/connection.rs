@@ -11,6 +11,7 @@ mod cancel;
 mod copy;
 mod error;
 mod input;
+mod open_connections;
 mod prepared;
 mod refusal;
 mod start;
@@ -33,6 +34,8 @@ pub use copy::CopyIn;
 pub(crate) use error::past_conflicts;
 pub use error::{ServerError, WireError};
 use input::{HEAD_BYTES, Input};
+use open_connections::Listed;
+pub use open_connections::OpenConnections;
 pub use prepared::{Column, Prepared};
 use stream::Stream;
 pub use tls::{PROTOCOL, check_protocol, client_tls, is_version_1, tls_remedy};
@@ -57,6 +60,8 @@ pub struct Connection {
     parameters: BTreeMap<String, String>,
     notices: Vec<ServerError>,
     url: ServerUrl,
+    /// Its place in a list of open connections, if it is in one.
+    listed: Option<Listed>,
 }
 
 /// The state of the session's transaction, as the server reports it when it is ready for the next statement.
@@ -114,6 +119,11 @@ impl Connection {
     /// Whether the server is reached without leaving this machine.
     pub fn is_local(&self) -> bool {
         self.stream.is_local()
+    }
+
+    /// Our own port of a TCP connection; `None` for a socket of this machine.
+    pub fn local_port(&self) -> Option<u16> {
+        self.stream.local_port()
     }
 
     /// The certificate that the server presented, as DER; `None` without TLS.

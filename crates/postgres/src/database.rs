@@ -7,10 +7,12 @@
 //! observation do not. Clients that only run queries use the standby if there is one, without the governor; everything
 //! else goes to the primary.
 
+mod claims;
 mod loading;
 mod location;
 mod ownership;
 mod schema_sql;
+mod sessions;
 mod split;
 mod standby;
 
@@ -28,15 +30,15 @@ use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
 use crate::cache_classes::CacheClasses;
-use crate::connection::{Connection, WireError, past_conflicts};
+use crate::connection::{Connection, OpenConnections, WireError, past_conflicts};
 use crate::degrees::QueryDegrees;
-use crate::governor::{GovernorError, GovernorProcess, name_of_class};
+use crate::governor::{GovernorError, GovernorProcess};
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
-use crate::session::{PostgresSession, SessionOptions, Warnings};
+use crate::session::{SessionOptions, Warnings};
 use crate::url::ServerUrl;
+use claims::Claims;
 use location::Location;
-use split::SplitSession;
-use standby::{BothWatched, StandbySession, StandbyWatch, with_fault};
+use standby::{BothWatched, StandbyWatch};
 
 /// How long a change of tables waits for sessions that use them.
 const LOCK_TIMEOUT: &str = "30s";
@@ -46,6 +48,10 @@ const LOCK_TIMEOUT: &str = "30s";
 pub struct PostgresDatabase {
     url: ServerUrl,
     warnings: Warnings,
+    /// Connections for clients, for loading and for questions.
+    connections: OpenConnections,
+    /// Our share in the tables of a server that others use, too.
+    claims: Claims,
     /// Idle connections for loading. Before the server, so that they are closed before it stops.
     loaders: Mutex<Vec<Connection>>,
     /// Users of a private server that are known to exist.
@@ -76,8 +82,19 @@ impl PostgresDatabase {
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
         let server = Server::Given { location, settings: RwLock::new(settings) };
-        let (users, loaders, governor, degrees, cache_classes) = Default::default();
-        Ok(PostgresDatabase { url, warnings, loaders, users, governor, degrees, cache_classes, server })
+        let (connections, claims, users, loaders, governor, degrees, cache_classes) = Default::default();
+        Ok(PostgresDatabase {
+            url,
+            warnings,
+            connections,
+            claims,
+            loaders,
+            users,
+            governor,
+            degrees,
+            cache_classes,
+            server,
+        })
     }
 
     /// A private server, which ends with this value. A governor that its settings ask for is not started yet.
@@ -86,8 +103,19 @@ impl PostgresDatabase {
         let degrees = Mutex::new(QueryDegrees::of(server.settings(), None));
         let cache_classes = Mutex::new(CacheClasses::of(&server, None));
         let server = Server::Private(Box::new(RwLock::new(server)));
-        let (warnings, loaders, users, governor) = Default::default();
-        PostgresDatabase { url, warnings, loaders, users, governor, degrees, cache_classes, server }
+        let (warnings, connections, claims, loaders, users, governor) = Default::default();
+        PostgresDatabase {
+            url,
+            warnings,
+            connections,
+            claims,
+            loaders,
+            users,
+            governor,
+            degrees,
+            cache_classes,
+            server,
+        }
     }
 
     /// Starts the governor that the settings ask for between clients and the server, or stops one that they do not ask
@@ -148,93 +176,6 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    fn open_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
-        let (url, tells_class) = self.client_url(user)?;
-        let options = SessionOptions { tells_class, ..self.session_options() };
-        if self.settings().governor().is_some_and(|governor| governor.mode.split) {
-            return Ok(Box::new(self.split_session(schema, url, options)?));
-        }
-        let mut connection = Connection::open(&url)?;
-        check_tables(&mut connection, schema)?;
-        let name = schema_sql::schema_name(schema);
-        Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
-    }
-
-    /// A session that goes to `governed` for low priority and to the server itself for high priority.
-    fn split_session(
-        &self,
-        schema: &Schema,
-        governed: ServerUrl,
-        options: SessionOptions,
-    ) -> Result<SplitSession, DatabaseError> {
-        let direct = ServerUrl { host: self.url.host.clone(), port: self.url.port, ..governed.clone() };
-        // The session's own connections are opened only when it needs them; missing tables are reported now.
-        check_tables(&mut Connection::open(&direct)?, schema)?;
-        let mut ways = [governed, direct];
-        for (class, url) in ways.iter_mut().enumerate() {
-            url.application_name = name_of_class(class);
-        }
-        let (name, warnings) = (schema_sql::schema_name(schema), self.warnings.clone());
-        let open =
-            move |class: usize| PostgresSession::new(Connection::open(&ways[class])?, Some(&name), &options, &warnings);
-        Ok(SplitSession::new(Box::new(open)))
-    }
-
-    /// Where clients that only run queries connect; `None` without a standby.
-    fn standby_url(&self) -> Option<ServerUrl> {
-        let Server::Private(server) = &self.server else { return None };
-        let folder = server.read().standby_socket_folder()?;
-        Some(ServerUrl::of_socket(folder, self.url.port, &self.url.user, &self.url.database))
-    }
-
-    fn standby_fault(&self) -> Option<String> {
-        let Server::Private(server) = &self.server else { return None };
-        server.read().standby_fault()
-    }
-
-    /// Waits until a standby has replayed every committed change.
-    fn freshen(&self, standby: &ServerUrl) -> Result<(), DatabaseError> {
-        let fault = || self.standby_fault();
-        let mut watch = StandbyWatch::open(&self.url, standby).map_err(|error| with_fault(error, &fault))?;
-        watch.wait_until_fresh(&fault)
-    }
-
-    fn open_on_standby(
-        &self,
-        standby: ServerUrl,
-        schema: &Schema,
-        user: Option<&str>,
-    ) -> Result<Box<dyn Session>, DatabaseError> {
-        let url = match user {
-            None => standby,
-            Some(user) => {
-                self.make_user(user)?;
-                self.freshen(&standby)?;
-                standby.with_user(user)
-            }
-        };
-        let Server::Private(server) = &self.server else { unreachable!("only a server of ours has a standby") };
-        // Before the server's lock: `set_option` takes this lock while it holds that one.
-        let degrees = self.degrees.lock().clone();
-        let options = SessionOptions {
-            tells_class: false,
-            names_class: false,
-            snapshot: "as replayed",
-            degrees,
-            ..SessionOptions::from(&server.read().settings().on_standby())
-        };
-        let told = |error| with_fault(error, &|| self.standby_fault());
-        let (name, warnings) = (schema_sql::schema_name(schema), self.warnings.clone());
-        let begin = move |connection| PostgresSession::new(connection, Some(&name), &options, &warnings);
-        let first = past_conflicts(|| {
-            let mut connection = Connection::open(&url)?;
-            check_tables(&mut connection, schema)?;
-            begin(connection)
-        });
-        let again = move || begin(Connection::open(&url)?);
-        Ok(Box::new(StandbySession::new(first.map_err(told)?, Box::new(again))))
-    }
-
     /// The server's URL.
     pub fn url(&self) -> &ServerUrl {
         &self.url
@@ -246,9 +187,17 @@ impl PostgresDatabase {
         SessionOptions { degrees, cache_classes, ..SessionOptions::from(&settings) }
     }
 
+    /// Does something about the claims on tables. A server of ours has no other users.
+    fn claim(
+        &self,
+        act: impl FnOnce(&Claims, &dyn Fn() -> Result<Connection, WireError>) -> Result<(), DatabaseError>,
+    ) -> Result<(), DatabaseError> {
+        if self.is_ours() { Ok(()) } else { act(&self.claims, &|| self.control()) }
+    }
+
     /// A connection for everything except clients' work.
     fn control(&self) -> Result<Connection, WireError> {
-        let mut connection = Connection::open(&self.url)?;
+        let mut connection = self.connections.open(&self.url)?;
         connection.run(&format!("SET lock_timeout = '{LOCK_TIMEOUT}'"))?;
         Ok(connection)
     }
@@ -265,6 +214,7 @@ impl Database for PostgresDatabase {
 
     fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.loaders.lock().clear();
+        self.claim(|claims, open| claims.have_alone(schema, open))?;
         ownership::drop(&mut self.control()?, schema)
     }
 
@@ -280,7 +230,8 @@ impl Database for PostgresDatabase {
 
     fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.loaders.lock().clear();
-        loading::finish(schema, &|| self.control(), &self.warnings)
+        loading::finish(schema, &|| self.control(), &self.warnings)?;
+        self.claim(|claims, open| claims.end_alone(schema, open))
     }
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
@@ -344,11 +295,20 @@ impl Database for PostgresDatabase {
     }
 
     fn data(&self, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
+        self.claim(|claims, open| claims.share(schema, open))?;
         ownership::noted(&mut self.control()?, schema)
     }
 
     fn note_data(&self, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
         ownership::note(&mut self.control()?, schema, data)
+    }
+
+    fn cancel_statements(&self) {
+        self.connections.cancel_all();
+    }
+
+    fn sessions_free(&self) -> Result<Option<usize>, DatabaseError> {
+        location::sessions_free(&mut self.control()?, &self.url)
     }
 
     fn run_script(&self, schema: &Schema, sql: &str) -> Result<(), DatabaseError> {

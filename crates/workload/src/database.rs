@@ -135,6 +135,15 @@ pub trait Database: Send + Sync {
         Vec::new()
     }
 
+    /// Asks the server to cancel every statement that is under way in a session of this value, from any thread. The
+    /// statements fail. Does nothing where statements run in this process.
+    fn cancel_statements(&self) {}
+
+    /// How many more clients can connect; `None` if that is not known.
+    fn sessions_free(&self) -> Result<Option<usize>, DatabaseError> {
+        Ok(None)
+    }
+
     /// Changes an option of the open database, while no client is connected.
     ///
     /// Name and value are known to be valid for the target. Options take effect when a database is opened unless an

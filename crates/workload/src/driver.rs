@@ -39,6 +39,7 @@
 
 mod board;
 mod client_loop;
+mod client_threads;
 mod clock;
 mod coordinator;
 mod delay;
@@ -64,7 +65,7 @@ mod tests;
 mod time_share;
 mod warm_up;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use board::{Board, UnderWay};
@@ -84,6 +85,7 @@ pub use time_share::TimeShare;
 pub use warm_up::{WarmUp, WarmUpMeasurement};
 
 use crate::benchmark::Benchmark;
+use crate::cancelling::cancelling;
 use crate::database::{Database, DatabaseError};
 
 /// One workload of a run.
@@ -106,6 +108,24 @@ pub struct Window {
     pub warmup: WarmUp,
     /// Then measure this long.
     pub measure: Duration,
+}
+
+/// What ends a run before it is complete.
+#[derive(Debug, Clone, Copy)]
+pub struct Stop<'a> {
+    /// Set by Ctrl-C. Statements that are under way are then cancelled.
+    pub asked: &'a AtomicBool,
+    /// Whether a window that is open is measured to its end all the same.
+    pub spares_window: bool,
+    /// Requests that are under way this long after the clients began are cancelled, if the window has ended; `None` if all run
+    /// to their end.
+    pub cut_after: Option<Duration>,
+}
+
+impl<'a> From<&'a AtomicBool> for Stop<'a> {
+    fn from(asked: &'a AtomicBool) -> Self {
+        Stop { asked, spares_window: false, cut_after: None }
+    }
 }
 
 /// The threads that work for one workload, by the kernel's ids.
@@ -273,18 +293,22 @@ impl DriveError {
 /// Runs all workloads at once and returns their clients' measurements.
 ///
 /// Returns early with [`DriveError::Stopped`] if `stop` is set before the window has ended: it is checked at least
-/// every 50 ms, but requests in flight run to their end. If set later, it does not spoil the measurement.
-pub fn drive(
+/// every 50 ms, and statements under way are cancelled. If set later, it does not spoil the measurement.
+pub fn drive<'a>(
     drives: &[Drive<'_>],
     window: Window,
     observer: &mut dyn WindowObserver,
-    stop: &AtomicBool,
+    stop: impl Into<Stop<'a>>,
 ) -> Result<DriveMeasurement, DriveError> {
+    let stop = stop.into();
     options::validate(drives, window)?;
     for Drive { name, benchmark, database, .. } in drives {
-        benchmark
-            .prepare(*database)
-            .map_err(|error| DriveError::NotPrepared { workload: (*name).to_owned(), error })?;
+        let prepared = cancelling(*database, stop.asked, || benchmark.prepare(*database));
+        prepared.map_err(|error| match stop.asked.load(Ordering::Relaxed) {
+            true => DriveError::Stopped,
+            false => DriveError::NotPrepared { workload: (*name).to_owned(), error },
+        })?;
     }
+    options::check_sessions(drives)?;
     coordinator::run(drives, window, observer, stop)
 }

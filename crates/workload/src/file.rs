@@ -189,6 +189,10 @@ fn read_text(path: &Path) -> Result<String, FileError> {
             "it has more than {FILE_BYTES_MAX} bytes, which is too large for a workload's file; name another"
         )));
     }
+    // Editors of Windows write the mark of byte order in front of UTF-8.
+    if let Some(rest) = bytes.strip_prefix(b"\xef\xbb\xbf") {
+        bytes = rest.to_vec();
+    }
     String::from_utf8(bytes).map_err(|error| {
         let line =
             error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;

@@ -17,6 +17,7 @@ pub mod activity;
 pub mod asdb;
 mod batch;
 pub mod benchmark;
+pub mod cancelling;
 mod ch;
 mod column_operators;
 mod condition;

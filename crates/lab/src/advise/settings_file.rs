@@ -4,12 +4,12 @@ use super::Advice;
 use crate::units::significant;
 
 /// The text of `plimsoll.toml`. `None` if there is no best value, or if a governor cannot set the varied key: it is
-/// neither the clients of a workload nor the degree of queries.
+/// neither the clients of another workload nor the degree of queries.
 pub fn settings_file(advice: &Advice) -> Option<String> {
     let best = &advice.tried[advice.best?];
     let is_degree = advice.key == "dop";
     let low = if is_degree { advice.maximise.as_str() } else { advice.key.strip_suffix(".clients")? };
-    let high = advice.slo.split('.').next()?;
+    let high = Some(advice.slo.split('.').next()?).filter(|high| *high != low)?;
     let percentile = best.percentile_ms.map_or_else(String::new, |ms| format!(" ({} ms)", significant(ms.value)));
     // If the advice is to run no client of the lower class, the limit is 1, the governor's smallest.
     let (mpl, none) = match best.value {

@@ -87,6 +87,25 @@ fn the_default_is_to_vary_the_clients_of_the_other() {
     assert_eq!((advice.key.as_str(), advice.tried.len()), ("short.clients", 9), "up to twice as many as ran");
 }
 
+/// The run of a single workload: how many of its own clients keep its promise. It was refused.
+#[test]
+fn a_single_workload_is_advised_about_its_own_clients() {
+    let text = alone_only(EXPERIMENT).replace(r#"arms = ["alone:short", "alone:long"]"#, r#"arms = ["alone:long"]"#);
+    let text = text.replace("[[workload]]\nname = \"short\"\nkind = \"tpcw\"\nclients = 40\n", "");
+    let alone = run(&text, 1.0, 0.005, |_, _| {});
+    assert_eq!(alone.experiment.workloads, ["long"]);
+    let advice = advise(&alone, &request("long.p95 < 40ms", None)).expect("it is about itself");
+    assert_eq!((advice.key.as_str(), advice.maximise.as_str(), advice.tried[0].value), ("long.clients", "long", 1));
+    let best = &advice.tried[advice.best.expect("few clients keep it")];
+    assert!(
+        (1..120).contains(&best.value) && advice.tried.last().expect("120").standing == Standing::Broken,
+        "{best:?}"
+    );
+    let text = crate::table::advice::render(&advice);
+    assert!(text.starts_with(&format!("long.clients={} keeps long.p95 < 40ms, and long gets", best.value)), "{text}");
+    assert_eq!(settings_file(&advice), None, "a governor does not limit the important class");
+}
+
 #[test]
 fn what_cannot_be_read_or_is_not_there_is_refused_with_the_remedy() {
     for (text, why) in [

@@ -260,6 +260,9 @@ fn neighbour(advice: &Advice, best: usize) -> Option<usize> {
 
 /// The arm that is predicted: the two of a run of pairs, all workloads otherwise.
 fn arm(results: &Results, own: &str, other: &str) -> String {
+    if own == other {
+        return format!("alone:{own}");
+    }
     if !is_of_pairs(results) {
         return TOGETHER.to_owned();
     }

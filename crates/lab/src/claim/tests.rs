@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::syntax::{CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Over, Selector, Word, functions};
 use super::*;
 use crate::figures::{Asking, Times};
-use crate::plan::{Arm, Axis, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SweepTarget};
+use crate::plan::{Arm, Axis, CtrlC, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SweepTarget};
 use plimsoll_workload::driver::WarmUp;
 use plimsoll_workload::registry::Catalog;
 
@@ -69,6 +69,8 @@ fn plan() -> Plan {
             others_max: 0.1,
             tries: 3,
             failed_max: 0.05,
+            ctrl_c: CtrlC::AfterRun,
+            cut_after: None,
         },
         claims: Vec::new(),
         benchmarks: Catalog::new(7),

@@ -7,7 +7,7 @@ use plimsoll_workload::driver::WarmUp;
 
 use super::duration::{duration, warmup};
 use super::typed::{TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
-use crate::plan::{FAILED_MAX, Reload, RunPlan, Search, ServerLost};
+use crate::plan::{CtrlC, FAILED_MAX, Reload, RunPlan, Search, ServerLost};
 
 /// The seed that is used without one.
 const SEED: u64 = 7;
@@ -55,6 +55,8 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         others_max: above_0(&run.others_max, NO_OTHERS, problems).unwrap_or(OTHERS_MAX),
         tries: above_0(&run.tries, NO_TRIES, problems).unwrap_or(TRIES),
         failed_max: share(&run.failed_max, problems).unwrap_or(FAILED_MAX),
+        ctrl_c: CtrlC::AfterRun,
+        cut_after: None,
         search: match run.search.as_ref().map(At::value) {
             None | Some(TypedSearch::Grid) => Search::Grid,
             Some(TypedSearch::Knee) => Search::Knee,

@@ -73,8 +73,37 @@ impl<'a> Inputs<'a> {
         beyond(&alone).unwrap_or(0.0).max(beyond(&mixes).unwrap_or(0.0))
     }
 
-    /// How far a mix lies beyond the measured range, in doublings of clients or cores.
+    /// Whether an arm of this run had exactly these workloads with these clients, on as many cores.
+    pub(super) fn has_measured(&self, asked: &Asked) -> bool {
+        if asked.cores.is_some_and(|cores| cores != self.cores_at(&asked.base)) {
+            return false;
+        }
+        let client = |clients: u32, think_s: f64| (clients, think_s.to_bits());
+        let wanted: BTreeMap<&str, _> = asked
+            .members
+            .iter()
+            .filter(|member| member.clients > 0)
+            .map(|member| (member.name.as_str(), client(member.clients, member.think_s)))
+            .collect();
+        let mut mixes: Vec<(&Cell<'a>, BTreeMap<&str, _>)> = Vec::new();
+        for name in self.cells.workloads() {
+            for cell in self.cells.of_workload(name).filter(|cell| base_of(cell.setting) == asked.base) {
+                let Some(clients) = self.clients(cell) else { continue };
+                let member = (cell.workload, client(clients, self.think_s(cell.setting, cell.workload)));
+                match mixes.iter_mut().find(|(mix, _)| mix.arm == cell.arm && mix.setting == cell.setting) {
+                    Some((_, members)) => drop(members.insert(member.0, member.1)),
+                    None => mixes.push((cell, BTreeMap::from([member]))),
+                }
+            }
+        }
+        mixes.iter().any(|(_, members)| *members == wanted)
+    }
+
+    /// How far a mix lies beyond the measured range, in doublings of clients or cores; 0 for one that was measured itself.
     pub(super) fn doublings_beyond(&self, asked: &Asked) -> f64 {
+        if self.has_measured(asked) {
+            return 0.0;
+        }
         let of_members = asked.members.iter().map(|member| self.doublings(&asked.base, &member.name, member.clients));
         let ran_on = f64::from(self.cores_at(&asked.base).max(1));
         let of_cores = asked.cores.map(|cores| (f64::from(cores.max(1)) / ran_on).log2().abs());

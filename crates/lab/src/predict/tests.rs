@@ -200,6 +200,27 @@ fn what_was_not_measured_is_marked() {
     assert!(predicted.mixes[2].cautions.iter().any(|caution| caution.contains("demands are as alone")));
 }
 
+/// Clients alone were measured at one number, mixes at three, and the model uses more of the cores in a mix than it did when it was
+/// measured. A mix that was measured itself is nevertheless not beyond what was measured.
+#[test]
+fn a_mix_that_was_measured_is_not_beyond_what_was_measured() {
+    let results = run(EXPERIMENT, 1.4, 0.0, |arm, one| {
+        if arm.starts_with("alone:") {
+            one.clients = one.clients.min(10);
+        }
+    });
+    let predicted = predict(&results, None, &request(None, Model::Idd)).expect("all is there");
+    assert_eq!(predicted.mixes.len(), 3);
+    for mix in &predicted.mixes {
+        assert!(!mix.is_extrapolated, "{mix:?}");
+        assert!(!mix.cautions.iter().any(|caution| caution.contains("than in any mix")), "{mix:?}");
+    }
+    // The same mix asked for by its number of clients.
+    let varied = predict(&results, None, &request(Some("long.clients=60,240"), Model::Idd)).expect("known key");
+    let extrapolated: Vec<bool> = varied.mixes.iter().map(|mix| mix.is_extrapolated).collect();
+    assert_eq!(extrapolated, [false, true]);
+}
+
 /// The thesis' basis for adjusting demands: a mix executes instructions at one rate, which slows the faster workload
 /// down.
 #[test]

@@ -116,7 +116,7 @@ fn why_missing(point: &Point, sensor: &str) -> String {
 }
 
 /// CPU seconds that a run attributes to one of its workloads alone, and the workload's requests.
-pub(super) fn own_cpu_s(point: &Point, result: &WorkloadResult) -> Option<(f64, f64)> {
+pub(crate) fn own_cpu_s(point: &Point, result: &WorkloadResult) -> Option<(f64, f64)> {
     match &result.server {
         Some(_) => Some((own_on_server(result)?, result.all.throughput_per_s * point.window_s)),
         None => {

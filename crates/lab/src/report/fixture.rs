@@ -221,6 +221,7 @@ fn machine() -> MachineFacts {
         cpu_model: "AMD EPYC 7742 64-Core Processor".to_string(),
         cpu_id: "AuthenticAMD-23-31-0".to_string(),
         cores_usable: 16,
+        cpu_quota: None,
         cores_online: 128,
         threads_per_core: 2,
         sockets: 1,

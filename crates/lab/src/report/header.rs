@@ -1,6 +1,7 @@
 //! The top of a document: the workloads, the place and time, the results, and warnings.
 
 use maud::{Markup, html};
+use plimsoll_machine::describe;
 
 use super::page::{Page, arm_label};
 use crate::results::{ClaimVerdict, Finding, Mode, Results};
@@ -83,7 +84,7 @@ fn place_and_time(results: &Results) -> Markup {
     let runs = results.points.len();
     html! {
         @if results.mode == Mode::Simulated { "Simulated, not measured. The simulator ran on " }
-        (machine.cpu_model) ", " (machine.cores_usable) @if machine.cores_usable == 1 { " core" } @else { " cores" } " usable"
+        (machine.cpu_model) ", " (describe::usable_cores(machine))
         @if let Some(host) = &machine.virtualised { ", " (host) }
         ". " (runs) @if runs == 1 { " run" } @else { " runs" }
         @if invalid > 0 { ", " (invalid) " invalid and left out" }

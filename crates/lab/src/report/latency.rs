@@ -9,7 +9,7 @@ use super::layout::{figure_cell, section, table};
 use super::numbers::{count_cell, estimates_table, key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part};
-use crate::units::{duration_us, rate};
+use crate::units::{latency_told, rate};
 
 /// The number of settings whose distributions are drawn.
 const SETTINGS_MAX: usize = 8;
@@ -91,9 +91,9 @@ fn parts(page: &Page, heading: &str, of: Parts) -> Markup {
                         td class="n" { (name) }
                         (count_cell(Some(part.completed)))
                         (figure_cell(Some(rate(part.throughput_per_s))))
-                        (figure_cell(part.latency_us.map(|l| duration_us(l.mean))))
+                        (figure_cell(part.latency_us.map(|l| latency_told(l.mean))))
                         @for us in part.latency_us.map_or([None; 3], |l| [l.p50, l.p95, l.p99]) {
-                            (figure_cell(us.map(|us| duration_us(us as f64))))
+                            (figure_cell(us.map(|us| latency_told(us as f64))))
                         }
                         (page.run_links(estimate))
                     }

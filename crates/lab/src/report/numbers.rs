@@ -6,7 +6,7 @@ use super::gaps;
 use super::layout::{Column, figure_cell, interval_cell, number, table, text};
 use super::page::{Page, Setting, arm_label};
 use crate::results::Estimate;
-use crate::units::{count, duration_us, rate};
+use crate::units::{count, latency_told, rate};
 
 /// The columns of figures.
 const FIGURES: [&str; 8] = ["Per second", "Mean", "p50", "p90", "p95", "p99", "p99.9", "Slowest"];
@@ -40,13 +40,13 @@ pub(super) fn estimates_table(page: &Page, workload: &str, axis: Option<&str>) -
 
 fn row(page: &Page, estimate: &Estimate) -> Markup {
     let latency = estimate.measured.all.latency_us.as_ref();
-    let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
+    let percentile = |us: Option<u64>| figure_cell(us.map(|us| latency_told(us as f64)));
     html! {
         tr {
             (page.setting_cells(&estimate.setting))
             th scope="row" { (arm_label(&estimate.arm, &estimate.workload)) }
             (interval_cell(Some(estimate.throughput_per_s), rate))
-            (interval_cell(estimate.mean_latency_us, duration_us))
+            (interval_cell(estimate.mean_latency_us, latency_told))
             (percentile(latency.and_then(|l| l.p50)))
             (percentile(latency.and_then(|l| l.p90)))
             (percentile(latency.and_then(|l| l.p95)))

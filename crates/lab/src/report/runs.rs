@@ -7,7 +7,7 @@ use super::layout::{figure_cell, number, of, section, table, text};
 use super::numbers::count_cell;
 use super::page::Page;
 use crate::results::{Aborted, Point, WorkloadResult};
-use crate::units::{MISSING, duration_us, plain, rate, seconds, value};
+use crate::units::{MISSING, latency_told, plain, rate, seconds, value};
 
 pub(super) fn section_of(page: &Page) -> Markup {
     let points = &page.results.points;
@@ -86,14 +86,14 @@ fn facts(page: &Page, point: &Point) -> Markup {
 
 fn figures(result: &WorkloadResult) -> Markup {
     let latency = result.all.latency_us;
-    let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
+    let percentile = |us: Option<u64>| figure_cell(us.map(|us| latency_told(us as f64)));
     let Aborted { deadlock, preempted, conflict, user: _, error } = result.aborted;
     let aborted = deadlock + preempted + conflict + error;
     html! {
         td class="n" { (result.clients) }
         (count_cell(Some(result.all.completed)))
         td class="n" { (rate(result.all.throughput_per_s)) }
-        (figure_cell(latency.map(|l| duration_us(l.mean))))
+        (figure_cell(latency.map(|l| latency_told(l.mean))))
         (percentile(latency.and_then(|l| l.p50)))
         (percentile(latency.and_then(|l| l.p95)))
         (percentile(latency.and_then(|l| l.p99)))

@@ -57,8 +57,11 @@ pub(super) fn settings(page: &Page) -> Markup {
 pub(super) fn machine(page: &Page) -> Markup {
     let machine = &page.results.machine;
     let cores = format!(
-        "{} usable of {} online; threads per core: {}; sockets: {}",
-        machine.cores_usable, machine.cores_online, machine.threads_per_core, machine.sockets
+        "{} of {} online; threads per core: {}; sockets: {}",
+        describe::usable_cores(machine),
+        machine.cores_online,
+        machine.threads_per_core,
+        machine.sockets
     );
     let facts = [
         ("Processor", format!("{} ({})", machine.cpu_model, machine.cpu_id)),

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
+use plimsoll_machine::busy_processes::BusyProcesses;
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
 use plimsoll_policy::Priority;
@@ -41,6 +42,12 @@ pub struct Point {
     /// Why earlier tries of this run were discarded, in order; empty if it is the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thrown_away: Vec<String>,
+    /// Whether others used the machine more than they may, so that it is not valid.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
+    /// The processes that took cores from before the warm-up until after the window, other than ours and the database's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<BusyProcesses>,
     /// Seconds of the measurement window.
     pub window_s: f64,
     /// The amounts that controls were observed to achieve.

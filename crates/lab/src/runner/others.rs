@@ -1,5 +1,6 @@
-//! Whether other processes on the machine disturbed a run.
+//! Whether other processes on the machine disturbed a run, and which.
 
+use plimsoll_machine::busy_processes::BusyProcesses;
 use plimsoll_machine::facts::cores_usable;
 
 use crate::results::Point;
@@ -21,28 +22,101 @@ fn too_busy(point: &Point, others_max: f64, cores: usize) -> Option<String> {
     let is_busy = busy > most + STEP_S * cores as f64 / point.window_s;
     is_busy.then(|| {
         format!(
-            "other processes on this machine, or its host, kept {busy:.2} cores busy, more than the {most:.2} that `others_max` allows ({others_max} for each of {cores})"
+            "other processes on this machine, or its host, kept {busy:.2} cores busy, more than the {most:.2} that `others_max` allows ({others_max} for each of {cores}): {}",
+            named(&point.others)
         )
     })
 }
 
+/// Processes that are named.
+const NAMED_MAX: usize = 3;
+
+/// `yes (2 processes) 1.97 cores, rustc 0.60`.
+fn named(others: &[BusyProcesses]) -> String {
+    if others.is_empty() {
+        return "no process that is still there, so short-lived ones or the host".to_owned();
+    }
+    let one = |(at, busy): (usize, &BusyProcesses)| {
+        let count = if busy.count > 1 { format!(" ({} processes)", busy.count) } else { String::new() };
+        let cores = if at == 0 { " cores" } else { "" };
+        format!("{}{count} {:.2}{cores}", busy.name, busy.cores)
+    };
+    others.iter().take(NAMED_MAX).enumerate().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What to do about others who disturb a run, for a person who watches.
+pub(super) const REMEDY: &str =
+    "stop them, or measure where they are not; to measure beside them, set others_max or PLIMSOLL_OTHERS_MAX";
+
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::statistics::{Noise, Samples, compare_settings};
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+
     use super::*;
     use crate::report::fixture;
+
+    /// A/A beside others that come and go. Two equal settings run in the same blocks; what others take, they lose. Runs in which
+    /// others took more than they may are left out. The interval of the ratio covers equality all the same, and so does the one
+    /// of each setting cover what it reaches where others take no more than they may.
+    #[test]
+    fn intervals_cover_equality_on_a_machine_that_others_use() {
+        for (name, bursts, most) in [("light", 0.2, 0.3), ("bursts", 0.3, 1.5), ("mostly busy", 0.6, 2.0)] {
+            let (mut covered, mut all) = (0, 0);
+            for seed in 0..1_500 {
+                let mut random = Pcg64::seed_from_u64(seed);
+                let (mut is_busy, mut rows) = (false, vec![Vec::new(), Vec::new()]);
+                for block in 0..6 {
+                    // The order changes from block to block.
+                    let order = if random.random() { [0, 1] } else { [1, 0] };
+                    for setting in order {
+                        // Bursts last for some runs.
+                        if random.random::<f64>() < 0.5 {
+                            is_busy = random.random::<f64>() < bursts;
+                        }
+                        let taken = random.random::<f64>() * if is_busy { most } else { 0.1 };
+                        let mut point = fixture::point("alone:tpcc", 1, Vec::new());
+                        (point.device.busy_cores_others, point.window_s) = (Some(taken), 10.0);
+                        let drift = 1.0 + 0.05 * f64::from(block);
+                        let throughput = 1_000.0 * drift * (1.0 - taken / 2.0) * (1.0 + 0.03 * normal(&mut random));
+                        rows[setting].push(too_busy(&point, 0.1, 2).is_none().then_some(throughput));
+                    }
+                }
+                let samples = Samples::new(rows);
+                let comparison = compare_settings(&samples, 1, 0, Noise::of(&samples).as_ref());
+                // Fewer than two blocks in which both were undisturbed are no comparison.
+                if let Some(ratio) = comparison.ratio.filter(|_| comparison.paired) {
+                    all += 1;
+                    covered += u32::from(ratio.contains(1.0));
+                }
+            }
+            assert!(all >= 500, "{name}: {all} experiments had enough undisturbed runs");
+            let share = f64::from(covered) / f64::from(all);
+            assert!((0.93..=0.99).contains(&share), "{name}: {share:.3} of {all} intervals cover equality");
+        }
+    }
+
+    /// Standard normal, by Box and Muller's transform.
+    fn normal(random: &mut Pcg64) -> f64 {
+        let (radius, angle): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
+        (std::f64::consts::TAU * angle).cos() * (-2.0 * radius.ln()).sqrt()
+    }
 
     #[test]
     fn a_run_beside_others_who_take_more_than_they_may_is_disturbed() {
         let point = |busy, window_s| {
             let mut point = fixture::point("alone:tpcc", 1, Vec::new());
             (point.device.busy_cores_others, point.window_s) = (busy, window_s);
+            let named = |name: &str, count, cores| BusyProcesses { name: name.to_owned(), count, cores };
+            point.others = vec![named("yes", 2, 0.25), named("cron", 1, 0.04)];
             point
         };
         let found = |busy, window_s| too_busy(&point(busy, window_s), 0.1, 2);
         assert_eq!(found(Some(0.2), 10.0), None);
         assert_eq!(found(None, 10.0), None, "what is not known is not judged");
         let why = "other processes on this machine, or its host, kept 0.30 cores busy, more than the 0.20 that `others_max` allows (0.1 for \
-            each of 2)";
+            each of 2): yes (2 processes) 0.25 cores, cron 0.04";
         assert_eq!(found(Some(0.3), 10.0).as_deref(), Some(why));
         assert_eq!(found(Some(0.3), 0.1), None, "within the steps of the kernel's books");
         assert_eq!(found(Some(0.3), 0.0), None, "a run without a window");

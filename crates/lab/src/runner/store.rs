@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes, load_anew};
+use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange};
 use plimsoll_workload::schema::Schema;
 
@@ -250,9 +252,12 @@ impl Open {
             progress(RunProgress::Loading { workload, done, all });
         };
         let progress = LoadProgress { report: &report, stop: watch.stop };
-        let outcome = load_anew(benchmark, self.database.as_ref(), &progress);
+        let database = self.database.as_ref();
+        let outcome = cancelling(database, watch.stop, || load_anew(benchmark, database, &progress));
         outcome.map_err(|error| match error {
-            LoadError::Database(error) => StoreError::Load { workload: workload.to_owned(), error },
+            LoadError::Database(error) if !watch.stop.load(Ordering::Relaxed) => {
+                StoreError::Load { workload: workload.to_owned(), error }
+            }
             _ => StoreError::Stopped,
         })?;
         let loaded = Loaded { schema: schema.clone(), data: benchmark.data(), written: Writes::Nothing };

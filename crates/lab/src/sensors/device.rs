@@ -22,6 +22,14 @@ pub struct ServerProcesses {
     pub beside: Vec<i32>,
 }
 
+impl ServerProcesses {
+    /// All of them and this process.
+    pub(crate) fn all(&self) -> Vec<i32> {
+        let own = std::process::id().cast_signed();
+        self.server.iter().chain(&self.proxy).chain(&self.beside).copied().chain([own]).collect()
+    }
+}
+
 /// The activity of the machine, lap by lap.
 #[derive(Debug)]
 pub struct DeviceMeter {

@@ -51,6 +51,8 @@ pub fn run_pilot(
         let text = study.text(Runs::Pilot, Lengths { measure, ..study.shortest() });
         let mut plan = resolve(&parse(&text, "the study's pilot")?, &Terms::here(targets, false))?;
         url.clone_into(&mut plan.base.url);
+        // A rate that others have made too low only makes windows longer.
+        plan.run.tries = 1;
         let mut runner = Runner::new(&plan, targets, &mut *limits).with_opened(opened);
         let outcome = runner.run(&Selection::default(), Vec::new(), watch)?;
         opened = runner.into_opened();

@@ -3,7 +3,7 @@
 use super::compare::{Blur, REQUESTS_MIN, UNREPEATED_NOISE, Verdict, verdict};
 use super::{Tail, Workload};
 use crate::results::Interval;
-use crate::units::{duration_us, fine_percent, list, percent, rate};
+use crate::units::{fine_percent, latency_told, list, percent, rate};
 
 mod cause;
 
@@ -123,7 +123,7 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
         Verdict::Slower => {
             let worse = Tail::of(workload).filter(|tail| tail.together.value > tail.alone.value);
             let tail = worse.map_or_else(String::new, |tail| {
-                let (alone, together) = (duration_us(tail.alone.value), duration_us(tail.together.value));
+                let (alone, together) = (latency_told(tail.alone.value), latency_told(tail.together.value));
                 format!(", {} latency {together} instead of {alone}", tail.name)
             });
             let spread = spread(workload);
@@ -144,8 +144,8 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
                 "{beside}{name} keeps its throughput ({ratio:.2} of alone), but its {} latency grows {:.1} times, from {} to {}.",
                 tail.name,
                 tail.growth(),
-                duration_us(tail.alone.value),
-                duration_us(tail.together.value)
+                latency_told(tail.alone.value),
+                latency_told(tail.together.value)
             ),
             None => format!("{name}: no difference seen, {ratio:.2} of its speed alone{}.", within(workload)),
         },

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::wrap;
 use crate::plan::option_text;
 use crate::results::{Estimate, Interference, Interval, Knee, KneeLevel, Results, Scalability};
-use crate::units::{MISSING, duration_us, joined, rate, significant};
+use crate::units::{MISSING, joined, latency_told, rate, significant};
 
 /// Throughput and tail latency of each workload, then interference, knees and scalability.
 pub(super) fn lines(results: &Results) -> Vec<String> {
@@ -63,7 +63,7 @@ fn told(what: &str, width: usize, words: &str) -> Vec<String> {
 }
 
 fn estimate_figures(estimate: &Estimate) -> String {
-    let p99 = estimate.measured.all.latency_us.and_then(|latency| latency.p99).map(|us| duration_us(us as f64));
+    let p99 = estimate.measured.all.latency_us.and_then(|latency| latency.p99).map(|us| latency_told(us as f64));
     let marks = if estimate.outliers.is_empty() { "" } else { " *" };
     format!(
         "{:>12}{:>22}{:>12}{marks}",

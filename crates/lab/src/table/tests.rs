@@ -75,6 +75,15 @@ fn study_reads_like_this() {
     "#);
 }
 
+/// A container with a quarter of a core: figures of a throttled process must not look like those of a slow database.
+#[test]
+fn a_cpu_quota_is_named_in_the_header() {
+    let mut results = study();
+    (results.machine.cores_usable, results.machine.cpu_quota) = (1, Some(0.25));
+    let text = render(&results, &Options::default());
+    assert!(text.contains("1 core usable, CPU quota 0.25 cores;"), "{text}");
+}
+
 #[test]
 fn a_poor_study_shows_its_holes() {
     insta::assert_snapshot!(render(&poor_study(), &Options::default()), @r#"
@@ -177,7 +186,7 @@ fn the_parts_of_a_server_read_like_this() {
     ");
     let from = text.find("Looked at").expect("what it cost");
     insta::assert_snapshot!(text[from..].lines().take(3).collect::<Vec<_>>().join("\n"), @r"
-    Looked at the server 7 470 times, 125 a second (30 left out), 310 µs each, 4 %
+    Looked at the server 7 470 times, 125 a second (30 left out), 310 µs each, 4 %
       of the time; that took 1.1 % of a core here and 2.2 % of one on the server
     ");
     assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");

@@ -4,7 +4,7 @@ use super::{Style, time_share, wrap};
 use crate::figures::{Reading, figure};
 use crate::results::{Results, most_urgent_first};
 use crate::summary::{Arm, Workload};
-use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
+use crate::units::{MISSING, count, fine_percent, latency_told, percent, rate, significant};
 
 /// Adds the lines of `workload`. A figure that is not known has no line, except counters, whose absence is explained.
 pub(super) fn section(out: &mut Vec<String>, results: &Results, workload: &Workload, style: Style) {
@@ -86,7 +86,7 @@ fn latency_rows<'a>(
         if told.iter().all(Option::is_none) {
             continue;
         }
-        let cells = told.map(|figure| figure.map_or_else(|| MISSING.to_owned(), duration_us));
+        let cells = told.map(|figure| figure.map_or_else(|| MISSING.to_owned(), latency_told));
         let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
         out.push(format!("    {label:<10}{arm:<8}{cells}"));
         label = "";

@@ -10,7 +10,7 @@ use super::threads::{Thread, bring_all, living, threads};
 use super::{Amount, Control, ControlContext, ControlError, Undo, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
-use crate::facts::processor::online_cores;
+use crate::facts::processor::{affinity, online_cores};
 use crate::host::{Host, parse_core_list};
 
 #[derive(Debug)]
@@ -99,8 +99,16 @@ pub(crate) fn list(cores: impl IntoIterator<Item = usize>) -> String {
     ranges.into_iter().map(text).collect::<Vec<String>>().join(",")
 }
 
-/// The cores that this process's own groups allow, not counting our own limits.
+/// The cores that this process's own groups and its affinity allow, not counting our own limits.
 fn usable(host: &Host) -> Vec<usize> {
+    let allowed = allowed_by_groups(host);
+    match affinity(host) {
+        Some(given) => allowed.into_iter().filter(|core| given.contains(core)).collect(),
+        None => allowed,
+    }
+}
+
+fn allowed_by_groups(host: &Host) -> Vec<usize> {
     let online = online_cores(host);
     let cgroups = Cgroups::read(host);
     let Some((unified, groups)) = cgroups.standing(CORES.v1, CORES.v2) else { return online };
@@ -118,6 +126,15 @@ fn usable(host: &Host) -> Vec<usize> {
     }
 }
 
+/// Why fewer cores are usable than are online, and what to do about it, if the affinity of this process is the reason.
+fn narrowed(usable: &[usize], host: &Host) -> String {
+    if usable.len() == allowed_by_groups(host).len() {
+        return String::new();
+    }
+    let given = list(usable.iter().copied());
+    format!("; this process was started on cores {given} only: start it without taskset, or with more cores")
+}
+
 fn wanted(usable: &[usize], host: &Host, amount: &Amount) -> Result<Vec<usize>, ControlError> {
     match amount {
         Amount::Text(text) => {
@@ -127,13 +144,15 @@ fn wanted(usable: &[usize], host: &Host, amount: &Amount) -> Result<Vec<usize>, 
             match cores.iter().find(|core| !usable.contains(core)) {
                 Some(core) => {
                     let there = list(usable.iter().copied());
-                    Err(ControlError::amount(KEY, amount, format!("core {core} is not usable; usable are {there}")))
+                    let why = format!("core {core} is not usable; usable are {there}{}", narrowed(usable, host));
+                    Err(ControlError::amount(KEY, amount, why))
                 }
                 None => Ok(cores),
             }
         }
         Amount::Number(_) => {
-            let count = amount::whole(KEY, amount, 1.0, usable.len() as f64, "cores")? as usize;
+            let unit = format!("cores{}", narrowed(usable, host));
+            let count = amount::whole(KEY, amount, 1.0, usable.len() as f64, &unit)? as usize;
             // The first hardware thread of every physical core comes before the second of any.
             let rank = |core: usize| {
                 let file = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");

@@ -76,6 +76,23 @@ fn the_first_cores_are_one_of_each_physical_core() {
     assert_eq!(error, "cores cannot be 3: it is at most 2 cores");
 }
 
+/// `taskset -c 1,3` before the program: a run with cores beyond it would have been limited to other cores than it could use.
+#[test]
+fn cores_beyond_the_affinity_of_this_process_are_refused_before_a_run() {
+    let machine = Machine::new(Groups::V1);
+    machine.write("/proc/self/status", "Name:\tplimsoll\nCpus_allowed:\ta\nCpus_allowed_list:\t1,3\n");
+    let check = |amount: Amount| control("cores").check(&machine.host(), &amount).map_err(|error| error.to_string());
+    assert_eq!(check(Amount::Number(2.0)), Ok(()));
+    assert_eq!(check(Amount::Text("1,3".to_owned())), Ok(()));
+    let why = "this process was started on cores 1,3 only: start it without taskset, or with more cores";
+    assert_eq!(check(Amount::Number(3.0)), Err(format!("cores cannot be 3: it is at most 2 cores; {why}")));
+    let listed = format!("cores cannot be 0-1: core 0 is not usable; usable are 1,3; {why}");
+    assert_eq!(check(Amount::Text("0-1".to_owned())), Err(listed));
+    apply(&machine, "cores", Amount::Number(1.0)).unwrap();
+    let set = std::fs::read_to_string(machine.path(&file(&machine, "cpuset", "cpuset.cpus"))).unwrap();
+    assert_eq!(set.trim(), "1", "of the cores it may use");
+}
+
 #[test]
 fn without_cpusets_every_thread_is_bound() {
     let machine = Machine::new(Groups::V1);

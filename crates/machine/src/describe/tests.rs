@@ -8,7 +8,8 @@ use crate::host::fake::FakeHost;
 const SMALL_GUEST: &str = "\
 Machine
   processor   AMD EPYC (AuthenticAMD-25-17-1)
-  cores       1 usable of 2 online; 1 socket, 1 hardware thread per core
+  cores       1 usable of 2 online, CPU quota 1.50 cores; 1 socket, 1 hardware
+              thread per core
   L1d cache   32 KiB, 8 ways, own of each logical core; 2 in all
   L1i cache   32 KiB, 8 ways, own of each logical core; 2 in all
   L2 cache    1 MiB, 8 ways, own of each logical core; 2 in all

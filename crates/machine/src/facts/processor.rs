@@ -1,12 +1,14 @@
 //! The processor's identity, and how its cores are arranged.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use procfs::CpuInfo;
 
-use rustix::thread::CpuSet;
+use rustix::process::getpid;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::host::Host;
+use crate::host::{Host, parse_core_list};
 
 /// The identity that a processor reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,15 +93,24 @@ pub(crate) fn online_cores(host: &Host) -> Vec<usize> {
     })
 }
 
-pub(super) fn affinity() -> Option<usize> {
-    let cores = rustix::thread::sched_getaffinity(None).ok()?.count() as usize;
-    (cores > 0).then_some(cores)
-}
-
-/// The logical cores in the affinity mask of this process, in order; those that are online if it cannot be read.
-pub(super) fn usable_cores(host: &Host) -> Vec<usize> {
-    let Ok(mask) = rustix::thread::sched_getaffinity(None) else { return online_cores(host) };
-    (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect()
+/// The logical cores in the affinity mask of this process, in order; `None` if it cannot be read.
+///
+/// On the real host the mask is read once, at the first call: limits of ours narrow it later, and a caller that asks what may be used
+/// means what the process was given.
+pub(crate) fn affinity(host: &Host) -> Option<Vec<usize>> {
+    static GIVEN: OnceLock<Option<Vec<usize>>> = OnceLock::new();
+    let read = || {
+        let mask = sched_getaffinity(Some(getpid())).ok()?;
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect();
+        (!cores.is_empty()).then_some(cores)
+    };
+    match host.is_real() {
+        true => GIVEN.get_or_init(read).clone(),
+        false => {
+            let status = host.text("/proc/self/status")?;
+            parse_core_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim())
+        }
+    }
 }
 
 /// Cores that may be used at a time, at least 1. A quota is rounded down to whole cores, as in the standard library's

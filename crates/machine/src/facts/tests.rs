@@ -53,6 +53,7 @@ fn a_small_guest_without_counters() {
     let facts = MachineFacts::of(&fake.host());
     assert_eq!(facts.cpu_id, "AuthenticAMD-25-17-1");
     assert_eq!((facts.cores_usable, facts.cores_online), (1, 2), "a quota of one and a half cores");
+    assert_eq!(facts.cpu_quota, Some(1.5));
     assert_eq!(facts.memory_bytes, 24_684_084 * 1024);
     assert_eq!(facts.memory_limit_bytes, Some(8 << 30));
     assert_eq!(facts.virtualised.as_deref(), Some("kvm"));

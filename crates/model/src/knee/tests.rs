@@ -141,12 +141,28 @@ fn falling_curves_have_no_knee() {
     assert_eq!(why_not(&[1.0, 1.02, 1.0], 3, 0.001), None);
 }
 
+/// The number of repeats that is named is about right: with it most curves of the same noise have an answer, with what was measured
+/// hardly any.
+#[test]
+fn the_repeats_that_would_suffice_are_named() {
+    let named = match why_not(&[50.0, 90.0, 100.0], 3, 0.1) {
+        Some(WhyNot::InsideNoise { repeats: 3, suffices: Some(named), .. }) => named,
+        other => panic!("{other:?}"),
+    };
+    assert!((4..100).contains(&named), "{named}");
+    assert_eq!(why_not(&[50.0, 90.0, 100.0], 2 * named, 0.1), None, "twice as many as named suffice in any case");
+}
+
 #[test]
 fn reasons_are_sentences_with_numbers() {
     let text = |why_not: WhyNot| why_not.to_string();
     assert_eq!(
-        text(WhyNot::InsideNoise { difference: 0.1, noise: 0.137 }),
-        "a difference of 10 % is inside the noise, 13.7 %; run more repeats or longer"
+        text(WhyNot::InsideNoise { difference: 0.1, noise: 0.137, repeats: 3, suffices: Some(6) }),
+        "a difference of 10 % is inside the noise, 13.7 %; about 6 repeats instead of 3, which take 2.0 times as long, would show it"
+    );
+    assert_eq!(
+        text(WhyNot::InsideNoise { difference: 0.05, noise: 0.6, repeats: 3, suffices: None }),
+        "a difference of 5 % is inside the noise, 60.0 %; 200 repeats would not show it; measure on a quieter machine, or with longer windows"
     );
     assert_eq!(
         text(WhyNot::Falls { from: 16.0, to: 32.0, drop: 0.213 }),

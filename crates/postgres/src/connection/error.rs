@@ -121,7 +121,20 @@ impl ServerError {
                 _ => {}
             }
         }
+        error.name_pooler();
         Ok(error)
+    }
+
+    /// Statements that we prepare have names of their own in their session. If one exists already (42P05) or no longer (26000), a
+    /// pooler has given the session another process of the server, where its settings are missing, too.
+    fn name_pooler(&mut self) {
+        if matches!(self.code.as_str(), "42P05" | "26000") {
+            self.hint.get_or_insert_with(|| {
+                "a pooler that changes the server's process between transactions lies between; set pool_mode = session there, or \
+                 name the server's own host and port in the URL"
+                    .to_owned()
+            });
+        }
     }
 
     /// Whether the server ends the session after this error.

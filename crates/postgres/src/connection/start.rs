@@ -53,6 +53,7 @@ pub(super) fn unused(stream: Stream, url: &ServerUrl) -> Connection {
         output: BytesMut::with_capacity(4 << 10),
         state: TransactionState::Idle,
         lost: None,
+        listed: None,
         process_id: 0,
         secret_key: 0,
         version: 0,

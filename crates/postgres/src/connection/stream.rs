@@ -50,6 +50,16 @@ impl Stream {
         !matches!(self, Stream::Tcp(_))
     }
 
+    /// Our own port; `None` for a socket of this machine.
+    pub(super) fn local_port(&self) -> Option<u16> {
+        let stream = match self {
+            Stream::Socket(_) => return None,
+            Stream::Tcp(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
+        };
+        stream.local_addr().ok().map(|address| address.port())
+    }
+
     pub(super) fn is_local(&self) -> bool {
         let of_tcp = |stream: &TcpStream| stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
         match self {

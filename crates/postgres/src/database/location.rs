@@ -7,6 +7,7 @@ use procfs::process::Process;
 
 use crate::connection::Connection;
 use crate::session::Warnings;
+use crate::url::ServerUrl;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Location {
@@ -50,4 +51,28 @@ impl Location {
     pub(super) fn footprint(&self) -> Footprint {
         Footprint { processes: self.postmaster.into_iter().collect(), folder: self.folder.clone() }
     }
+}
+
+/// How many more sessions the server accepts from this role, the port from which the server sees this one, and its own port.
+/// Sessions of all databases are counted by `pg_stat_database`, which every role may read.
+const SESSIONS: &str = "select current_setting('max_connections')::int \
+     - case when current_setting('is_superuser') = 'on' then 0 else current_setting('superuser_reserved_connections')::int \
+       + coalesce(current_setting('reserved_connections', true)::int, 0) end \
+     - (select coalesce(sum(numbackends), 0)::int from pg_stat_database), \
+     inet_client_port(), current_setting('port')";
+
+/// How many more sessions the server accepts, after this connection is closed. `None` if a pooler or a proxy may lie between: the
+/// server's limit says nothing then of how many clients that accepts.
+pub(super) fn sessions_free(connection: &mut Connection, url: &ServerUrl) -> Result<Option<usize>, DatabaseError> {
+    let (ours, mut free) = (connection.local_port(), None);
+    connection.text_rows(SESSIONS, &mut |row| {
+        if let [Some(left), seen, Some(port)] = *row {
+            let is_direct = match ours {
+                Some(ours) => seen == Some(&ours.to_string()),
+                None => seen.is_none() && port == url.port.to_string(),
+            };
+            free = left.parse::<i64>().ok().filter(|_| is_direct);
+        }
+    })?;
+    Ok(free.map(|left| usize::try_from(left + 1).unwrap_or(0)))
 }

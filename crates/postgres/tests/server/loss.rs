@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::thread;
+use std::time::Duration;
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::database::PostgresDatabase;
@@ -107,11 +108,38 @@ fn a_backend_that_crashes_takes_all_with_it_and_the_server_comes_back() {
     back.expect("the server recovers").execute(&ONE, &[], &mut Rows::new()).unwrap();
 }
 
+/// Ctrl-C in the middle of a statement of 40 seconds left it running at the server.
+#[test]
+fn the_statements_of_all_sessions_are_cancelled_and_the_sessions_live() {
+    let database = PostgresDatabase::private(new_server(&[]));
+    let mut sessions = [0; 3].map(|_| database.session(&NOTHING).unwrap());
+    thread::scope(|scope| {
+        let sleepers: Vec<_> = sessions
+            .iter_mut()
+            .map(|session| scope.spawn(move || session.execute(&SLEEP, &[], &mut Rows::new())))
+            .collect();
+        while sleepers.iter().any(|sleeper| !sleeper.is_finished()) {
+            database.cancel_statements();
+            thread::sleep(Duration::from_millis(20));
+        }
+        for sleeper in sleepers {
+            let error = sleeper.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("canceling statement due to user request"), "{error}");
+        }
+    });
+    for session in &mut sessions {
+        session.execute(&ONE, &[], &mut Rows::new()).unwrap();
+    }
+}
+
 #[test]
 fn a_full_server_says_what_to_do() {
     let server = new_server(&[("max_connections", "10")]);
     let database = PostgresDatabase::private(server);
-    let mut open = Vec::new();
+    // Told before clients connect: the user of a private server may use the reserved connections, too.
+    assert_eq!(database.sessions_free().unwrap(), Some(10));
+    let mut open = vec![Connection::open(database.url()).unwrap()];
+    assert_eq!(database.sessions_free().unwrap(), Some(9));
     let error = loop {
         match Connection::open(database.url()) {
             Ok(connection) => open.push(connection),

@@ -158,3 +158,30 @@ fn a_role_that_may_little_is_told_what_it_needs() {
     connection.run("DROP DATABASE humble").unwrap();
     connection.run("DROP ROLE humble").unwrap();
 }
+
+/// Two benches on one server: the second dropped the tables that the first was using.
+#[test]
+fn tables_that_another_process_uses_are_not_taken_away() {
+    let (private, schema) = (database(), kinds!("claimed"));
+    let open = || PostgresDatabase::connect(private.url().clone(), ServerSettings::for_this_machine()).unwrap();
+    let load = |database: &PostgresDatabase| {
+        database.drop_tables(schema)?;
+        database.create(schema)?;
+        database.load(schema, 0, batch(schema, 0, 100))?;
+        database.finish_load(schema)
+    };
+    let (first, second) = (open(), open());
+    load(&first).unwrap();
+    // Both find the data as they want it, and work beside each other.
+    assert!(first.data(schema).is_ok() && second.data(schema).is_ok());
+    let refused = load(&second).unwrap_err().to_string();
+    assert!(refused.contains("another plimsoll uses the tables in plimsoll_claimed"), "{refused}");
+    assert!(refused.contains("(the server's process "), "{refused}");
+    assert!(first.session(schema).is_ok(), "the tables are still there");
+    drop(first);
+    plimsoll_testing::until("the first to be gone", || load(&second).is_ok());
+    second.drop_tables(schema).unwrap();
+    // No other process may use them while they are loaded.
+    let refused = open().data(schema).unwrap_err().to_string();
+    assert!(refused.contains("another plimsoll uses"), "{refused}");
+}

@@ -25,6 +25,10 @@ pub(super) struct Signals {
     pub halt: AtomicBool,
     /// The window, once it is known; always published before it begins.
     pub bounds: OnceLock<Bounds>,
+    /// Whether requests that are under way after the window are cancelled.
+    pub is_cut: AtomicBool,
+    /// How many were.
+    pub cut_count: AtomicUsize,
     /// How many participants have not yet passed the window's end: the clients, and the coordinator, whose sensors must
     /// be read while the clients' threads still live. The participant that decrements it to 0 sets `halt`.
     not_past_end: AtomicUsize,
@@ -33,7 +37,13 @@ pub(super) struct Signals {
 impl Signals {
     /// Signals for this number of participants, which must pass the window's end.
     pub(super) fn new(participants: usize) -> Self {
-        Signals { halt: AtomicBool::new(false), bounds: OnceLock::new(), not_past_end: AtomicUsize::new(participants) }
+        Signals {
+            halt: AtomicBool::new(false),
+            bounds: OnceLock::new(),
+            is_cut: AtomicBool::new(false),
+            cut_count: AtomicUsize::new(0),
+            not_past_end: AtomicUsize::new(participants),
+        }
     }
 
     /// Records that one of the participants has passed the window's end. Called once by each.
@@ -41,6 +51,13 @@ impl Signals {
         if self.not_past_end.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.halt.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Notes how the last request of a client ended, when the run was over. One that fails then was most likely cancelled, and says
+    /// nothing about the database.
+    fn note_last(&self, outcome: &Result<Outcome, DatabaseError>) {
+        let is_cut = outcome.is_err() && self.is_cut.load(Ordering::Relaxed);
+        self.cut_count.fetch_add(usize::from(is_cut), Ordering::Relaxed);
     }
 
     /// Whether clients should end.
@@ -163,7 +180,10 @@ impl<C: Clock> ClientLoop<'_, C> {
                 };
                 recorder.note(&request, bounds);
             }
-            self.judge(attempts.outcome, &mut failed_at_first)?;
+            match self.signals.halted() {
+                true => self.signals.note_last(&attempts.outcome),
+                false => self.judge(attempts.outcome, &mut failed_at_first)?,
+            }
             (usage, slept) = (used, slept_by_now);
             previous_end = end;
         }

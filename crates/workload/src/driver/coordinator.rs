@@ -6,57 +6,58 @@
 //! A client that fails, or Ctrl-C before the window has ended, leads from anywhere straight to the join.
 
 use std::iter;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use super::board::Board;
-use super::client_loop::{ClientLoop, Signals, Team};
+use super::client_loop::{Signals, Team};
+use super::client_threads::{ClientThread, cut_warning, gather, spawn_clients, wait_until_ended};
 use super::clock::{Clock, MonotonicClock, Nanos};
 use super::doubt::doubts;
 use super::driven::About;
-use super::pacing::{Arrivals, Pacing, Urgency};
+use super::pacing::Arrivals;
 use super::recorder::{Bounds, Recorder};
-use super::round_trip::RoundTrips;
-use super::streams::seed_of_requests;
 use super::warm_up::{Reading, Verdict, WarmUp, WarmUpMeasurement, are_steady, watch_warm_up};
-use super::{
-    Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
-};
+use super::{Drive, DriveError, DriveMeasurement, Phase, Progress, Stop, Window, WindowObserver, WorkloadThreads};
 
 /// How often the coordinator polls: well within the 50 ms in which Ctrl-C takes effect.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The window is published this long before it begins, so that every request that ends inside can read it.
 const LEAD: Duration = Duration::from_millis(2);
 
 /// The data that coordinator and clients share for one run.
-struct Run {
-    clock: MonotonicClock,
-    signals: Signals,
+pub(super) struct Run {
+    pub clock: MonotonicClock,
+    pub signals: Signals,
     /// When clients begin to work, once all are connected.
-    begin: OnceLock<Nanos>,
+    pub begin: OnceLock<Nanos>,
     /// The first thing that went wrong.
     failure: Mutex<Option<DriveError>>,
 }
 
 impl Run {
     /// Ends the run; of several failures the first is reported.
-    fn fail(&self, error: DriveError) {
+    pub(super) fn fail(&self, error: DriveError) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.signals.halt.store(true, Ordering::Relaxed);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }
 
 /// A client that is connected and waits for the beginning.
-struct Connected {
-    workload: usize,
-    client: usize,
-    thread: i32,
+pub(super) struct Connected {
+    pub workload: usize,
+    pub client: usize,
+    pub thread: i32,
     /// The server's process that serves it, if it has one of its own.
-    server: Option<i32>,
+    pub server: Option<i32>,
 }
 
 /// Runs all clients of all workloads. See [`super::drive`].
@@ -64,7 +65,7 @@ pub(super) fn run(
     drives: &[Drive<'_>],
     window: Window,
     observer: &mut dyn WindowObserver,
-    stop: &AtomicBool,
+    stop: Stop<'_>,
 ) -> Result<DriveMeasurement, DriveError> {
     let teams: Vec<Team<'_>> = drives.iter().map(team).collect();
     let run = Run {
@@ -78,8 +79,10 @@ pub(super) fn run(
         let clients = spawn_clients(scope, drives, &teams, &run, &sender);
         // Now only clients hold senders: if all of them are gone, so is the hope of further connections.
         drop(sender);
-        let mut coordinator = Coordinator { run: &run, teams: &teams, clients: &clients, observer, stop };
+        let mut coordinator =
+            Coordinator { run: &run, teams: &teams, clients: &clients, observer, stop, is_open: false };
         let observed = coordinator.phases(drives, &connected, window);
+        coordinator.end(drives);
         drop(coordinator);
         let mut recorders = gather(&teams, clients);
         if let (Some(begin), Some(bounds)) = (run.begin.get(), run.signals.bounds.get()) {
@@ -104,13 +107,15 @@ pub(super) fn run(
         format!("workload {name}: no lock statistics by class, for this target does not tell each lock wait")
     });
     let notes = notes.collect();
+    let cut = cut_warning(run.signals.cut_count.load(Ordering::Relaxed), stop.cut_after);
+    let warnings = observed.warnings.into_iter().chain(cut).collect();
     Ok(DriveMeasurement {
         window: window.measure,
         opened_at: observed.opened_at,
         warmup: observed.warmup,
         observed: observed.length,
         workloads,
-        warnings: observed.warnings,
+        warnings,
         notes,
     })
 }
@@ -136,112 +141,6 @@ fn about<'a>(drive: &Drive<'a>, window: Window) -> About<'a> {
         is_open: drive.options.rate.is_some(),
         window: window.measure,
     }
-}
-
-/// A client's thread and the position of its workload.
-struct ClientThread<'scope> {
-    workload: usize,
-    handle: ScopedJoinHandle<'scope, Option<Recorder>>,
-}
-
-fn spawn_clients<'scope, 'env: 'scope>(
-    scope: &'scope Scope<'scope, 'env>,
-    drives: &'env [Drive<'env>],
-    teams: &'env [Team<'env>],
-    run: &'env Run,
-    connected: &Sender<Connected>,
-) -> Vec<ClientThread<'scope>> {
-    let mut clients = Vec::new();
-    for (workload, (drive, team)) in drives.iter().zip(teams).enumerate() {
-        for client in 0..team.clients {
-            let connected = connected.clone();
-            let work = move || client_thread(drive, team, run, workload, client, &connected);
-            let name = format!("{}-{client}", team.workload);
-            match thread::Builder::new().name(name).spawn_scoped(scope, work) {
-                Ok(handle) => clients.push(ClientThread { workload, handle }),
-                Err(error) => {
-                    let workload = team.workload.to_owned();
-                    run.fail(DriveError::NoThread { workload, client, reason: error.to_string() });
-                    return clients;
-                }
-            }
-        }
-    }
-    clients
-}
-
-/// Everything a client's thread does. `None` if the run has failed, or has ended before this client began.
-fn client_thread(
-    drive: &Drive<'_>,
-    team: &Team<'_>,
-    run: &Run,
-    workload: usize,
-    client: usize,
-    connected: &Sender<Connected>,
-) -> Option<Recorder> {
-    let result = panic_message::catching(|| {
-        let mut user = drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name));
-        let schema = drive.benchmark.schema();
-        let session = match drive.options.user.as_deref() {
-            user if drive.benchmark.is_analytical() => drive.database.query_session(schema, user),
-            None => drive.database.session(schema),
-            Some(user) => drive.database.session_as(schema, user),
-        };
-        let mut session =
-            session.map_err(|error| DriveError::NoSession { workload: drive.name.to_owned(), client, error })?;
-        let urgency = Urgency::new(drive.options, drive.benchmark, drive.name, client);
-        // Which process serves a session can depend on its priority.
-        if let Some(priority) = urgency.of_all() {
-            session.set_priority(priority);
-        }
-        let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        // The coordinator no longer receives once the run has failed; `halt` is then set instead of `begin`.
-        let _ = connected.send(Connected { workload, client, thread, server: session.server_process() });
-        let Some(begin) = wait_for_begin(run) else { return Ok(None) };
-        let client_loop = ClientLoop {
-            clock: &run.clock,
-            signals: &run.signals,
-            team,
-            number: client,
-            pacing: Pacing::new(drive.options, drive.name, client, begin, team.arrivals.as_ref()),
-            urgency,
-            past_end: false,
-        };
-        let mut session = RoundTrips::new(session, drive.options, drive.name, client, &run.clock, &run.signals);
-        client_loop.run(&mut *user, &mut session, begin).map(Some)
-    });
-    let error = match result {
-        Ok(Ok(recorder)) => return recorder,
-        Ok(Err(error)) => error,
-        Err(message) => DriveError::ClientPanicked { workload: drive.name.to_owned(), client, message },
-    };
-    run.fail(error);
-    None
-}
-
-fn wait_for_begin(run: &Run) -> Option<Nanos> {
-    loop {
-        if run.signals.halted() {
-            return None;
-        }
-        if let Some(begin) = run.begin.get() {
-            return Some(*begin);
-        }
-        // Unparked at the beginning; the timeout covers a wake-up that the session's own code has consumed.
-        thread::park_timeout(LOOK_EVERY);
-    }
-}
-
-/// Waits for all clients to end and merges the records of each workload's clients.
-fn gather(teams: &[Team<'_>], clients: Vec<ClientThread<'_>>) -> Vec<Recorder> {
-    let mut recorders: Vec<Recorder> = teams.iter().map(|_| Recorder::new()).collect();
-    for client in clients {
-        let recorder = client.handle.join().expect("panics are caught within the thread");
-        if let Some(recorder) = recorder {
-            recorders[client.workload].merge(&recorder);
-        }
-    }
-    recorders
 }
 
 /// Notes the requests that arrived before the window's end and that no client has ever begun.
@@ -276,7 +175,9 @@ struct Coordinator<'a, 'scope> {
     teams: &'a [Team<'a>],
     clients: &'a [ClientThread<'scope>],
     observer: &'a mut dyn WindowObserver,
-    stop: &'a AtomicBool,
+    stop: Stop<'a>,
+    /// Whether the window has begun.
+    is_open: bool,
 }
 
 impl Coordinator<'_, '_> {
@@ -298,6 +199,7 @@ impl Coordinator<'_, '_> {
         let opened = self.run.clock.now();
         let bounds = Bounds { begin: opened + nanos(LEAD), end: opened + nanos(LEAD) + nanos(window.measure) };
         self.run.signals.bounds.set(bounds).expect("set here only");
+        self.is_open = true;
         let late = self.run.clock.now().saturating_sub(bounds.begin);
         if late > 0 {
             let late = Duration::from_nanos(late);
@@ -309,7 +211,7 @@ impl Coordinator<'_, '_> {
         let closed = self.run.clock.now();
         self.observer.closed();
         self.run.signals.pass_end();
-        self.finish(bounds.end);
+        self.finish(begin, bounds.end);
         Some(Observed {
             opened_at: Duration::from_nanos(bounds.begin),
             warmup: WarmUpMeasurement {
@@ -395,9 +297,15 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    /// Keeps up the load until every request that was in flight at the window's end has ended. Ctrl-C ends it early.
-    fn finish(&mut self, end: Nanos) {
-        while !self.run.signals.halted() && !self.stop.load(Ordering::Relaxed) {
+    /// Keeps up the load until every request that was in flight at the window's end has ended. Ctrl-C ends it early, and so
+    /// does the time after which requests are cut.
+    fn finish(&mut self, begin: Nanos, end: Nanos) {
+        let cut_at = self.stop.cut_after.map(|after| begin + nanos(after));
+        while !self.run.signals.halted() && !self.is_stopped() {
+            if cut_at.is_some_and(|cut_at| self.run.clock.now() >= cut_at) {
+                self.run.signals.is_cut.store(true, Ordering::Relaxed);
+                return;
+            }
             // A sleeping client must be woken to see that the window has ended. Repeatedly, because a session may park
             // the thread for its own purposes and consume a wake-up.
             self.wake_all();
@@ -414,10 +322,21 @@ impl Coordinator<'_, '_> {
 
     /// Whether neither a client nor Ctrl-C has ended the run.
     fn may_go_on(&self) -> bool {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             self.run.fail(DriveError::Stopped);
         }
         !self.run.signals.halted()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.asked.load(Ordering::Relaxed) && !(self.is_open && self.stop.spares_window)
+    }
+
+    /// Waits until every client has ended. The statements of a run that failed, was stopped or is cut are cancelled.
+    fn end(&self, drives: &[Drive<'_>]) {
+        let run = self.run;
+        let is_unwanted = || run.signals.is_cut.load(Ordering::Relaxed) || self.is_stopped() || run.has_failed();
+        wait_until_ended(drives, self.clients, run, &is_unwanted);
     }
 }
 
@@ -430,6 +349,6 @@ impl Drop for Coordinator<'_, '_> {
 }
 
 /// A span of time on the run's clock.
-fn nanos(length: Duration) -> Nanos {
+pub(super) fn nanos(length: Duration) -> Nanos {
     length.as_nanos() as Nanos
 }

@@ -26,6 +26,10 @@ pub(crate) struct FakeDatabase {
     commits: Arc<AtomicU64>,
     refuse_sessions: bool,
     priorities: Arc<Mutex<Vec<Priority>>>,
+    /// How often statements were cancelled.
+    cancels: Arc<AtomicU64>,
+    /// As [`Database::sessions_free`].
+    free: Option<usize>,
 }
 
 impl FakeDatabase {
@@ -36,7 +40,33 @@ impl FakeDatabase {
 
     /// A database in which `act` gives the outcome of each attempt by its number, from 0.
     pub(crate) fn scripted(act: impl Fn(u64) -> Result<(), DatabaseError> + Send + Sync + 'static) -> Self {
-        FakeDatabase { act: Arc::new(act), commits: Arc::default(), refuse_sessions: false, priorities: Arc::default() }
+        FakeDatabase {
+            act: Arc::new(act),
+            commits: Arc::default(),
+            refuse_sessions: false,
+            priorities: Arc::default(),
+            cancels: Arc::default(),
+            free: None,
+        }
+    }
+
+    /// One in which every statement takes until it is cancelled.
+    pub(crate) fn endless() -> Self {
+        let cancels = Arc::new(AtomicU64::new(0));
+        let seen = cancels.clone();
+        let act = move |_| {
+            let before = seen.load(Ordering::Relaxed);
+            while seen.load(Ordering::Relaxed) == before {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(DatabaseError::Failed("canceling statement due to user request".to_owned()))
+        };
+        FakeDatabase { cancels, ..FakeDatabase::scripted(act) }
+    }
+
+    /// One that opens no session, although it says that it accepts this many more.
+    pub(crate) fn with_room(free: usize) -> Self {
+        FakeDatabase { free: Some(free), ..FakeDatabase::closed() }
     }
 
     /// One that opens no session.
@@ -91,6 +121,14 @@ impl Database for FakeDatabase {
 
     fn query_threads(&self) -> Vec<i32> {
         vec![41, 42]
+    }
+
+    fn cancel_statements(&self) {
+        self.cancels.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sessions_free(&self) -> Result<Option<usize>, DatabaseError> {
+        Ok(self.free)
     }
 }
 

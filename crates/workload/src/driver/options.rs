@@ -103,6 +103,24 @@ pub(super) fn validate(drives: &[Drive<'_>], window: Window) -> Result<(), Drive
     Ok(())
 }
 
+/// Refuses more clients than the server accepts, before any of their threads begins.
+pub(super) fn check_sessions(drives: &[Drive<'_>]) -> Result<(), DriveError> {
+    let Some(first) = drives.first() else { return Ok(()) };
+    let not_known = |error| DriveError::NotPrepared { workload: first.name.to_owned(), error };
+    let Some(free) = first.database.sessions_free().map_err(not_known)? else { return Ok(()) };
+    let wanted: usize = drives.iter().map(|drive| drive.options.clients).sum();
+    if wanted <= free {
+        return Ok(());
+    }
+    let names: Vec<&str> = drives.iter().map(|drive| drive.name).collect();
+    Err(DriveError::Options {
+        workload: names.join(" with "),
+        what: format!(
+            "{wanted} clients, but the server accepts {free} more connections; use fewer clients, or raise its max_connections"
+        ),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

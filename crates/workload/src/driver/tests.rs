@@ -3,6 +3,7 @@
 mod board;
 mod in_flight;
 mod open_loop;
+mod stopping;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -244,7 +245,7 @@ fn run_one(
 ) -> Result<DriveMeasurement, DriveError> {
     let benchmark = FakeBenchmark::new();
     let stop = log.stop_in.as_ref().map(|(_, stop)| stop.clone()).unwrap_or_default();
-    drive(&[Drive { name: "a", benchmark: &benchmark, database, options }], window, log, &stop)
+    drive(&[Drive { name: "a", benchmark: &benchmark, database, options }], window, log, &*stop)
 }
 
 #[test]

@@ -43,6 +43,18 @@ impl Drop for Folder {
     }
 }
 
+/// Editors of Windows save UTF-8 with a mark of byte order, which was a syntax error in the first statement.
+#[test]
+fn a_mark_of_byte_order_is_no_part_of_a_file() {
+    let folder = Folder::new();
+    let marked = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
+    for (name, text) in [("a.sql", "SELECT 1;\n"), ("b.toml", SHOP)] {
+        let kind = folder.file(name, marked(text));
+        let made = registry::benchmark(&kind, 7);
+        assert!(made.is_ok(), "{name}: {}", made.err().map(|error| error.to_string()).unwrap_or_default());
+    }
+}
+
 const SHOP: &str = r#"
 name = "shop"
 scale = 2

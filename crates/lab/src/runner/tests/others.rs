@@ -45,6 +45,32 @@ fn a_run_that_is_disturbed_at_every_try_is_invalid() {
     assert_eq!((outcome.records[0].point.valid, outcome.records[0].point.thrown_away.len()), (false, 0));
 }
 
+/// Others that stay: the first run is tried three times, those that follow once, and after a round the experiment ends. The person who
+/// watches is told once.
+#[test]
+fn an_experiment_beside_others_that_stay_ends_early_and_says_why() {
+    let targets = Watched::default();
+    let (plan, stop) = (plan(TWO, &targets), AtomicBool::new(false));
+    let mut told = 0;
+    let mut progress = |progress: RunProgress<'_>| {
+        if let RunProgress::Disturbed { why, remedy } = progress {
+            assert!(why == "busy" && remedy.contains("stop them"), "{why}; {remedy}");
+            told += 1;
+        }
+    };
+    let mut watch = Watch { progress: &mut progress, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
+    let mut limits = NoLimits;
+    let mut runner = Runner::new(&plan, &targets, &mut limits);
+    runner.disturbance = &|_, _| Some("busy".to_owned());
+    let outcome = runner.run(&Selection::default(), Vec::new(), &mut watch).expect("it runs");
+    let block = plan.run_count() / plan.run.repeats as usize;
+    assert_eq!((outcome.records.len(), outcome.left), (block, plan.run_count() - block));
+    assert_eq!((outcome.given_up.as_deref(), outcome.stopped, told), (Some("busy"), false, 1));
+    let tries: Vec<usize> = outcome.records.iter().map(|record| record.point.thrown_away.len() + 1).collect();
+    assert_eq!((tries[0], tries.iter().sum::<usize>()), (3, block + 2), "{tries:?}");
+    assert!(outcome.records.iter().all(|record| record.point.disturbed && !record.point.valid));
+}
+
 #[test]
 fn a_stopped_experiment_does_not_keep_a_disturbed_run() {
     let (outcome, _) = tried(9, 3, 1);

@@ -1,0 +1,173 @@
+//! Which processes took the cores in a stretch of time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use rustix::param::clock_ticks_per_second;
+use serde::{Deserialize, Serialize};
+
+use crate::host::Host;
+
+/// The CPU time of every process so far.
+#[derive(Debug, Clone)]
+pub struct ProcessTimes {
+    read_at: Instant,
+    processes: BTreeMap<i32, Times>,
+}
+
+#[derive(Debug, Clone)]
+struct Times {
+    name: String,
+    parent: i32,
+    /// When it began, which distinguishes it from an earlier process of the same number.
+    started: u64,
+    ticks: u64,
+}
+
+/// Processes of one name that took cores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BusyProcesses {
+    /// Their name as the kernel has it, of at most 15 characters.
+    pub name: String,
+    /// How many they are. A count.
+    pub count: usize,
+    /// The cores that they kept busy together, on average.
+    pub cores: f64,
+}
+
+/// Processes that take less of a core are not named.
+const CORES_MIN: f64 = 0.02;
+
+impl ProcessTimes {
+    /// Reads `/proc`. Takes some tens of microseconds for each process, so it is done outside of windows.
+    pub fn read(host: &Host) -> ProcessTimes {
+        let numbers = host.names("/proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
+        let times = |process: i32| Some((process, Times::of(&host.text(format!("/proc/{process}/stat"))?)?));
+        ProcessTimes { read_at: Instant::now(), processes: numbers.filter_map(times).collect() }
+    }
+
+    /// The processes that took cores since an earlier reading, the busiest first. Those in `ours` and their descendants are left
+    /// out. What began and ended in between is not seen.
+    pub fn busiest_since(&self, earlier: &ProcessTimes, ours: &[i32]) -> Vec<BusyProcesses> {
+        let length_s = self.read_at.duration_since(earlier.read_at).as_secs_f64();
+        self.busiest_within(length_s, earlier, ours)
+    }
+
+    fn busiest_within(&self, length_s: f64, earlier: &ProcessTimes, ours: &[i32]) -> Vec<BusyProcesses> {
+        if length_s <= 0.0 {
+            return Vec::new();
+        }
+        let ours = self.with_descendants(ours);
+        let mut by_name: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+        for (process, times) in self.processes.iter().filter(|(process, _)| !ours.contains(process)) {
+            let before = earlier.processes.get(process).filter(|before| before.started == times.started);
+            let ticks = times.ticks.saturating_sub(before.map_or(0, |before| before.ticks));
+            if ticks > 0 {
+                let (count, sum) = by_name.entry(&times.name).or_default();
+                *count += 1;
+                *sum += ticks;
+            }
+        }
+        let per_s = clock_ticks_per_second() as f64;
+        let busy = by_name.into_iter().map(|(name, (count, ticks))| BusyProcesses {
+            name: name.to_owned(),
+            count,
+            cores: ticks as f64 / per_s / length_s,
+        });
+        let mut busy: Vec<BusyProcesses> = busy.filter(|busy| busy.cores >= CORES_MIN).collect();
+        busy.sort_by(|a, b| b.cores.total_cmp(&a.cores));
+        busy
+    }
+
+    fn with_descendants(&self, processes: &[i32]) -> BTreeSet<i32> {
+        let mut family: BTreeSet<i32> = processes.iter().copied().collect();
+        loop {
+            let children = self.processes.iter().filter(|(_, times)| family.contains(&times.parent));
+            let children: Vec<i32> =
+                children.map(|(process, _)| *process).filter(|one| !family.contains(one)).collect();
+            if children.is_empty() {
+                return family;
+            }
+            family.extend(children);
+        }
+    }
+}
+
+impl Times {
+    /// Of `/proc/PID/stat`. A name may have spaces and brackets in it, so that it ends at the last bracket.
+    fn of(stat: &str) -> Option<Times> {
+        let (name, rest) = (stat.find('(')? + 1, stat.rfind(')')?);
+        let fields: Vec<&str> = stat.get(rest + 1..)?.split_whitespace().collect();
+        // The first field here is the third of proc_pid_stat(5).
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Times {
+            name: stat.get(name..rest)?.to_owned(),
+            parent: fields.get(1)?.parse().ok()?,
+            started: number(22)?,
+            ticks: number(14)? + number(15)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::FakeHost;
+
+    fn stat(process: i32, name: &str, parent: i32, started: u64, ticks: u64) -> (String, String) {
+        let text = format!("{process} ({name}) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {started} 0 0");
+        (format!("/proc/{process}/stat"), text)
+    }
+
+    #[test]
+    fn the_busiest_come_first_and_ours_are_left_out() {
+        let fake = FakeHost::new(&[]);
+        let set = |all: &[(i32, &str, i32, u64, u64)]| {
+            for (process, name, parent, started, ticks) in all {
+                let (path, text) = stat(*process, name, *parent, *started, *ticks);
+                fake.write(&path, &text);
+            }
+            ProcessTimes::read(&fake.host())
+        };
+        let per_s = clock_ticks_per_second();
+        let before = set(&[
+            (10, "plimsoll", 1, 5, 0),
+            (11, "hog", 10, 6, 0),
+            (20, "yes", 1, 5, 100),
+            (21, "yes", 1, 5, 100),
+            (30, "a (b) c", 1, 5, 900),
+            (40, "idle", 1, 5, 7),
+        ]);
+        let after = set(&[
+            (10, "plimsoll", 1, 5, per_s),
+            (11, "hog", 10, 6, per_s),
+            (20, "yes", 1, 5, 100 + 2 * per_s),
+            (21, "yes", 1, 5, 100 + per_s),
+            // The number was given to another process.
+            (30, "a (b) c", 1, 9, per_s / 2),
+            (40, "idle", 1, 5, 7),
+        ]);
+        let named = |name: &str, count, cores| BusyProcesses { name: name.to_owned(), count, cores };
+        assert_eq!(after.busiest_within(2.0, &before, &[10]), [named("yes", 2, 1.5), named("a (b) c", 1, 0.25)]);
+        assert_eq!(after.busiest_within(0.0, &before, &[10]), []);
+    }
+
+    #[test]
+    fn a_busy_process_of_this_machine_is_seen() {
+        let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let before = ProcessTimes::read(&Host::real());
+        let process = busy.id().cast_signed();
+        // Other tests of this process run `sh`, too.
+        let is_seen = |later: &ProcessTimes| later.busiest_since(&before, &[]).iter().any(|one| one.name == "sh");
+        let seen = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            is_seen(&ProcessTimes::read(&Host::real()))
+        });
+        let later = ProcessTimes::read(&Host::real());
+        let by_us = later.busiest_since(&before, &[process, std::process::id().cast_signed()]);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(seen, "{later:?}");
+        assert!(!by_us.iter().any(|one| one.name == "sh" && one.cores > 0.9), "{by_us:?}");
+    }
+}
