@@ -20,7 +20,7 @@ const VERSIONS: [u32; 2] = [15, 18];
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Same,
-    /// Because of a value, such as a division by zero; which of two errors comes first is open.
+    /// Because of a value, such as a division by zero, or of a mistake; which of two errors comes first is open.
     BothFail,
     /// Because of a value that PostgreSQL did not compute: it knows without it that the result is NULL. The order of evaluation is open.
     FailsHere(String),
@@ -117,6 +117,8 @@ impl Databases {
             match (&ours, theirs) {
                 (Ok(ours), Ok(theirs)) if *ours == theirs => {}
                 (Err(ours), Err(theirs)) if is_of_value(ours) && is_of_value(&theirs) => verdict = Verdict::BothFail,
+                // A mistake in the query, which PostgreSQL finds, too.
+                (Err(_), Err(theirs)) if theirs.contains("ERROR 42") => verdict = Verdict::BothFail,
                 (Err(ours), Ok(_)) if is_of_value(ours) => verdict = Verdict::FailsHere(ours.clone()),
                 (ours, theirs) => {
                     return Verdict::Differs(format!("embedded: {ours:?}\n{name}: {theirs:?}"));
@@ -135,7 +137,8 @@ pub fn load(benchmark: &dyn Benchmark, database: &dyn Database) {
 /// Whether an error says that the engine does not compute something, before or while it does.
 fn is_refusal(error: &str) -> bool {
     // DataFusion's names of columns leave casts out: `sum(i)` beside `sum(i::bigint)` is an error.
-    let parts = ["the embedded engine does not run", "more than 38 digits", "duplicate unqualified field name"];
+    let names = "duplicate unqualified field name";
+    let parts = ["the embedded engine does not run", "more than 38 digits", "Overflow happened on", names];
     parts.iter().any(|part| error.contains(part))
 }
 

@@ -140,8 +140,8 @@ impl Expressions<'_> {
         match self.below(12) {
             0..=3 => self.arithmetic(Integer, Integer, depth),
             4 => format!("(- {})", self.of(Integer, depth)),
-            5 => format!("({})::integer", self.of(Numeric, depth)),
-            6 => format!("({})::integer", self.of(Bigint, depth)),
+            5 => format!("(id - id + {})::integer", self.of(Numeric, depth)),
+            6 => format!("(id - id + {})::integer", self.of(Bigint, depth)),
             7 => format!("({})::integer", self.of(Boolean, depth)),
             8 => format!("char_length({})", self.of(Text, depth)),
             9 => format!("position({} in {})", self.of(Text, depth), self.of(Text, depth)),
@@ -154,7 +154,7 @@ impl Expressions<'_> {
         match self.below(6) {
             0 | 1 => self.arithmetic(Bigint, Bigint, depth),
             2 => self.arithmetic(Integer, Bigint, depth),
-            3 => format!("({})::bigint", self.of(Numeric, depth)),
+            3 => format!("(id - id + {})::bigint", self.of(Numeric, depth)),
             4 => format!("({})::bigint", self.of(Integer, depth)),
             _ => format!("(- {})", self.of(Bigint, depth)),
         }
@@ -167,7 +167,11 @@ impl Expressions<'_> {
             5 => self.arithmetic(Numeric, Bigint, depth),
             6 => format!("round({}, {})", self.of(Numeric, depth), self.below(6)),
             7 => format!("round({})", self.of(Numeric, depth)),
-            8 => format!("({})::numeric({})", self.of(Numeric, depth), self.one(&["12, 2", "20, 6", "5, 1", "30, 0"])),
+            8 => format!(
+                "(id - id + {})::numeric({})",
+                self.of(Numeric, depth),
+                self.one(&["12, 2", "20, 6", "5, 1", "30, 0"])
+            ),
             9 => format!(
                 "extract({} from {})",
                 self.one(&["year", "month", "day", "dow", "doy", "quarter"]),
@@ -180,14 +184,11 @@ impl Expressions<'_> {
         }
     }
 
-    /// The divisor is no literal: PostgreSQL divides literals by zero before a CASE is asked.
+    /// An operand is no literal: PostgreSQL computes with literals, and fails, before a CASE is asked.
     fn arithmetic(&mut self, left: Type, right: Type, depth: u32) -> String {
         let operator = self.one(&["+", "-", "*", "/", "%"]);
         let (left, right) = (self.of(left, depth), self.of(right, depth));
-        match operator.as_str() {
-            "/" | "%" => format!("({left} {operator} ({right} + id - id))"),
-            _ => format!("({left} {operator} {right})"),
-        }
+        format!("({left} {operator} (id - id + {right}))")
     }
 
     fn text(&mut self, depth: u32) -> String {

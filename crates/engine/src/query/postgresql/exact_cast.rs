@@ -1,9 +1,11 @@
 //! Casts that lose digits or range: PostgreSQL rounds half away from zero, and fails where a value does not fit. DataFusion cuts digits
 //! off, and its optimizer moves such casts to the other side of a comparison.
 
-use arrow::array::ArrayRef;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Decimal256Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -60,9 +62,16 @@ impl ExactCast {
                 DataFusionError::Execution(what)
             })
         };
-        // Arrow rounds decimals to decimals half away from zero, but cuts decimals to integers.
+        // Arrow rounds decimals to decimals half away from zero, but cuts decimals to integers, and wraps those beyond 64 bits.
         if is_decimal && self.target.is_integer() {
-            return cast(&cast(array, &DataType::Decimal256(76, 0))?, &self.target);
+            let rounded = cast(array, &DataType::Decimal256(76, 0))?;
+            let whole = rounded.as_primitive::<Decimal256Type>().iter().map(|number| {
+                let whole = number.map(|number| number.to_i128().and_then(|number| i64::try_from(number).ok()));
+                let beyond = || DataFusionError::Execution(format!("{} out of range (SQLSTATE 22003)", self.target));
+                whole.map(|whole| whole.ok_or_else(beyond)).transpose()
+            });
+            let whole: Int64Array = whole.collect::<Result<_>>()?;
+            return cast(&(Arc::new(whole) as ArrayRef), &self.target);
         }
         cast(array, &self.target)
     }
