@@ -25,7 +25,9 @@
 //! than a block makes blocks alike, and their spread then says too little of other days.
 //!
 //! # The scope of 95 % and 99 %
-//! An [`Interval`] is of 95 % for one figure, also that of two separate experiments ([`compare_runs`]). A [`Comparison`] that finds `Faster` or `Slower` where nothing differs is
+//! An [`Interval`] is of 95 % for one figure, also that of two separate experiments ([`compare_runs`]). There the
+//! noise is pooled over settings: of comparisons of equals 5 to 7 % are called a difference on average, and more for a setting with far more noise than
+//! the others. A [`Comparison`] that finds `Faster` or `Slower` where nothing differs is
 //! wrong in less than 5 % of comparisons, each by itself: beyond the 95 % interval it requires that the difference
 //! exceed the [noise floor](NoiseFloor), which is of 99 %. Nothing is corrected for the number of comparisons: of 100
 //! comparisons of equals about one is expected to be called a difference. Comparisons share data, so wrong ones come
