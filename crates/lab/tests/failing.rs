@@ -227,7 +227,7 @@ fn requests_that_fail_are_told_with_their_share_and_reason() {
                     "the bound is named where it is exceeded: {text}"
                 );
             }
-            let compared = compare(&sound, &results, true).unwrap();
+            let compared = compare(&sound, &results, 0.05, true).unwrap();
             assert_eq!(compared.failures.len(), 1, "{way} {percent}: a difference in failures is a difference");
             let first = comparison::render(&compared).lines().next().unwrap().to_owned();
             assert!(first.starts_with("failures differ: w in alone:w: requests that failed: 0 of"), "{first}");
@@ -258,7 +258,7 @@ fn runs_of_which_nothing_works_are_invalid_with_their_reason() {
         for text in told(&results) {
             assert!(text.contains(why), "{way}: {text}");
         }
-        let compared = compare(&run(way, 0, ""), &results, true).unwrap();
+        let compared = compare(&run(way, 0, ""), &results, 0.05, true).unwrap();
         let text = comparison::render(&compared).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             text.starts_with("not compared: alone:w: no valid run in the other run:") && text.contains(why),
