@@ -1,6 +1,6 @@
 //! The analytical side: SQL over column tables, through DataFusion.
 //!
-//! DataFusion parses, optimizes and executes; [`postgresql`] gives a query the meaning that it has in PostgreSQL, or refuses it. This module supplies what it needs to do that well: scans that evaluate
+//! DataFusion parses, optimizes and executes; `postgresql` gives a query the meaning that it has in PostgreSQL, or refuses it. This module supplies what it needs to do that well: scans that evaluate
 //! conditions on compressed columns ([`scan`]), real statistics (`selectivity`), the order of joins (`join_order`),
 //! functional dependencies (`dependencies`), filter pushdown by the positions of columns instead of their names
 //! (`push_filters`), and aggregation in arrays straight from the columns (`array_aggregate`). [`QueryEngine`] puts them
