@@ -178,12 +178,13 @@ fn ctrl_c_before_anything_was_measured_leaves_nothing() {
 fn ctrl_c_in_a_study_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
-    running.until("run 1 of");
+    // A run that still warms up is given up, so that one must have been measured.
+    running.until("run 2 of");
     running.signal("INT");
     assert_eq!(running.end(), Some(130), "{}", running.said);
     let written = std::fs::read(folder.path().join("result/results.json")).unwrap();
     let written: Value = serde_json::from_slice(&written).unwrap();
-    assert_eq!(items(&written["points"]).len(), 1);
+    assert!(!items(&written["points"]).is_empty());
     assert!(written["warnings"].to_string().contains("plimsoll run --resume result"), "{}", written["warnings"]);
 }
 

@@ -6,7 +6,7 @@
 //! plan and gives each expression the type that it has in PostgreSQL ([`kinds`]), with explicit casts and with functions of our own
 //! ([`arithmetic`], [`quotient`], [`exact_cast`]) where DataFusion's compute something else. A form that is not on the list is refused.
 //!
-//! What is refused, and what still differs, is in the guide (`docs/own-workload.md`). `crates/target/tests/sql_meaning` compares random queries with
+//! What is refused, and what still differs, is in the guide (`docs/embedded-sql.md`). `crates/target/tests/sql_meaning` compares random queries with
 //! PostgreSQL servers.
 
 mod aggregates;
