@@ -112,7 +112,7 @@ pub(crate) fn too_many(measured: &WorkloadMeasurement, failed_max: f64) -> Optio
 }
 
 /// `12 deadlock victims, 3 conflicts`: attempts of which the request was run again; `None` without any.
-pub(crate) fn run_again(aborted: &Aborted) -> Option<String> {
+fn run_again(aborted: &Aborted) -> Option<String> {
     let kinds = [
         (aborted.deadlock, "deadlock victim", "deadlock victims"),
         (aborted.preempted, "preempted", "preempted"),
@@ -123,8 +123,16 @@ pub(crate) fn run_again(aborted: &Aborted) -> Option<String> {
     Some(told.collect::<Vec<_>>().join(", ")).filter(|told| !told.is_empty())
 }
 
+/// `w: 12 deadlock victims beside 15 completed requests`, for each workload of which attempts were run again.
+pub(crate) fn told_again(points: &[Point]) -> Vec<String> {
+    let told = |(workload, aborted, completed): (&str, Aborted, u64)| {
+        Some(format!("{workload}: {} beside {} completed requests", run_again(&aborted)?, count(completed)))
+    };
+    attempts_run_again(points).into_iter().filter_map(told).collect()
+}
+
 /// The attempts that were run again of each workload, over all of its arms and settings, with the requests completed.
-pub(crate) fn attempts_run_again(points: &[Point]) -> Vec<(&str, Aborted, u64)> {
+fn attempts_run_again(points: &[Point]) -> Vec<(&str, Aborted, u64)> {
     let mut all: Vec<(&str, Aborted, u64)> = Vec::new();
     for result in points.iter().flat_map(|point| &point.workloads) {
         let position = all.iter().position(|(name, ..)| *name == result.name).unwrap_or_else(|| {

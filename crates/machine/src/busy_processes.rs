@@ -3,25 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use rustix::param::clock_ticks_per_second;
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
+use crate::process_tree::stat::{Stat, from_ticks};
 
 /// The CPU time of every process so far.
 #[derive(Debug, Clone)]
 pub struct ProcessTimes {
     read_at: Instant,
-    processes: BTreeMap<i32, Times>,
-}
-
-#[derive(Debug, Clone)]
-struct Times {
-    name: String,
-    parent: i32,
-    /// When it began, which distinguishes it from an earlier process of the same number.
-    started: u64,
-    ticks: u64,
+    /// By id, each with its name.
+    processes: BTreeMap<i32, (String, Stat)>,
 }
 
 /// Processes of one name that took cores.
@@ -42,8 +34,8 @@ impl ProcessTimes {
     /// Reads `/proc`. Takes some tens of microseconds for each process, so it is done outside of windows.
     pub fn read(host: &Host) -> ProcessTimes {
         let numbers = host.names("/proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
-        let times = |process: i32| Some((process, Times::of(&host.text(format!("/proc/{process}/stat"))?)?));
-        ProcessTimes { read_at: Instant::now(), processes: numbers.filter_map(times).collect() }
+        let named = |process: i32| Some((process, Stat::read_named(host, format!("/proc/{process}/stat"))?));
+        ProcessTimes { read_at: Instant::now(), processes: numbers.filter_map(named).collect() }
     }
 
     /// The processes that took cores since an earlier reading, the busiest first. Those in `ours` and their descendants are left
@@ -59,20 +51,20 @@ impl ProcessTimes {
         }
         let ours = self.with_descendants(ours);
         let mut by_name: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
-        for (process, times) in self.processes.iter().filter(|(process, _)| !ours.contains(process)) {
-            let before = earlier.processes.get(process).filter(|before| before.started == times.started);
-            let ticks = times.ticks.saturating_sub(before.map_or(0, |before| before.ticks));
+        for (process, (name, stat)) in self.processes.iter().filter(|(process, _)| !ours.contains(process)) {
+            // The time of its beginning distinguishes it from an earlier process of the same number.
+            let before = earlier.processes.get(process).filter(|(_, before)| before.began == stat.began);
+            let ticks = stat.cpu_ticks.saturating_sub(before.map_or(0, |(_, before)| before.cpu_ticks));
             if ticks > 0 {
-                let (count, sum) = by_name.entry(&times.name).or_default();
+                let (count, sum) = by_name.entry(name).or_default();
                 *count += 1;
                 *sum += ticks;
             }
         }
-        let per_s = clock_ticks_per_second() as f64;
         let busy = by_name.into_iter().map(|(name, (count, ticks))| BusyProcesses {
             name: name.to_owned(),
             count,
-            cores: ticks as f64 / per_s / length_s,
+            cores: from_ticks(ticks).as_secs_f64() / length_s,
         });
         let mut busy: Vec<BusyProcesses> = busy.filter(|busy| busy.cores >= CORES_MIN).collect();
         busy.sort_by(|a, b| b.cores.total_cmp(&a.cores));
@@ -82,7 +74,7 @@ impl ProcessTimes {
     fn with_descendants(&self, processes: &[i32]) -> BTreeSet<i32> {
         let mut family: BTreeSet<i32> = processes.iter().copied().collect();
         loop {
-            let children = self.processes.iter().filter(|(_, times)| family.contains(&times.parent));
+            let children = self.processes.iter().filter(|(_, (_, stat))| family.contains(&stat.parent));
             let children: Vec<i32> =
                 children.map(|(process, _)| *process).filter(|one| !family.contains(one)).collect();
             if children.is_empty() {
@@ -93,24 +85,10 @@ impl ProcessTimes {
     }
 }
 
-impl Times {
-    /// Of `/proc/PID/stat`. A name may have spaces and brackets in it, so that it ends at the last bracket.
-    fn of(stat: &str) -> Option<Times> {
-        let (name, rest) = (stat.find('(')? + 1, stat.rfind(')')?);
-        let fields: Vec<&str> = stat.get(rest + 1..)?.split_whitespace().collect();
-        // The first field here is the third of proc_pid_stat(5).
-        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-        Some(Times {
-            name: stat.get(name..rest)?.to_owned(),
-            parent: fields.get(1)?.parse().ok()?,
-            started: number(22)?,
-            ticks: number(14)? + number(15)?,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::param::clock_ticks_per_second;
+
     use super::*;
     use crate::host::fake::FakeHost;
 

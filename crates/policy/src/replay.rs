@@ -66,6 +66,11 @@ impl Unsafe {
         Unsafe::ChangedCode,
     ];
 
+    /// Whether the transaction has done, or may have done, something that no rollback undoes.
+    pub fn may_act_outside(self) -> bool {
+        matches!(self, Unsafe::OutsideEffect | Unsafe::Function)
+    }
+
     /// The word used in metrics and logs; it must not change.
     pub fn name(self) -> &'static str {
         match self {

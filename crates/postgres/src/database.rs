@@ -82,19 +82,7 @@ impl PostgresDatabase {
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
         let server = Server::Given { location, settings: RwLock::new(settings) };
-        let (connections, claims, users, loaders, governor, degrees, cache_classes) = Default::default();
-        Ok(PostgresDatabase {
-            url,
-            warnings,
-            connections,
-            claims,
-            loaders,
-            users,
-            governor,
-            degrees,
-            cache_classes,
-            server,
-        })
+        Ok(PostgresDatabase { warnings, ..PostgresDatabase::of(url, server) })
     }
 
     /// A private server, which ends with this value. A governor that its settings ask for is not started yet.
@@ -103,18 +91,22 @@ impl PostgresDatabase {
         let degrees = Mutex::new(QueryDegrees::of(server.settings(), None));
         let cache_classes = Mutex::new(CacheClasses::of(&server, None));
         let server = Server::Private(Box::new(RwLock::new(server)));
-        let (warnings, connections, claims, loaders, users, governor) = Default::default();
+        PostgresDatabase { degrees, cache_classes, ..PostgresDatabase::of(url, server) }
+    }
+
+    /// Without sessions, users, and anything of ours beside the server.
+    fn of(url: ServerUrl, server: Server) -> Self {
         PostgresDatabase {
             url,
-            warnings,
-            connections,
-            claims,
-            loaders,
-            users,
-            governor,
-            degrees,
-            cache_classes,
             server,
+            warnings: Default::default(),
+            connections: Default::default(),
+            claims: Default::default(),
+            loaders: Default::default(),
+            users: Default::default(),
+            governor: Default::default(),
+            degrees: Default::default(),
+            cache_classes: Default::default(),
         }
     }
 

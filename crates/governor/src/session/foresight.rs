@@ -66,7 +66,7 @@ impl Forecast {
 
     /// Whether a text has run, or may have, whose effects are not known to end with its transaction.
     pub(super) fn may_act_outside(self) -> bool {
-        self.is_unknown || matches!(self.unsafe_because, Some(Unsafe::OutsideEffect | Unsafe::Function))
+        self.is_unknown || self.unsafe_because.is_some_and(Unsafe::may_act_outside)
     }
 
     /// A text with that outlook is run; `None` if it is not known.

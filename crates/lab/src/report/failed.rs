@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::layout::{Column, figure_cell, number, section, table, text};
 use super::page::{Page, arm_label};
-use crate::failed::{Failed, attempts_run_again, invalid_runs, run_again};
+use crate::failed::{Failed, invalid_runs, told_again};
 use crate::results::FailedRequests;
 use crate::units::{count, fine_percent};
 
@@ -14,22 +14,18 @@ const ROWS_MAX: usize = 400;
 /// The section; nothing if nothing failed and nothing was run again.
 pub(super) fn section_of(page: &Page) -> Markup {
     let points = &page.results.points;
-    let (failed, invalid, again) = (Failed::with_failures(points), invalid_runs(points), attempts_run_again(points));
+    let (failed, invalid, again) = (Failed::with_failures(points), invalid_runs(points), told_again(points));
     if failed.is_empty() && invalid.is_empty() && again.is_empty() {
         return html! {};
     }
-    let told = again.into_iter().filter_map(|(workload, aborted, completed)| {
-        Some(format!("{workload}: {} beside {} completed requests", run_again(&aborted)?, count(completed)))
-    });
-    let told: Vec<String> = told.collect();
     section(
         &page.id("failed"),
         "What failed",
         html! {
             @if !failed.is_empty() { (requests(page, &failed)) }
             @if !invalid.is_empty() { (runs(page, &invalid)) }
-            @if !told.is_empty() {
-                p { "Attempts that were rolled back and run again: " (told.join("; ")) "." }
+            @if !again.is_empty() {
+                p { "Attempts that were rolled back and run again: " (again.join("; ")) "." }
             }
         },
     )

@@ -2,7 +2,7 @@
 
 use super::sweep::{place, setting};
 use super::{Style, wrap};
-use crate::failed::{Failed, attempts_run_again, invalid_runs, reason, run_again};
+use crate::failed::{Failed, invalid_runs, reason, told_again};
 use crate::results::{FailedRequests, Point, Results};
 use crate::units::{count, joined};
 
@@ -62,11 +62,7 @@ fn invalid(points: &[Point]) -> Vec<String> {
 }
 
 fn again(points: &[Point]) -> Vec<String> {
-    let all = attempts_run_again(points).into_iter();
-    let told = all.filter_map(|(workload, aborted, completed)| {
-        Some(format!("{workload}: {} beside {} completed requests", run_again(&aborted)?, count(completed)))
-    });
-    told.flat_map(|line| wrap(&line, "  ", "    ")).collect()
+    told_again(points).iter().flat_map(|line| wrap(line, "  ", "    ")).collect()
 }
 
 /// `and 3 more reasons`, if there are more than are listed.

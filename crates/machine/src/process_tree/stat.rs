@@ -27,11 +27,17 @@ pub(crate) struct Stat {
 impl Stat {
     /// Reads a file; `None` if it is gone or cannot be understood.
     pub(crate) fn read(host: &Host, path: impl AsRef<Path>) -> Option<Stat> {
-        Stat::parse(&String::from_utf8_lossy(&std::fs::read(host.path(path)).ok()?))
+        Stat::read_named(host, path).map(|(_, stat)| stat)
+    }
+
+    /// As [`Stat::read`], with the name of the program: its first 15 bytes.
+    pub(crate) fn read_named(host: &Host, path: impl AsRef<Path>) -> Option<(String, Stat)> {
+        let text = std::fs::read(host.path(path)).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        Some((name(&text).to_owned(), Stat::parse(&text)?))
     }
 
     fn parse(text: &str) -> Option<Stat> {
-        // The name is in parentheses and may hold some itself.
         let (_, behind_name) = text.rsplit_once(')')?;
         let fields: Vec<&str> = behind_name.split_whitespace().collect();
         // Fields are numbered as in the manual; the first behind the name is the third.
@@ -45,6 +51,12 @@ impl Stat {
             block_io_ticks: field(42).unwrap_or(0),
         })
     }
+}
+
+/// The name is in parentheses and may hold some itself.
+fn name(text: &str) -> &str {
+    let inside = text.rsplit_once(')').and_then(|(before, _)| before.split_once('('));
+    inside.map_or("", |(_, name)| name)
 }
 
 /// The folder of a thread of this process or of another one.
@@ -69,7 +81,9 @@ mod tests {
         let expect =
             Stat { parent: 5, cpu_ticks: 56, user_ticks: 50, children_ticks: 78, began: 999, block_io_ticks: 33 };
         for name in ["(sh)", "(a) b)", "(a b (c) d)", "()"] {
-            assert_eq!(Stat::parse(&format!("7 {name} {fields}\n")), Some(expect), "{name}");
+            let text = format!("7 {name} {fields}\n");
+            assert_eq!(Stat::parse(&text), Some(expect), "{name}");
+            assert_eq!(format!("({})", super::name(&text)), name);
         }
         let old = fields.split(' ').take(25).collect::<Vec<&str>>().join(" ");
         assert_eq!(Stat::parse(&format!("7 (sh) {old}")), Some(Stat { block_io_ticks: 0, ..expect }));

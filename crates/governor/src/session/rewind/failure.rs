@@ -146,7 +146,7 @@ impl Session {
         let is_cycle = abort.as_ref().is_some_and(|abort| abort.cause == AbortCause::Cycle);
         let of_server = abort.and_then(|abort| abort.error);
         let acted_outside =
-            matches!(failure, Some(Failure::NotReplayable(NoReplay::Unsafe(Unsafe::OutsideEffect | Unsafe::Function))));
+            matches!(failure, Some(Failure::NotReplayable(NoReplay::Unsafe(why))) if why.may_act_outside());
         let ours = |counter, why: &str| {
             // A failure of the server is not counted as our rollback.
             if of_server.is_none() {
