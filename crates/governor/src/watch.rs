@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::WireError;
+use plimsoll_pg::connection::WireError;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::agent::Agent;

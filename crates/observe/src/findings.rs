@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_governor::statement::normalised;
-use plimsoll_postgres::server::SUPPORTED;
+use plimsoll_pg::connection::SUPPORTED;
 
 use crate::classes::Proposals;
 use crate::counted::Counted;

@@ -173,7 +173,7 @@ const IMPURE: [&str; 18] = [
 /// Files outside of `machine` that ask the kernel themselves, each with the reason.
 const KERNEL_EXCEPTIONS: [(&str, &str); 5] = [
     ("governor/src/own_process.rs", "what the governor itself uses, for its metrics; it watches nothing by it"),
-    ("postgres/src/connection.rs", "whether the number that a server tells is a process of this machine"),
+    ("pg/src/connection.rs", "whether the number that a server tells is a process of this machine"),
     ("postgres/src/database/location.rs", "whether a server runs on this machine"),
     ("postgres/src/server/record.rs", "the boot of a record, through `machine`'s host"),
     ("postgres/src/server/shared_memory.rs", "segments of System V that a killed server has left"),
