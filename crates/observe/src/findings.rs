@@ -5,7 +5,7 @@ mod locks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_governor::statement::normalised;
+use plimsoll_notation::sql::normalised;
 use plimsoll_pg::connection::SUPPORTED;
 
 use crate::classes::Proposals;
