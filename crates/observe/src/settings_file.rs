@@ -37,10 +37,7 @@ fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
             observation.plimsoll, observation.seconds, observation.server.version, observation.started
         ),
     );
-    comment(
-        text,
-        "Read it, then: plimsoll govern --check --connect --config FILE. docs/governor.md explains every key.",
-    );
+    comment(text, "Read it, then run `govern --check --connect --config FILE`. docs/governor.md explains every key.");
     for missing in &observation.missing {
         comment(text, &format!("Not seen: {} ({}).", missing.what, missing.why));
     }
@@ -58,10 +55,7 @@ fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
 /// The console has no user without a password, which only the operator can choose.
 fn console(text: &mut String) {
     text.push('\n');
-    comment(
-        text,
-        "The console (SHOW, PAUSE, plimsoll top) has no user yet. `plimsoll govern --hash-password` prints a verifier:",
-    );
+    comment(text, "The console (SHOW, PAUSE) has no user yet. `govern --hash-password` prints a verifier:");
     text.push_str("# [[admin.user]]\n# name = \"admin\"\n# verifier = \"SCRAM-SHA-256$…\"\n# may_change = true\n");
 }
 

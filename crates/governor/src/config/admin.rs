@@ -34,12 +34,12 @@ fn user(typed: &At<TypedAdminUser>, read: &mut Reader<'_>) -> Option<AdminUser> 
     let given = given.into_iter().flatten().count();
     if given != 1 {
         let message = "a user of the console has one of `verifier`, `password_file`, `password_variable` and `password`; \
-                       `plimsoll govern --hash-password` makes a verifier";
+                       `govern --hash-password` makes a verifier";
         read.problems.add(place, format!("`{name}` has {given}: {message}"));
         return None;
     }
     let verifier = if let Some(verifier) = &typed.verifier {
-        let wrong = |why| format!("this is not a verifier: {why}; `plimsoll govern --hash-password` makes one");
+        let wrong = |why| format!("this is not a verifier: {why}; `govern --hash-password` makes one");
         let parsed = Verifier::parse(verifier.value()).map_err(wrong);
         read.problems.note_at(verifier.span(), parsed).map(|_| verifier.value().clone())
     } else if let Some(file) = &typed.password_file {
@@ -53,7 +53,7 @@ fn user(typed: &At<TypedAdminUser>, read: &mut Reader<'_>) -> Option<AdminUser> 
     } else {
         let password = typed.password.as_ref()?;
         let warning = format!(
-            "the password of `{name}` is in the file in clear text; `plimsoll govern --hash-password` makes a verifier of it"
+            "the password of `{name}` is in the file in clear text; `govern --hash-password` makes a verifier of it"
         );
         read.warnings.push(warning);
         read.problems.note_at(password.span(), verifier_of(password.value()))

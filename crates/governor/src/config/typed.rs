@@ -349,7 +349,7 @@ pub struct TypedAdmin {
 pub struct TypedAdminUser {
     /// The name.
     pub name: At<String>,
-    /// What `plimsoll govern --hash-password` prints: `SCRAM-SHA-256$…`, as PostgreSQL keeps it.
+    /// What `govern --hash-password` prints: `SCRAM-SHA-256$…`, as PostgreSQL keeps it.
     pub verifier: Option<At<String>>,
     /// A file with the password or a verifier, which only the governor's user can read.
     pub password_file: Option<At<String>>,

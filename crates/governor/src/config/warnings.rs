@@ -173,7 +173,7 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
     }
     for user in &settings.admin.users {
         if Verifier::parse(&user.verifier).is_ok_and(|verifier| verifier.fits(SAMPLE_PASSWORD)) {
-            let message = "every user can read it there: `plimsoll govern --hash-password` makes your own verifier";
+            let message = "every user can read it there: `govern --hash-password` makes your own verifier";
             warnings.push(format!(
                 "the password of the console's user `{}` is that of the sample, \"{SAMPLE_PASSWORD}\"; {message}",
                 user.name
@@ -186,7 +186,7 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
         ));
     }
     if settings.admin.users.is_empty() {
-        let message = "the console has no users: a [[admin.user]] with what `plimsoll govern --hash-password` prints";
+        let message = "the console has no users: a [[admin.user]] with what `govern --hash-password` prints";
         warnings.push(message.to_owned());
     }
 }

@@ -9,7 +9,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let reloaded = call.governor.reload_file().map_err(|error| {
         // One fault per line, as in the output of `--check`.
         Refusal::new("F0000", format!("the settings stay as they are: {error}"))
-            .hint("Correct the file and repeat RELOAD; `plimsoll govern --check` reports the same faults.")
+            .hint("Correct the file and repeat RELOAD; `govern --check` reports the same faults.")
     })?;
     let mut notices: Vec<String> = reloaded.changed.iter().map(|change| format!("changed: {change}")).collect();
     notices.extend(reloaded.after_restart.iter().map(|change| format!("needs a restart: {change}")));
