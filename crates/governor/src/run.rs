@@ -73,9 +73,10 @@ pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     let mut inherited = inherit(&governor)?;
     let mut page =
         page::start_with(&governor, &mut inherited).map_err(|error| GovernError::System(error.to_string()))?;
+    let watcher = watch::start(Arc::clone(&governor));
+    watcher.wait_until_asked();
     let mut running = relay::start_with(Arc::clone(&governor), &mut inherited)
         .map_err(|error| GovernError::System(error.to_string()))?;
-    let watcher = watch::start(Arc::clone(&governor));
     let is_beside = governor.settings().is_beside;
     if is_beside {
         tracing::info!(server = %governor.settings().server.address(), "beside the server: no client comes through this governor");
