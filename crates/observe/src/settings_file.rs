@@ -39,7 +39,7 @@ fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
     );
     comment(
         text,
-        "Read it, then: plimsoll govern --check --connect --config FILE. docs/governor.md explains every key.",
+        "Read it, then: plimsoll govern --check --connect --config FILE. docs/governor-settings.md explains every key.",
     );
     for missing in &observation.missing {
         comment(text, &format!("Not seen: {} ({}).", missing.what, missing.why));
