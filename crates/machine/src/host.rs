@@ -91,6 +91,11 @@ impl Host {
         names
     }
 
+    /// The names in a folder that are numbers, as those of processes in `/proc` and of threads in `/proc/PID/task`.
+    pub(crate) fn numbers(&self, folder: impl AsRef<Path>) -> Vec<i32> {
+        self.names(folder).iter().filter_map(|name| name.parse().ok()).collect()
+    }
+
     /// A file in a format that `procfs` can parse.
     pub(crate) fn parsed<T: FromRead>(&self, path: impl AsRef<Path>) -> Option<T> {
         T::from_read(File::open(self.path(path)).ok()?).ok()

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::control::group::{OURS, groups_of_ours_in, name_prefix};
-use crate::control::threads::{descendants, parent, started, threads};
+use crate::control::threads::{parent, started, threads};
 use crate::control::{Origin, Undo};
 use crate::host::Host;
+use crate::process_tree::tree_of;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Undone {
@@ -190,9 +191,9 @@ fn for_thread(
     }
     let mut affected = vec![thread];
     if let Some(since) = since {
-        let later = |process: i32| threads(host, process).into_iter().filter(|thread| thread.started >= since);
-        affected.extend(later(thread).map(|heir| heir.id).filter(|id| *id != thread));
-        affected.extend(descendants(host, thread).into_iter().flat_map(later).map(|heir| heir.id));
+        let heirs = tree_of(host, &[thread]).into_iter().flat_map(|process| threads(host, process));
+        let later = heirs.filter(|heir| heir.started >= since && heir.id != thread);
+        affected.extend(later.map(|heir| heir.id));
     }
     let mut failed = None;
     for thread in &affected {

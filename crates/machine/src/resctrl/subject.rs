@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::group::Group;
 use super::{PREFIX, Resctrl, is_of_plimsoll};
 use crate::availability::Availability;
-use crate::control::threads::{descendants, thread_ids};
+use crate::control::threads::thread_ids;
 use crate::control::{ControlContext, ControlError, Subject, Undo};
 use crate::host::Host;
+use crate::process_tree::tree_of;
 
 /// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
 /// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
@@ -132,8 +133,8 @@ pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<
 /// Every thread of the processes and of their descendants; those that ended are left out. So are the descendants of this
 /// very process, where an embedded database is the subject: they are hogs and other helpers beside it.
 pub fn threads(host: &Host, subject: &Subject) -> BTreeSet<i32> {
-    let others = subject.processes.iter().filter(|process| process.cast_unsigned() != std::process::id());
-    let heirs = others.flat_map(|process| descendants(host, *process));
-    let all: BTreeSet<i32> = subject.processes.iter().copied().chain(heirs).collect();
-    all.into_iter().flat_map(|process| thread_ids(host, process)).collect()
+    let is_own = |process: &i32| process.cast_unsigned() == std::process::id();
+    let (own, others): (Vec<i32>, Vec<i32>) = subject.processes.iter().copied().partition(is_own);
+    let all = tree_of(host, &others).into_iter().chain(own);
+    all.flat_map(|process| thread_ids(host, process)).collect()
 }
