@@ -58,13 +58,9 @@ pub struct Resctrl {
     capabilities: Capabilities,
 }
 
-/// The shares of a group. `None` leaves a share unchanged; a new group may use everything.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Shares {
-    /// Ways of the last-level cache, the same in each domain.
-    pub mask: Option<CacheMask>,
-    /// Memory bandwidth of each domain, in the unit of [`BandwidthControl::unit`].
-    pub bandwidth: Option<u32>,
+/// Bytes for people.
+pub(crate) fn mebibytes(bytes: f64) -> String {
+    format!("{:.2} MiB", bytes / f64::from(1 << 20))
 }
 
 impl Resctrl {
@@ -122,17 +118,16 @@ impl Resctrl {
         names
     }
 
-    /// Makes a group with these shares, whose name must begin with `plimsoll-`. Its removal is noted first, with `tasks_to` as the folder, absolute on the host, to
-    /// which its tasks go then (the default group if `None`). If the kernel refuses the shares, the group is removed again.
-    pub fn group(
+    /// Makes a group with the shares that these lines of `schemata` give it. If the kernel refuses them, the group is removed again.
+    pub(crate) fn group(
         &self,
         name: &str,
-        shares: Shares,
+        shares: &str,
         tasks_to: Option<String>,
         undo: &mut dyn UndoNotes,
     ) -> Result<Group, ControlError> {
         let group = self.make(name, tasks_to, undo)?;
-        match group.set_shares(shares) {
+        match group.set(shares) {
             Ok(()) => Ok(group),
             Err(error) => {
                 // The note stands: should this fail too, undoing tries again.
@@ -142,8 +137,9 @@ impl Resctrl {
         }
     }
 
-    /// Makes the folder of a group, and notes its removal before that. An existing group belongs to another program,
-    /// and undoing must not remove it, so it is refused before anything is noted.
+    /// Makes a group, which may use everything; its name must begin with `plimsoll-`. Its removal is noted first, with
+    /// `tasks_to` as the folder, absolute on the host, to which its tasks go then (the default group if `None`). An existing group
+    /// belongs to another program, and undoing must not remove it, so it is refused before anything is noted.
     fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
         let refuse = |error| {
             Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{CacheMask, Group, Resctrl, Shares, absent, subject};
+use super::{CacheMask, Group, Resctrl, absent, subject};
 use crate::availability::Availability;
 use crate::control::threads::thread_ids;
 use crate::control::{ControlError, Subject};
@@ -51,6 +51,7 @@ pub struct ClassGroups {
     subject: ClassSubject,
     /// The group that the subject was in.
     home: Group,
+    cache: CacheControl,
     /// By class, in the order in which they were asked for; classes with equal masks share a group.
     classes: Vec<Class>,
     journal: Journal,
@@ -141,8 +142,7 @@ fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Cache
         };
         return Err(unavailable(Availability::no(reason, Some(&remedy))));
     }
-    let masks = cache.resources.iter().flat_map(|resource| schemata.masks(resource).into_values());
-    let mask = masks.fold(cache.full, |all, mask| CacheMask(all.0 & mask.0));
+    let mask = cache.masks(&schemata).fold(cache.full, |all, mask| CacheMask(all.0 & mask.0));
     let taken = 1 + resctrl.group_names().len() as u32;
     let own = subject::class_groups(resctrl, &of.subject).len() as u32;
     let most = resctrl.capabilities().groups_max().unwrap_or(0);
@@ -178,10 +178,11 @@ impl ClassGroups {
         // One process may govern several servers.
         let state = state_of(state, &format!("{NAME}-{}", subject.first()));
         let (lock, journal, _) = Journal::begin(host, &state).map_err(OwnGroupError::from)?;
-        let chosen = masks(&cache_home(host, &resctrl, &subject)?)?;
+        let shared = cache_home(host, &resctrl, &subject)?;
+        let chosen = masks(&shared)?;
         let home = home_group(host, &resctrl, &subject)?;
-        let host = host.clone();
-        let mut groups = ClassGroups { host, resctrl, subject, home, classes: Vec::new(), journal, state, _lock: lock };
+        let (host, cache, classes) = (host.clone(), shared.cache, Vec::new());
+        let mut groups = ClassGroups { host, resctrl, subject, home, cache, classes, journal, state, _lock: lock };
         for (name, mask) in names.iter().zip(chosen) {
             groups.add(name, mask)?;
         }
@@ -196,8 +197,8 @@ impl ClassGroups {
         }
         let tasks_to = (!self.home.path().is_empty()).then(|| self.home.folder());
         let name = subject::class_group_name(&self.subject.subject, name);
-        let shares = Shares { mask: Some(mask), bandwidth: None };
-        let group = self.resctrl.group(&name, shares, tasks_to, &mut self.journal.notes_of("cache_classes"))?;
+        let mut notes = self.journal.notes_of("cache_classes");
+        let group = self.resctrl.group(&name, &self.cache.lines(mask), tasks_to, &mut notes)?;
         self.classes.push(Class { group, mask });
         Ok(())
     }
@@ -223,7 +224,7 @@ impl ClassGroups {
                 return Err(OwnGroupError::Unavailable(why.to_owned()));
             }
             if self.classes[place].mask != mask {
-                self.classes[place].group.set_mask(mask)?;
+                self.classes[place].group.set(&self.cache.lines(mask))?;
                 self.classes[place].mask = mask;
             }
         }
@@ -286,39 +287,15 @@ impl ClassGroups {
     }
 
     fn fault_of(&self, class: &Class) -> Option<String> {
-        const TOLERANCE: f64 = 1.05;
         let folder = class.group.folder();
         if self.resctrl.find(class.group.path()).is_none() {
             return Some(format!(
                 "the group {folder} is gone; another process has removed it, and its threads have the whole cache"
             ));
         }
-        let (schemata, sizes) = match (class.group.schemata(), class.group.sizes()) {
-            (Ok(schemata), Ok(sizes)) => (schemata, sizes),
-            (Err(error), _) | (_, Err(error)) => return Some(error.to_string()),
-        };
-        let cache = self.resctrl.capabilities().last_level()?;
-        let masks = cache.resources.iter().flat_map(|resource| schemata.masks(resource).into_values());
-        if let Some(found) = masks.into_iter().find(|found| *found != class.mask) {
-            return Some(format!("the mask of {folder} is {found} and not {}", class.mask));
-        }
-        let monitoring = self.resctrl.capabilities().monitoring.as_ref()?;
-        let leftover = monitoring.leftover_bytes as f64;
         // Without occupancy counters only the masks can be checked.
-        let held = class.group.occupancy().ok()?;
-        let sizes = sizes.numbers(&cache.resources[0]);
-        held.into_iter().find_map(|(domain, held)| {
-            let allowed = *sizes.get(&domain)?;
-            (held as f64 > allowed as f64 * TOLERANCE + leftover).then(|| {
-                let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-                format!(
-                    "threads of {folder} hold {:.2} MiB in domain {domain}, where their ways {} have {:.2} MiB",
-                    mebibytes(held),
-                    class.mask,
-                    mebibytes(allowed)
-                )
-            })
-        })
+        let overfull = || class.group.overfull(&class.group.occupancy().ok()?).map(|(_, why)| why);
+        class.group.not_in_force(&self.cache.lines(class.mask)).or_else(overfull)
     }
 }
 

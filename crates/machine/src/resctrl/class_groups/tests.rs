@@ -1,7 +1,7 @@
 //! Groups of classes on the fake kernel: made, verified, changed, lost, and removed after a kill.
 
 use super::*;
-use crate::control::llc_ways::LlcWays;
+use crate::control::llc_ways;
 use crate::control::{Amount, Control, Limits, Observation, Verdict, Window};
 use crate::limiter::Limiter;
 use crate::resctrl::fake::Shape;
@@ -161,7 +161,7 @@ fn ways_that_are_limited_hold_the_classes_and_their_threads_are_not_missed() {
 
     let (amount, earlier, length) = (Amount::Number(4.0), Observation::new(), std::time::Duration::ZERO);
     let window = Window { host: &host, subject: &world.subject, amount: &amount, earlier: &earlier, length };
-    let verify = || LlcWays.verify(&window).unwrap_or_else(Verdict::from);
+    let verify = || llc_ways::CONTROL.verify(&window).unwrap_or_else(Verdict::from);
     let why = verify().why_not.unwrap();
     assert!(why.contains("has ways outside of 0xf"), "{why}");
     groups.set_masks(&[0x3, 0x3, 0xf].map(CacheMask)).unwrap();
@@ -171,7 +171,7 @@ fn ways_that_are_limited_hold_the_classes_and_their_threads_are_not_missed() {
     world.kernel.set_counter(&group(&world, "polluting"), 0, "llc_occupancy", 5 << 18);
     mirror.show();
     let why = verify().why_not.unwrap();
-    assert!(why.contains("6.25 MiB are held in domain 0"), "what classes hold counts: {why}");
+    assert!(why.contains("hold 6.25 MiB in domain 0"), "what classes hold counts: {why}");
 
     let error = limiter.set(&limit("memory_bandwidth", 50.0)).unwrap_err().to_string();
     assert!(error.contains("because of their cache class") && error.contains("cache_classes=off"), "{error}");
