@@ -14,7 +14,6 @@ pub(crate) mod cpu_weight;
 pub(crate) mod disk;
 #[cfg(test)]
 pub(crate) mod fake;
-pub(crate) mod group;
 mod huge_pages;
 mod kernel_word;
 pub(crate) mod llc_ways;

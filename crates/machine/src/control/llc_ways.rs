@@ -2,7 +2,7 @@
 
 use super::resctrl::{Resource, ShareOf, observation};
 use super::{Amount, Verdict, Window};
-use crate::resctrl::{ByDomain, CacheControl, CacheMask, Capabilities, Group, mebibytes};
+use crate::groups::resctrl::{ByDomain, CacheControl, CacheMask, Capabilities, Group, mebibytes};
 
 /// How experiments name the control of the ways of the last-level cache.
 pub const KEY: &str = "llc_ways";

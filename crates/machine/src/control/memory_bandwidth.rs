@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::resctrl::{Resource, ShareOf, observation};
 use super::{Amount, Observation, Verdict, Window};
 use crate::availability::Availability;
-use crate::resctrl::{BandwidthControl, ByDomain, Capabilities, Group};
+use crate::groups::resctrl::{BandwidthControl, ByDomain, Capabilities, Group};
 
 /// Limits memory bandwidth by resctrl, in per cent, in MiB/s where it is mounted with `mba_MBps`, or in eighths of a
 /// GB/s on AMD; the probe says which. `unlimited` is an amount too.

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Unknown, Verdict, Window};
 use crate::availability::Availability;
+use crate::groups::resctrl::{ByDomain, Capabilities, Group, Resctrl, absent, subject};
 use crate::host::Host;
-use crate::resctrl::{ByDomain, Capabilities, Group, Resctrl, absent, subject};
 
 /// A resource that resctrl divides, as the mounted one offers it.
 pub(crate) trait Resource: Sync + Sized + 'static {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::control::resctrl::{judge, limit, observed};
 use crate::control::{ControlError, Observation};
-use crate::resctrl::BandwidthUnit;
-use crate::resctrl::fake::Shape;
-use crate::resctrl::fake::world::World;
+use crate::groups::resctrl::BandwidthUnit;
+use crate::groups::resctrl::fake::Shape;
+use crate::groups::resctrl::fake::world::World;
 
 const WAY: u64 = 5 << 18;
 
@@ -99,7 +99,7 @@ fn what_keeps_a_limit_from_biting() {
         assert!(why.contains(expect), "{why}");
     };
     let write = |world: &World, file: &str, text: &str| {
-        use crate::resctrl::ResctrlFiles;
+        use crate::groups::resctrl::ResctrlFiles;
         world.kernel.write(file, text).unwrap();
     };
     let other = |world: &mut World| write(world, &format!("{}/schemata", group()), "L3:1=f\n");
@@ -164,7 +164,7 @@ fn where_it_cannot_be_applied() {
 
 #[test]
 fn threads_go_back_to_the_group_they_came_from() {
-    use crate::resctrl::ResctrlFiles;
+    use crate::groups::resctrl::ResctrlFiles;
     let mut world = world(Shape::intel());
     world.kernel.make_group("db").unwrap();
     world.kernel.write("db/tasks", "100,101,102\n").unwrap();
@@ -180,7 +180,7 @@ fn threads_go_back_to_the_group_they_came_from() {
 
 #[test]
 fn the_group_of_another_plimsoll_is_left_alone() {
-    use crate::resctrl::ResctrlFiles;
+    use crate::groups::resctrl::ResctrlFiles;
     let mut world = world(Shape::intel());
     world.kernel.make_group("plimsoll-1-100").unwrap();
     world.kernel.write("plimsoll-1-100/tasks", "100,101,102,200\n").unwrap();

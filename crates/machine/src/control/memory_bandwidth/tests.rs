@@ -3,9 +3,9 @@
 use super::*;
 use crate::control::resctrl::{judge, limit, observed};
 use crate::control::{ControlError, Undo};
-use crate::resctrl::fake::Shape;
-use crate::resctrl::fake::world::World;
-use crate::resctrl::{BandwidthUnit, ResctrlFiles};
+use crate::groups::resctrl::fake::Shape;
+use crate::groups::resctrl::fake::world::World;
+use crate::groups::resctrl::{BandwidthUnit, ResctrlFiles};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -142,7 +142,7 @@ fn it_shares_the_group_with_the_ways() {
     let resctrl = world.resctrl();
     let group = resctrl.find(&self::group()).unwrap();
     let cache = resctrl.capabilities().last_level().unwrap();
-    group.set(&cache.lines(crate::resctrl::CacheMask(0x3))).unwrap();
+    group.set(&cache.lines(crate::groups::resctrl::CacheMask(0x3))).unwrap();
     apply(&mut world, &number(20.0)).unwrap();
     assert_eq!(resctrl.group_names(), [self::group()]);
     let schemata = group.schemata().unwrap();

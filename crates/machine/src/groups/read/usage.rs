@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::Cgroups;
+use crate::groups::Cgroups;
 use crate::host::Host;
 use crate::processor_time::share;
 
@@ -140,19 +140,24 @@ fn is_disk(host: &Host, number: &str) -> bool {
 fn version_2_disks(host: &Host, text: &str) -> BTreeMap<String, DiskBytes> {
     let disk = |line: &str| {
         let (number, fields) = line.split_once(' ').filter(|(number, _)| is_disk(host, number))?;
-        let bytes = |name: &str| {
-            let value = |field: &'_ str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
-            fields.split_whitespace().find_map(value)
-        };
-        Some((number.to_owned(), DiskBytes { read: bytes("rbytes")?, written: bytes("wbytes")? }))
+        Some((number.to_owned(), DiskBytes { read: field(fields, "rbytes")?, written: field(fields, "wbytes")? }))
     };
     text.lines().filter_map(disk).collect()
 }
 
-/// Lines as `254:0 Read 4096`, including groups within it where the kernel adds them up.
+/// The number of a field in a line such as `rbytes=4096 wbytes=0`.
+pub(crate) fn field(line: &str, name: &str) -> Option<u64> {
+    line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
+/// A file of version 1 that counts transfers, including groups within the group where the kernel adds them up.
+pub(crate) fn recursive_text(host: &Host, group: &Path, file: &str) -> Option<String> {
+    host.text(group.join(format!("{file}_recursive"))).or_else(|| host.text(group.join(file)))
+}
+
+/// Lines as `254:0 Read 4096`.
 fn version_1_disks(host: &Host, folder: &Path) -> Option<BTreeMap<String, DiskBytes>> {
-    let files = ["blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"];
-    let text = files.iter().find_map(|file| host.text(folder.join(file)))?;
+    let text = recursive_text(host, folder, "blkio.throttle.io_service_bytes")?;
     let mut disks: BTreeMap<String, DiskBytes> = BTreeMap::new();
     for line in text.lines() {
         let mut words = line.split_whitespace();

@@ -40,15 +40,8 @@ pub use traffic::{CacheSample, CacheUse};
 
 use crate::availability::Availability;
 use crate::control::{ControlError, Undo, UndoNotes};
+use crate::groups::{OURS, is_of_plimsoll};
 use crate::host::Host;
-
-/// The prefix of our groups' names. Groups with other names are never made or removed.
-const PREFIX: &str = "plimsoll-";
-
-/// Whether this Plimsoll or another has made the group with this folder.
-pub fn is_of_plimsoll(folder: &str) -> bool {
-    folder.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !folder.contains("..")
-}
 
 /// A mounted resctrl file system.
 #[derive(Clone)]
@@ -145,7 +138,7 @@ impl Resctrl {
             Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })
         };
         if !is_of_plimsoll(path) {
-            return refuse(std::io::Error::other(format!("the names of our groups begin with {PREFIX}")));
+            return refuse(std::io::Error::other(format!("the names of our groups begin with {OURS}")));
         }
         if self.files.read(&format!("{path}/tasks")).is_ok() {
             return refuse(std::io::Error::from(std::io::ErrorKind::AlreadyExists));

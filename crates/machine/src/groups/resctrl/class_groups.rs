@@ -3,21 +3,19 @@
 //! The threads are those of this process, or the processes of a server ([`ClassSubject`]). A thread of this process is moved once, when
 //! it starts, and stays; a server's processes are moved when their work changes. All others stay in the group that the process or the
 //! server is in, which is never changed. How the groups are undone is in a journal before they are made, as for groups of the governor
-//! ([`own_group`](crate::own_group)); what a killed process has left is undone when the next one makes such groups, and by
+//! ([`OwnGroup`](crate::groups::OwnGroup)); what a killed process has left is undone when the next one makes such groups, and by
 //! `plimsoll machine --restore`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{CacheMask, Group, Resctrl, absent, subject};
+use super::{CacheControl, CacheMask, Group, Resctrl, absent, subject};
 use crate::availability::Availability;
 use crate::control::threads::thread_ids;
 use crate::control::{ControlError, Subject};
+use crate::groups::make::own::OwnChanges;
+use crate::groups::{OwnGroupError, restore_left_over};
 use crate::host::Host;
-use crate::limiter::journal::Journal;
-use crate::limiter::lock::StateLock;
-use crate::own_group::{OwnGroupError, restore_left_over, state_of};
-use crate::resctrl::CacheControl;
 
 /// The name of these groups' state, followed by the number of the subject's first process.
 const NAME: &str = "cache";
@@ -54,9 +52,7 @@ pub struct ClassGroups {
     cache: CacheControl,
     /// By class, in the order in which they were asked for; classes with equal masks share a group.
     classes: Vec<Class>,
-    journal: Journal,
-    state: PathBuf,
-    _lock: StateLock,
+    changes: OwnChanges,
 }
 
 #[derive(Debug)]
@@ -176,13 +172,13 @@ impl ClassGroups {
         // Groups that a killed process left occupy ids, which are scarce.
         restore_left_over(host, state);
         // One process may govern several servers.
-        let state = state_of(state, &format!("{NAME}-{}", subject.first()));
-        let (lock, journal, _) = Journal::begin(host, &state).map_err(OwnGroupError::from)?;
+        let name = format!("{NAME}-{}", subject.first());
+        let changes = OwnChanges::begin(host, state, &name).map_err(OwnGroupError::from)?;
         let shared = cache_home(host, &resctrl, &subject)?;
         let chosen = masks(&shared)?;
         let home = home_group(host, &resctrl, &subject)?;
         let (host, cache, classes) = (host.clone(), shared.cache, Vec::new());
-        let mut groups = ClassGroups { host, resctrl, subject, home, cache, classes, journal, state, _lock: lock };
+        let mut groups = ClassGroups { host, resctrl, subject, home, cache, classes, changes };
         for (name, mask) in names.iter().zip(chosen) {
             groups.add(name, mask)?;
         }
@@ -197,7 +193,7 @@ impl ClassGroups {
         }
         let tasks_to = (!self.home.path().is_empty()).then(|| self.home.folder());
         let name = subject::class_group_name(&self.subject.subject, name);
-        let mut notes = self.journal.notes_of("cache_classes");
+        let mut notes = self.changes.notes_of("cache_classes");
         let group = self.resctrl.group(&name, &self.cache.lines(mask), tasks_to, &mut notes)?;
         self.classes.push(Class { group, mask });
         Ok(())
@@ -296,15 +292,6 @@ impl ClassGroups {
         // Without occupancy counters only the masks can be checked.
         let overfull = || class.group.overfull(&class.group.occupancy().ok()?).map(|(_, why)| why);
         class.group.not_in_force(&self.cache.lines(class.mask)).or_else(overfull)
-    }
-}
-
-impl Drop for ClassGroups {
-    fn drop(&mut self) {
-        // Changes that cannot be undone now stay in the journal for the next start.
-        if self.journal.undo_all(&self.host).is_ok_and(|restored| restored.failed.is_empty()) {
-            let _ = std::fs::remove_dir_all(&self.state);
-        }
     }
 }
 

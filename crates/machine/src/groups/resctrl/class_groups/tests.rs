@@ -3,10 +3,11 @@
 use super::*;
 use crate::control::llc_ways;
 use crate::control::{Amount, Control, Limits, Observation, Verdict, Window};
+use crate::groups::make::own::state_of;
+use crate::groups::resctrl::fake::Shape;
+use crate::groups::resctrl::fake::world::World;
+use crate::groups::resctrl::{BandwidthUnit, ResctrlFiles};
 use crate::limiter::Limiter;
-use crate::resctrl::fake::Shape;
-use crate::resctrl::fake::world::World;
-use crate::resctrl::{BandwidthUnit, ResctrlFiles};
 
 const NAMES: [&str; 3] = ["polluting", "depends", "sensitive"];
 

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use super::Resctrl;
 use super::group::Group;
-use super::{PREFIX, Resctrl, is_of_plimsoll};
 use crate::availability::Availability;
 use crate::control::threads::thread_ids;
 use crate::control::{ControlContext, ControlError, Subject, Undo};
+use crate::groups::{is_of_plimsoll, name_prefix};
 use crate::host::Host;
 use crate::process_tree::tree_of;
 
 /// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
 /// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
 pub(crate) fn group_name(subject: &Subject) -> String {
-    format!("{PREFIX}{}-{}", std::process::id(), subject.processes.first().copied().unwrap_or(0))
+    format!("{}{}", name_prefix(std::process::id()), subject.processes.first().copied().unwrap_or(0))
 }
 
 /// The name of the group for one class of a subject's threads ([`class_groups`](super::class_groups)).
