@@ -95,8 +95,7 @@ impl Resctrl {
 
     /// The default group and all others.
     pub fn groups(&self) -> Vec<Group> {
-        let others = self.group_names().into_iter().map(|name| self.at(name));
-        [self.default_group()].into_iter().chain(others).collect()
+        [String::new()].into_iter().chain(self.group_names()).map(|path| self.at(path)).collect()
     }
 
     pub(crate) fn group_of(&self, thread: i32) -> Option<Group> {
@@ -120,14 +119,12 @@ impl Resctrl {
         undo: &mut dyn UndoNotes,
     ) -> Result<Group, ControlError> {
         let group = self.make(name, tasks_to, undo)?;
-        match group.set(shares) {
-            Ok(()) => Ok(group),
-            Err(error) => {
-                // The note stands: should this fail too, undoing tries again.
-                let _ = group.remove();
-                Err(error)
-            }
+        if let Err(error) = group.set(shares) {
+            // The note stands: should this fail too, undoing tries again.
+            let _ = group.remove();
+            return Err(error);
         }
+        Ok(group)
     }
 
     /// Makes a group, which may use everything; its name must begin with `plimsoll-`. Its removal is noted first, with

@@ -1,7 +1,7 @@
 //! The resource use of a control group: memory, processors, throttling by a quota, bytes to and from disks.
 //!
 //! Version 1 has a folder for each controller, version 2 one for all; where both are mounted, each figure comes from the
-//! one that has it. Under version 1 bytes that the kernel writes back later are not counted in the group that wrote them,
+//! one that has its controller. Under version 1 bytes that the kernel writes back later are not counted in the group that wrote them,
 //! but in the root group: only direct and synchronous writes are the group's.
 
 use std::collections::BTreeMap;
@@ -63,19 +63,24 @@ pub struct GroupUse {
 impl GroupSample {
     /// Samples the groups of a process.
     pub fn read(host: &Host, groups: &Cgroups) -> GroupSample {
-        let version_1 = |controller: &str| groups.version_1_folder(controller);
-        let version_2 = groups.version_2_folder();
-        let sample = version_2.map(|folder| version_2_sample(host, folder)).unwrap_or_default();
+        // Where both versions are mounted, a controller is in one of them.
+        let folder = |controller: &str| match groups.version_1_folder(controller) {
+            Some(folder) => Some((folder, false)),
+            None => groups.version_2_folder().map(|folder| (folder, true)),
+        };
         GroupSample {
-            memory_bytes: version_1("memory")
-                .and_then(|folder| host.value(folder.join("memory.usage_in_bytes")))
-                .or(sample.memory_bytes),
-            cpu: version_1("cpuacct")
-                .and_then(|folder| host.value(folder.join("cpuacct.usage")))
-                .map(Duration::from_nanos)
-                .or(sample.cpu),
-            periods: version_1("cpu").and_then(|folder| periods(host, folder)).or(sample.periods),
-            disks: version_1("blkio").and_then(|folder| version_1_disks(host, folder)).or(sample.disks),
+            memory_bytes: folder("memory").and_then(|(folder, unified)| {
+                host.value(folder.join(if unified { "memory.current" } else { "memory.usage_in_bytes" }))
+            }),
+            cpu: folder("cpuacct").and_then(|(folder, unified)| match unified {
+                true => host.line_value(folder.join("cpu.stat"), "usage_usec").map(Duration::from_micros),
+                false => host.value(folder.join("cpuacct.usage")).map(Duration::from_nanos),
+            }),
+            periods: folder("cpu").and_then(|(folder, _)| periods(host, folder)),
+            disks: folder("blkio").and_then(|(folder, unified)| match unified {
+                true => host.text(folder.join("io.stat")).map(|text| version_2_disks(host, &text)),
+                false => version_1_disks(host, folder),
+            }),
         }
     }
 
@@ -112,16 +117,6 @@ impl GroupSample {
         ];
         let names = |wanted: bool| all.iter().filter(|(_, there)| *there == wanted).map(|(name, _)| *name).collect();
         (names(true), names(false))
-    }
-}
-
-fn version_2_sample(host: &Host, folder: &Path) -> GroupSample {
-    let cpu = host.line_value(folder.join("cpu.stat"), "usage_usec").map(Duration::from_micros);
-    GroupSample {
-        memory_bytes: host.value(folder.join("memory.current")),
-        cpu,
-        periods: periods(host, folder),
-        disks: host.text(folder.join("io.stat")).map(|text| version_2_disks(host, &text)),
     }
 }
 

@@ -105,18 +105,17 @@ fn home_group(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Group
     if let Some(group) = resctrl.find(&subject::group_name(&of.subject)) {
         return Ok(group);
     }
-    let own = subject::class_groups(resctrl, &of.subject);
     let mut threads = of.threads(host);
-    for group in own {
+    for group in subject::class_groups(resctrl, &of.subject) {
         let of_class = group.tasks()?;
         threads.retain(|thread| !of_class.contains(thread));
     }
     let home = subject::home(resctrl, &threads).map_err(unavailable)?;
-    let home = home.and_then(|folder| resctrl.find(folder.rsplit('/').next().unwrap_or_default()));
     Ok(home.unwrap_or_else(|| resctrl.default_group()))
 }
 
-fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
+/// The group that the subject is in, and what it has for the subject's classes.
+fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<(Group, CacheHome), OwnGroupError> {
     let missing = "resctrl is mounted without allocation of the level 3 cache (no info/L3)";
     let cache = resctrl.capabilities().last_level();
     let cache = cache.ok_or_else(|| unavailable(absent::missing(host, &["cat_l3"], "l3cat", missing)))?.clone();
@@ -142,7 +141,7 @@ fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Cache
     let taken = 1 + resctrl.group_names().len() as u32;
     let own = subject::class_groups(resctrl, &of.subject).len() as u32;
     let most = resctrl.capabilities().groups_max().unwrap_or(0);
-    Ok(CacheHome { folder, cache, mask, groups_free: (most + own).saturating_sub(taken) })
+    Ok((home, CacheHome { folder, cache, mask, groups_free: (most + own).saturating_sub(taken) }))
 }
 
 impl CacheHome {
@@ -151,7 +150,7 @@ impl CacheHome {
     /// # Errors
     /// Why there can be no groups.
     pub fn of(host: &Host, subject: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
-        cache_home(host, &Resctrl::open(host).map_err(unavailable)?, subject)
+        Ok(cache_home(host, &Resctrl::open(host).map_err(unavailable)?, subject)?.1)
     }
 }
 
@@ -174,9 +173,8 @@ impl ClassGroups {
         // One process may govern several servers.
         let name = format!("{NAME}-{}", subject.first());
         let changes = OwnChanges::begin(host, state, &name).map_err(OwnGroupError::from)?;
-        let shared = cache_home(host, &resctrl, &subject)?;
+        let (home, shared) = cache_home(host, &resctrl, &subject)?;
         let chosen = masks(&shared)?;
-        let home = home_group(host, &resctrl, &subject)?;
         let (host, cache, classes) = (host.clone(), shared.cache, Vec::new());
         let mut groups = ClassGroups { host, resctrl, subject, home, cache, classes, changes };
         for (name, mask) in names.iter().zip(chosen) {
@@ -186,17 +184,17 @@ impl ClassGroups {
     }
 
     fn add(&mut self, name: &str, mask: CacheMask) -> Result<(), OwnGroupError> {
-        if let Some(same) = self.classes.iter().find(|class| class.mask == mask) {
-            let group = same.group.clone();
-            self.classes.push(Class { group, mask });
-            return Ok(());
-        }
+        let same = self.classes.iter().find(|class| class.mask == mask).map(|class| class.group.clone());
+        let group = same.map_or_else(|| self.make_group(name, mask), Ok)?;
+        self.classes.push(Class { group, mask });
+        Ok(())
+    }
+
+    fn make_group(&mut self, name: &str, mask: CacheMask) -> Result<Group, ControlError> {
         let tasks_to = (!self.home.path().is_empty()).then(|| self.home.folder());
         let name = subject::class_group_name(&self.subject.subject, name);
         let mut notes = self.changes.notes_of("cache_classes");
-        let group = self.resctrl.group(&name, &self.cache.lines(mask), tasks_to, &mut notes)?;
-        self.classes.push(Class { group, mask });
-        Ok(())
+        self.resctrl.group(&name, &self.cache.lines(mask), tasks_to, &mut notes)
     }
 
     /// The ways and groups available now, because limits of the subject may change.
@@ -204,7 +202,7 @@ impl ClassGroups {
     /// # Errors
     /// Why the classes can no longer have parts of it.
     pub fn home(&self) -> Result<CacheHome, OwnGroupError> {
-        cache_home(&self.host, &self.resctrl, &self.subject)
+        Ok(cache_home(&self.host, &self.resctrl, &self.subject)?.1)
     }
 
     /// Gives the classes other masks, in their order.

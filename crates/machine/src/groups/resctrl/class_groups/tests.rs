@@ -65,7 +65,7 @@ fn classes_with_equal_masks_share_a_group_and_too_many_are_refused_whole() {
     let error = make(&world, &host, state.path(), &[0x3, 0x7f, 0x7ff]).unwrap_err().to_string();
     assert!(error.contains("Out of CLOSIDs"), "{error}");
     assert_eq!(world.kernel.snapshot(), full, "the first group is gone again");
-    let home = cache_home(&host, &world.resctrl(), &own(&world)).unwrap();
+    let (_, home) = cache_home(&host, &world.resctrl(), &own(&world)).unwrap();
     assert_eq!((home.groups_free, home.mask), (1, CacheMask(0x7ff)));
     assert_ne!(world.kernel.snapshot(), before);
 }
