@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::schemata;
+
 /// The unit of a number in the `MB` line of `schemata`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BandwidthUnit {
@@ -80,6 +82,11 @@ impl BandwidthControl {
             )),
             None => Err(format!("limits go in steps of {}", self.step)),
         }
+    }
+
+    /// The lines of `schemata` that give a group this limit in every domain.
+    pub(crate) fn lines(&self, limit: u32) -> String {
+        schemata::line("MB", &self.domains, limit)
     }
 
     /// The available limits as text.

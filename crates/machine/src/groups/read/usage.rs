@@ -1,7 +1,7 @@
 //! The resource use of a control group: memory, processors, throttling by a quota, bytes to and from disks.
 //!
 //! Version 1 has a folder for each controller, version 2 one for all; where both are mounted, each figure comes from the
-//! one that has it. Under version 1 bytes that the kernel writes back later are not counted in the group that wrote them,
+//! one that has its controller. Under version 1 bytes that the kernel writes back later are not counted in the group that wrote them,
 //! but in the root group: only direct and synchronous writes are the group's.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::Cgroups;
+use crate::groups::Cgroups;
 use crate::host::Host;
 use crate::processor_time::share;
 
@@ -63,19 +63,24 @@ pub struct GroupUse {
 impl GroupSample {
     /// Samples the groups of a process.
     pub fn read(host: &Host, groups: &Cgroups) -> GroupSample {
-        let version_1 = |controller: &str| groups.version_1_folder(controller);
-        let version_2 = groups.version_2_folder();
-        let sample = version_2.map(|folder| version_2_sample(host, folder)).unwrap_or_default();
+        // Where both versions are mounted, a controller is in one of them.
+        let folder = |controller: &str| match groups.version_1_folder(controller) {
+            Some(folder) => Some((folder, false)),
+            None => groups.version_2_folder().map(|folder| (folder, true)),
+        };
         GroupSample {
-            memory_bytes: version_1("memory")
-                .and_then(|folder| host.value(folder.join("memory.usage_in_bytes")))
-                .or(sample.memory_bytes),
-            cpu: version_1("cpuacct")
-                .and_then(|folder| host.value(folder.join("cpuacct.usage")))
-                .map(Duration::from_nanos)
-                .or(sample.cpu),
-            periods: version_1("cpu").and_then(|folder| periods(host, folder)).or(sample.periods),
-            disks: version_1("blkio").and_then(|folder| version_1_disks(host, folder)).or(sample.disks),
+            memory_bytes: folder("memory").and_then(|(folder, unified)| {
+                host.value(folder.join(if unified { "memory.current" } else { "memory.usage_in_bytes" }))
+            }),
+            cpu: folder("cpuacct").and_then(|(folder, unified)| match unified {
+                true => host.line_value(folder.join("cpu.stat"), "usage_usec").map(Duration::from_micros),
+                false => host.value(folder.join("cpuacct.usage")).map(Duration::from_nanos),
+            }),
+            periods: folder("cpu").and_then(|(folder, _)| periods(host, folder)),
+            disks: folder("blkio").and_then(|(folder, unified)| match unified {
+                true => host.text(folder.join("io.stat")).map(|text| version_2_disks(host, &text)),
+                false => version_1_disks(host, folder),
+            }),
         }
     }
 
@@ -115,16 +120,6 @@ impl GroupSample {
     }
 }
 
-fn version_2_sample(host: &Host, folder: &Path) -> GroupSample {
-    let cpu = host.line_value(folder.join("cpu.stat"), "usage_usec").map(Duration::from_micros);
-    GroupSample {
-        memory_bytes: host.value(folder.join("memory.current")),
-        cpu,
-        periods: periods(host, folder),
-        disks: host.text(folder.join("io.stat")).map(|text| version_2_disks(host, &text)),
-    }
-}
-
 /// Both versions report periods in `cpu.stat`.
 fn periods(host: &Host, folder: &Path) -> Option<Periods> {
     let value = |key: &str| host.line_value(folder.join("cpu.stat"), key);
@@ -140,19 +135,24 @@ fn is_disk(host: &Host, number: &str) -> bool {
 fn version_2_disks(host: &Host, text: &str) -> BTreeMap<String, DiskBytes> {
     let disk = |line: &str| {
         let (number, fields) = line.split_once(' ').filter(|(number, _)| is_disk(host, number))?;
-        let bytes = |name: &str| {
-            let value = |field: &'_ str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
-            fields.split_whitespace().find_map(value)
-        };
-        Some((number.to_owned(), DiskBytes { read: bytes("rbytes")?, written: bytes("wbytes")? }))
+        Some((number.to_owned(), DiskBytes { read: field(fields, "rbytes")?, written: field(fields, "wbytes")? }))
     };
     text.lines().filter_map(disk).collect()
 }
 
-/// Lines as `254:0 Read 4096`, including groups within it where the kernel adds them up.
+/// The number of a field in a line such as `rbytes=4096 wbytes=0`.
+pub(crate) fn field(line: &str, name: &str) -> Option<u64> {
+    line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
+/// A file of version 1 that counts transfers, including groups within the group where the kernel adds them up.
+pub(crate) fn recursive_text(host: &Host, group: &Path, file: &str) -> Option<String> {
+    host.text(group.join(format!("{file}_recursive"))).or_else(|| host.text(group.join(file)))
+}
+
+/// Lines as `254:0 Read 4096`.
 fn version_1_disks(host: &Host, folder: &Path) -> Option<BTreeMap<String, DiskBytes>> {
-    let files = ["blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"];
-    let text = files.iter().find_map(|file| host.text(folder.join(file)))?;
+    let text = recursive_text(host, folder, "blkio.throttle.io_service_bytes")?;
     let mut disks: BTreeMap<String, DiskBytes> = BTreeMap::new();
     for line in text.lines() {
         let mut words = line.split_whitespace();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::schemata::{self, Schemata};
-use super::{CacheControl, CacheMask, Resctrl, Shares};
+use super::schemata::Schemata;
+use super::{Resctrl, mebibytes};
 use crate::control::{ControlError, Undo};
 
 /// A group of a mounted resctrl. Stays when dropped.
@@ -109,41 +109,48 @@ impl Group {
         }
     }
 
-    pub(crate) fn set_shares(&self, shares: Shares) -> Result<(), ControlError> {
-        shares.mask.map_or(Ok(()), |mask| self.set_mask(mask))?;
-        shares.bandwidth.map_or(Ok(()), |limit| self.set_bandwidth(limit))
+    /// Gives it the shares that these lines of `schemata` say. They are written at once, so that the kernel accepts all or none.
+    pub(crate) fn set(&self, shares: &str) -> Result<(), ControlError> {
+        self.write("schemata", shares)
     }
 
-    /// Gives it these ways of the last-level cache in each domain, for code and data alike. All lines are written at
-    /// once, so that the kernel accepts all or none.
-    pub(crate) fn set_mask(&self, mask: CacheMask) -> Result<(), ControlError> {
-        let Some(cache) = self.resctrl.capabilities.last_level() else {
-            return Err(self.unsupported("last-level cache"));
-        };
-        self.write("schemata", &mask_lines(cache, mask))
+    /// How it gets these shares while it stays, to be noted before it gets others.
+    pub(crate) fn undo(&self, shares: String) -> Undo {
+        Undo::WriteFile { path: self.resctrl.absolute(&self.file("schemata")), text: shares }
     }
 
-    pub(crate) fn set_bandwidth(&self, limit: u32) -> Result<(), ControlError> {
-        let Some(bandwidth) = &self.resctrl.capabilities.bandwidth else {
-            return Err(self.unsupported("memory bandwidth"));
-        };
-        self.write("schemata", &schemata::line("MB", &bandwidth.domains, limit))
+    /// Why these shares are not in force; `None` if they are.
+    pub(crate) fn not_in_force(&self, shares: &str) -> Option<String> {
+        match self.schemata() {
+            Ok(found) => found.difference(&Schemata::parse(shares), &self.folder()),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
-    /// How its mask is lifted while the group stays, to be noted before it is set.
-    pub(crate) fn undo_mask(&self) -> Option<Undo> {
+    /// The first domain in which its tasks, and others that must do with its ways, hold more of the last-level cache than these
+    /// ways have, with the reason in words. The counters are estimates, for which 5 % is allowed, and may include bytes of
+    /// former users of a counter.
+    pub(crate) fn overfull(&self, held: &ByDomain) -> Option<(u32, String)> {
+        const TOLERANCE: f64 = 1.05;
         let cache = self.resctrl.capabilities.last_level()?;
-        Some(self.undo_by(mask_lines(cache, cache.full)))
-    }
-
-    /// How its limit of bandwidth is lifted while the group stays, to be noted before it is set.
-    pub(crate) fn undo_bandwidth(&self) -> Option<Undo> {
-        let bandwidth = self.resctrl.capabilities.bandwidth.as_ref()?;
-        Some(self.undo_by(schemata::line("MB", &bandwidth.domains, bandwidth.unlimited)))
-    }
-
-    fn undo_by(&self, text: String) -> Undo {
-        Undo::WriteFile { path: self.resctrl.absolute(&self.file("schemata")), text }
+        let monitoring = self.resctrl.capabilities.monitoring.as_ref();
+        let leftover = monitoring.map_or(0, |monitoring| monitoring.leftover_bytes) as f64;
+        let sizes = self.sizes().map(|sizes| sizes.numbers(&cache.resources[0]));
+        held.iter().find_map(|(domain, held)| {
+            let held = *held as f64;
+            let why = match sizes.as_ref().map(|sizes| sizes.get(domain)) {
+                Err(error) => error.to_string(),
+                Ok(None) => format!("the kernel does not tell how many bytes the mask has in domain {domain}"),
+                Ok(Some(allowed)) if held <= *allowed as f64 * TOLERANCE + leftover => return None,
+                Ok(Some(allowed)) => {
+                    let schemata = self.schemata().unwrap_or_default();
+                    let mask = cache.masks(&schemata).next().map_or(String::new(), |mask| format!(" {mask}"));
+                    let (folder, held, allowed) = (self.folder(), mebibytes(held), mebibytes(*allowed as f64));
+                    format!("threads of {folder} hold {held} in domain {domain}, where their ways{mask} have {allowed}")
+                }
+            };
+            Some((*domain, why))
+        })
     }
 
     /// The shares in force.
@@ -237,18 +244,7 @@ impl Group {
         self.resctrl.files.write(&file, text).map_err(|error| self.resctrl.refused(doing(), &file, error))
     }
 
-    fn unsupported(&self, what: &str) -> ControlError {
-        let error = io::Error::from(io::ErrorKind::Unsupported);
-        let doing = format!("set the {what} of");
-        ControlError::Refused { doing, path: self.folder(), error, told: Some(format!("resctrl has no {what} here")) }
-    }
-
     fn file(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
     }
-}
-
-/// The lines that give a cache this mask in all domains, for code and data alike.
-fn mask_lines(cache: &CacheControl, mask: CacheMask) -> String {
-    cache.resources.iter().map(|name| schemata::line(name, &cache.domains, mask.hex())).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use procfs::process::{MountInfo, MountInfos};
+use procfs::process::MountInfo;
 
 use super::bandwidth::BandwidthUnit;
 use crate::availability::Availability;
@@ -33,8 +33,7 @@ const WHERE: &str = "/sys/fs/resctrl";
 
 /// Finds the mount. Never mounts.
 pub(super) fn find_mount(host: &Host) -> Result<Mount, Availability> {
-    let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
-    let mounts: Vec<MountInfo> = mounts.into_iter().filter(|mount| mount.fs_type == "resctrl").collect();
+    let mounts: Vec<MountInfo> = host.mounts().into_iter().filter(|mount| mount.fs_type == "resctrl").collect();
     let Some(mount) = mounts.iter().find(|mount| mount.root == "/") else {
         return Err(match mounts.first() {
             Some(part) => {

@@ -1,12 +1,13 @@
 //! Groups of classes on the fake kernel: made, verified, changed, lost, and removed after a kill.
 
 use super::*;
-use crate::control::llc_ways::LlcWays;
+use crate::control::llc_ways;
 use crate::control::{Amount, Control, Limits, Observation, Verdict, Window};
+use crate::groups::make::own::state_of;
+use crate::groups::resctrl::fake::Shape;
+use crate::groups::resctrl::fake::world::World;
+use crate::groups::resctrl::{BandwidthUnit, ResctrlFiles};
 use crate::limiter::Limiter;
-use crate::resctrl::fake::Shape;
-use crate::resctrl::fake::world::World;
-use crate::resctrl::{BandwidthUnit, ResctrlFiles};
 
 const NAMES: [&str; 3] = ["polluting", "depends", "sensitive"];
 
@@ -64,7 +65,7 @@ fn classes_with_equal_masks_share_a_group_and_too_many_are_refused_whole() {
     let error = make(&world, &host, state.path(), &[0x3, 0x7f, 0x7ff]).unwrap_err().to_string();
     assert!(error.contains("Out of CLOSIDs"), "{error}");
     assert_eq!(world.kernel.snapshot(), full, "the first group is gone again");
-    let home = cache_home(&host, &world.resctrl(), &own(&world)).unwrap();
+    let (_, home) = cache_home(&host, &world.resctrl(), &own(&world)).unwrap();
     assert_eq!((home.groups_free, home.mask), (1, CacheMask(0x7ff)));
     assert_ne!(world.kernel.snapshot(), before);
 }
@@ -161,7 +162,7 @@ fn ways_that_are_limited_hold_the_classes_and_their_threads_are_not_missed() {
 
     let (amount, earlier, length) = (Amount::Number(4.0), Observation::new(), std::time::Duration::ZERO);
     let window = Window { host: &host, subject: &world.subject, amount: &amount, earlier: &earlier, length };
-    let verify = || LlcWays.verify(&window).unwrap_or_else(Verdict::from);
+    let verify = || llc_ways::CONTROL.verify(&window).unwrap_or_else(Verdict::from);
     let why = verify().why_not.unwrap();
     assert!(why.contains("has ways outside of 0xf"), "{why}");
     groups.set_masks(&[0x3, 0x3, 0xf].map(CacheMask)).unwrap();
@@ -171,7 +172,7 @@ fn ways_that_are_limited_hold_the_classes_and_their_threads_are_not_missed() {
     world.kernel.set_counter(&group(&world, "polluting"), 0, "llc_occupancy", 5 << 18);
     mirror.show();
     let why = verify().why_not.unwrap();
-    assert!(why.contains("6.25 MiB are held in domain 0"), "what classes hold counts: {why}");
+    assert!(why.contains("hold 6.25 MiB in domain 0"), "what classes hold counts: {why}");
 
     let error = limiter.set(&limit("memory_bandwidth", 50.0)).unwrap_err().to_string();
     assert!(error.contains("because of their cache class") && error.contains("cache_classes=off"), "{error}");

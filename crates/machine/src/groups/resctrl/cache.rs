@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::schemata::{self, Schemata};
+
 /// Ways of a cache, a bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheMask(pub u32);
@@ -22,7 +24,7 @@ impl CacheMask {
     }
 
     /// As the kernel writes it, without `0x`.
-    pub(super) fn hex(self) -> String {
+    fn hex(self) -> String {
         format!("{:x}", self.0)
     }
 
@@ -94,6 +96,16 @@ impl CacheControl {
     /// first and those that devices use come last, as far as masks may have holes or the others lie side by side.
     pub fn mask(&self, ways: u32) -> CacheMask {
         CacheMask(self.order().into_iter().take(ways as usize).fold(0, |mask, way| mask | 1 << way))
+    }
+
+    /// The lines of `schemata` that give a group this mask in every domain, for code and data alike.
+    pub(crate) fn lines(&self, mask: CacheMask) -> String {
+        self.resources.iter().map(|name| schemata::line(name, &self.domains, mask.hex())).collect()
+    }
+
+    /// The masks of this cache.
+    pub(crate) fn masks(&self, schemata: &Schemata) -> impl Iterator<Item = CacheMask> {
+        self.resources.iter().flat_map(|resource| schemata.masks(resource).into_values())
     }
 
     /// How many ways there are.

@@ -1,6 +1,6 @@
 //! A control group that limits the disk reads of some processes of a server.
 //!
-//! It is made as [`own_group`](crate::own_group) says. Nothing but that group is limited, with one exception: version 1
+//! It is made as an [`OwnGroup`]. Nothing but that group is limited, with one exception: version 1
 //! limits each group separately, so processes in a new group would escape the limit of the server's group. There the
 //! limit is divided: the new group gets a part, and the server's group the rest, until the new group is removed.
 //!
@@ -12,16 +12,15 @@
 
 use std::path::Path;
 
-use crate::control::Undo;
+use super::own::{OwnGroup, OwnGroupError};
+use super::{Site, site_of_server};
 use crate::control::disk::device::Device;
 use crate::control::disk::{Disk, READ_MB_S};
-use crate::control::group::DISK;
+use crate::control::{Undo, UndoNotes};
 use crate::disk_watch::{device_of, read_bytes};
-use crate::group_cores::GroupCores;
-use crate::group_folder::GroupFolder;
+use crate::groups::{DISK, write};
 use crate::host::Host;
 use crate::limiter::Restored;
-use crate::own_group::{OwnGroup, OwnGroupError, site_of_server};
 use crate::process_identity::ProcessIdentity;
 
 /// The limit that is put in force, bytes per second.
@@ -53,6 +52,11 @@ struct Divided {
 
 /// Whether such a group can be made for the server whose first process this is: how, or why not. Changes nothing.
 pub fn probe(host: &Host, postmaster: i32) -> Result<String, String> {
+    let (site, device) = place(host, postmaster)?;
+    Ok(format!("{}, for reads from {}", site.describe(), device.name))
+}
+
+fn place(host: &Host, postmaster: i32) -> Result<(Site, Device), String> {
     let device = device_of(host, postmaster)?;
     let site = site_of_server(host, postmaster, DISK)?;
     // Without that it is unknown whether a limit is needed.
@@ -61,8 +65,7 @@ pub fn probe(host: &Host, postmaster: i32) -> Result<String, String> {
             "what server processes read is not shown to this user (/proc/PID/io): run as root or as the server's user";
         return Err(why.to_owned());
     }
-    let version = if site.unified { 2 } else { 1 };
-    Ok(format!("control groups version {version} below {}, for reads from {}", site.base.display(), device.name))
+    Ok((site, device))
 }
 
 impl DiskGroup {
@@ -73,9 +76,7 @@ impl DiskGroup {
         postmaster: ProcessIdentity,
         limit: u64,
     ) -> Result<DiskGroup, OwnGroupError> {
-        probe(host, postmaster.id).map_err(OwnGroupError::Unavailable)?;
-        let device = device_of(host, postmaster.id).map_err(OwnGroupError::Unavailable)?;
-        let site = site_of_server(host, postmaster.id, DISK).map_err(OwnGroupError::Unavailable)?;
+        let (site, device) = place(host, postmaster.id).map_err(OwnGroupError::Unavailable)?;
         let group = OwnGroup::make(host, state, postmaster, site, NAME)?;
         let mut group = DiskGroup { group, device, limit: None, divided: None };
         group.limit(limit)?;
@@ -84,14 +85,14 @@ impl DiskGroup {
 
     /// The CPU share of its processes, in version 2 where the group has the cpu controller; elsewhere processes stay in
     /// their present cpu group.
-    pub fn cores(&self) -> Option<GroupCores<'_>> {
-        let has_cores = self.group.host.exists(self.folder().join("cpu.weight"));
-        (self.group.site.unified && has_cores).then_some(GroupCores(&self.group))
+    pub fn cores(&self) -> Option<&OwnGroup> {
+        let has_cores = self.group.host.exists(self.group.folder().join("cpu.weight"));
+        (self.group.site.unified && has_cores).then_some(&self.group)
     }
 
-    /// Its folder.
-    pub fn folder(&self) -> &Path {
-        self.group.folder()
+    /// The group, apart from its limit.
+    pub fn group(&self) -> &OwnGroup {
+        &self.group
     }
 
     /// The limit in force, bytes per second.
@@ -99,19 +100,9 @@ impl DiskGroup {
         self.limit
     }
 
-    /// Whether it is of version 2, where a process is in one group for all controllers.
-    pub fn is_unified(&self) -> bool {
-        self.group.site.unified
-    }
-
     /// Whether it divides a limit with the server's own group.
     pub fn is_dividing(&self) -> bool {
         self.divided.is_some()
-    }
-
-    /// Whether no process is in it.
-    pub fn is_empty(&self) -> bool {
-        self.group.is_empty()
     }
 
     /// Limits the combined reads of its processes, bytes per second, and verifies the limit. A group that divides the
@@ -129,7 +120,7 @@ impl DiskGroup {
             self.leave_rest(whole, limit)?;
         }
         if self.limit != Some(limit) {
-            self.set(self.folder(), limit)?;
+            self.set(self.group.folder(), limit)?;
             self.limit = Some(limit);
         }
         if !is_more {
@@ -156,12 +147,12 @@ impl DiskGroup {
         if self.divided.map(|divided| divided.whole) == whole {
             return Ok(());
         }
-        self.group.forget(REST)?;
+        self.group.changes.forget(REST)?;
         self.divided = None;
         let Some(whole) = whole else { return Ok(()) };
         let path = self.group.site.home.join(READS.file(false)).display().to_string();
         let text = READS.order(false, &self.device, Some(whole));
-        self.group.note(REST, Undo::WriteFile { path, text })?;
+        self.group.changes.notes_of(REST).note(Undo::WriteFile { path, text })?;
         self.divided = Some(Divided { whole, rest: whole });
         Ok(())
     }
@@ -180,7 +171,8 @@ impl DiskGroup {
     /// Writes a limit and verifies that it is in force.
     fn set(&self, group: &Path, limit: u64) -> Result<(), OwnGroupError> {
         let unified = self.group.site.unified;
-        self.group.write(group, READS.file(unified), &READS.order(unified, &self.device, Some(limit)))?;
+        let order = READS.order(unified, &self.device, Some(limit));
+        write(&self.group.host, group, READS.file(unified), &order)?;
         match READS.limit_of(&self.group.host, group, unified, &self.device) {
             Some(now) if now == limit => Ok(()),
             now => {
@@ -195,16 +187,11 @@ impl DiskGroup {
     pub fn remove(&mut self) -> Result<Restored, OwnGroupError> {
         if self.divided.is_some() && self.whole() != self.divided.map(|divided| divided.whole) {
             // Another process has set another limit, or lifted it: keep that.
-            self.group.forget(REST)?;
+            self.group.changes.forget(REST)?;
         }
-        let restored = self.group.remove()?;
+        let restored = self.group.changes.undo()?;
         (self.limit, self.divided) = (None, None);
         Ok(restored)
-    }
-
-    /// The group as a destination for processes.
-    pub fn as_folder(&self) -> Option<GroupFolder> {
-        self.group.as_folder()
     }
 }
 

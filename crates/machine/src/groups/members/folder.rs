@@ -6,11 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cgroup::Cgroups;
+use crate::groups::{Cgroups, PROCESSES};
 use crate::host::Host;
 use crate::process_identity::ProcessIdentity;
-
-const PROCESSES: &str = "cgroup.procs";
 
 /// The folder of a control group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,27 +5,24 @@ use std::time::Duration;
 
 use procfs::process::Schedstat;
 
+use super::own::{OwnGroup, OwnGroupError};
 use crate::control::cpu_weight::weight_in;
-use crate::own_group::{OwnGroup, OwnGroupError};
+use crate::groups::{PROCESSES, write};
 use crate::processor_time::ProcessorTicks;
 
 /// The file that makes a group idle, in either version.
-pub(crate) const FILE: &str = "cpu.idle";
+pub(super) const FILE: &str = "cpu.idle";
 
 /// The weight that replaces idle time where the kernel has no [`FILE`] (Linux before 5.15): the smallest.
 const WEIGHT_LEAST: u32 = 1;
 
-/// One of our groups in the hierarchy that divides the cores.
-#[derive(Debug, Clone, Copy)]
-pub struct GroupCores<'a>(pub(crate) &'a OwnGroup);
-
-impl GroupCores<'_> {
+/// For a group in the hierarchy that divides the cores.
+impl OwnGroup {
     /// Gives the group's processes a combined weight, where 100 is the default weight of one process; `None` is idle
     /// time only. Reads it back to verify it.
-    pub fn give(&self, weight: Option<u32>) -> Result<(), OwnGroupError> {
-        let GroupCores(group) = self;
-        let can_be_idle = group.host.exists(group.folder().join(FILE));
-        let of_weight = |weight| weight_in(group.site.unified, weight);
+    pub fn give_cores(&self, weight: Option<u32>) -> Result<(), OwnGroupError> {
+        let can_be_idle = self.host.exists(self.folder().join(FILE));
+        let of_weight = |weight| weight_in(self.site.unified, weight);
         let wanted = match weight {
             None if can_be_idle => vec![(FILE, "1".to_owned())],
             None => vec![of_weight(WEIGHT_LEAST)],
@@ -34,13 +31,11 @@ impl GroupCores<'_> {
             Some(weight) => vec![of_weight(weight)],
         };
         for (file, text) in &wanted {
-            group.write(group.folder(), file, text)?;
-            match group.host.text(group.folder().join(file)) {
-                Some(has) if has.trim() == text => {}
-                has => {
-                    let why = format!("{}: {file} was set to {text}, and holds {has:?}", group.folder().display());
-                    return Err(OwnGroupError::Unavailable(why));
-                }
+            write(&self.host, self.folder(), file, text)?;
+            let has = self.host.text(self.folder().join(file));
+            if has.as_ref() != Some(text) {
+                let why = format!("{}: {file} was set to {text}, and holds {has:?}", self.folder().display());
+                return Err(OwnGroupError::Unavailable(why));
             }
         }
         Ok(())
@@ -48,17 +43,16 @@ impl GroupCores<'_> {
 
     /// The ticks of all processors of the machine since boot.
     pub fn processors(&self) -> Option<ProcessorTicks> {
-        ProcessorTicks::read(&self.0.host)
+        ProcessorTicks::read(&self.host)
     }
 
     /// How long each of its processes has been on a core, and how long it waited for one (`schedstat`), by its number.
     pub fn times(&self) -> BTreeMap<i32, (Duration, Duration)> {
-        let GroupCores(group) = self;
-        let members = group.host.text(group.folder().join("cgroup.procs")).unwrap_or_default();
+        let members = self.host.text(self.folder().join(PROCESSES)).unwrap_or_default();
         let times = members.lines().filter_map(|line| {
             let process: i32 = line.trim().parse().ok()?;
             // The times of the first thread; a server process has no other busy thread.
-            let times: Schedstat = group.host.parsed(format!("/proc/{process}/schedstat"))?;
+            let times: Schedstat = self.host.parsed(format!("/proc/{process}/schedstat"))?;
             Some((process, (Duration::from_nanos(times.sum_exec_runtime), Duration::from_nanos(times.run_delay))))
         });
         times.collect()

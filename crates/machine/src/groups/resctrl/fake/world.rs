@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::mirror::Mirror;
 use super::{FakeKernel, Shape};
 use crate::control::{ControlContext, ControlError, Subject, Undo, UndoNotes};
+use crate::groups::resctrl::{BandwidthUnit, Resctrl, ResctrlFiles};
 use crate::host::Host;
 use crate::host::fake::FakeHost;
 use crate::limiter::undo::{Undone, undo};
-use crate::resctrl::{BandwidthUnit, Resctrl, ResctrlFiles};
 
 /// The subject is process 100, with threads 100 to 102, and its child 200. Process 300 is unrelated.
 pub(crate) struct World {

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use super::Resctrl;
 use super::group::Group;
-use super::{PREFIX, Resctrl, is_of_plimsoll};
 use crate::availability::Availability;
-use crate::control::threads::{descendants, thread_ids};
+use crate::control::threads::thread_ids;
 use crate::control::{ControlContext, ControlError, Subject, Undo};
+use crate::groups::{is_of_plimsoll, name_prefix};
 use crate::host::Host;
+use crate::process_tree::tree_of;
 
 /// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
 /// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
 pub(crate) fn group_name(subject: &Subject) -> String {
-    format!("{PREFIX}{}-{}", std::process::id(), subject.processes.first().copied().unwrap_or(0))
+    format!("{}{}", name_prefix(std::process::id()), subject.processes.first().copied().unwrap_or(0))
 }
 
 /// The name of the group for one class of a subject's threads ([`class_groups`](super::class_groups)).
@@ -24,7 +26,7 @@ pub(super) fn class_group_name(subject: &Subject, class: &str) -> String {
 pub fn class_groups(resctrl: &Resctrl, subject: &Subject) -> Vec<Group> {
     let prefix = class_group_name(subject, "");
     let names = resctrl.group_names().into_iter().filter(|name| name.starts_with(&prefix));
-    names.filter_map(|name| resctrl.find(&name)).collect()
+    names.map(|name| resctrl.at(name)).collect()
 }
 
 fn in_classes(resctrl: &Resctrl, subject: &Subject) -> BTreeSet<i32> {
@@ -49,7 +51,7 @@ pub fn enter(resctrl: &Resctrl, context: &mut ControlContext<'_>, control: &str)
     }
     let own = threads.difference(&in_classes(resctrl, context.subject)).copied().collect();
     let home = home(resctrl, &own).map_err(|absent| absent.error(control))?;
-    resctrl.make(&name, home, context.undo)
+    resctrl.make(&name, home.map(|home| home.folder()), context.undo)
 }
 
 /// Moves every thread of the subject into its group, and looks again until a look finds none outside: a thread that is made
@@ -101,25 +103,23 @@ fn ended(subject: &Subject) -> Availability {
     Availability::no(format!("no process of {} is running", processes.join(", ")), None)
 }
 
-/// The folder of the group that the threads are in, to which they go back; `None` for the default group.
-pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Availability> {
-    let mut homes = Vec::new();
-    for name in resctrl.group_names() {
-        let Some(group) = resctrl.find(&name) else { continue };
-        let here = group.tasks().map(|tasks| tasks.intersection(threads).count()).unwrap_or(0);
-        if here > 0 {
-            homes.push((group.folder(), here));
-        }
-    }
+/// The group that the threads are in, to which they go back; `None` for the default group.
+pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<Group>, Availability> {
+    let count = |group: Group| {
+        let here = group.tasks().map_or(0, |tasks| tasks.intersection(threads).count());
+        (here > 0).then_some((group, here))
+    };
+    let others = resctrl.group_names().into_iter().map(|name| resctrl.at(name));
+    let homes: Vec<(Group, usize)> = others.filter_map(count).collect();
     match homes.as_slice() {
         [] => Ok(None),
-        [(folder, _), ..] if is_of_plimsoll(folder) => {
-            let reason = format!("its threads are in {folder}, which another Plimsoll uses or left behind");
+        [(group, _), ..] if is_of_plimsoll(group.path()) => {
+            let reason = format!("its threads are in {}, which another Plimsoll uses or left behind", group.folder());
             Err(Availability::no(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
         }
-        [(folder, here)] if *here == threads.len() => Ok(Some(folder.clone())),
+        [(group, here)] if *here == threads.len() => Ok(Some(group.clone())),
         homes => {
-            let folders: Vec<&str> = homes.iter().map(|(folder, _)| folder.as_str()).collect();
+            let folders: Vec<String> = homes.iter().map(|(group, _)| group.folder()).collect();
             let reason = format!(
                 "its threads are in several groups ({} and others), which could not be put back",
                 folders.join(", ")
@@ -132,8 +132,8 @@ pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<
 /// Every thread of the processes and of their descendants; those that ended are left out. So are the descendants of this
 /// very process, where an embedded database is the subject: they are hogs and other helpers beside it.
 pub fn threads(host: &Host, subject: &Subject) -> BTreeSet<i32> {
-    let others = subject.processes.iter().filter(|process| process.cast_unsigned() != std::process::id());
-    let heirs = others.flat_map(|process| descendants(host, *process));
-    let all: BTreeSet<i32> = subject.processes.iter().copied().chain(heirs).collect();
-    all.into_iter().flat_map(|process| thread_ids(host, process)).collect()
+    let is_own = |process: &i32| process.cast_unsigned() == std::process::id();
+    let (own, others): (Vec<i32>, Vec<i32>) = subject.processes.iter().copied().partition(is_own);
+    let all = tree_of(host, &others).into_iter().chain(own);
+    all.flat_map(|process| thread_ids(host, process)).collect()
 }

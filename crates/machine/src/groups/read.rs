@@ -2,13 +2,37 @@
 //!
 //! Limits are hierarchical: the effective limit is the smallest of the group's own and those of all visible groups above it.
 
+pub(super) mod usage;
+
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use procfs::ProcessCGroups;
-use procfs::process::{MountInfo, MountInfos};
+use procfs::process::MountInfo;
 
+use crate::availability::Availability;
 use crate::host::Host;
+
+/// A controller by its names in either version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Controller {
+    pub v1: &'static str,
+    pub v2: &'static str,
+}
+
+pub(crate) const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
+/// Version 2 accounts for CPU time wherever the scheduler divides it.
+pub(crate) const CPU_TIME: Controller = Controller { v1: "cpuacct", v2: "cpu" };
+pub(crate) const CORES: Controller = Controller { v1: "cpuset", v2: "cpuset" };
+pub(crate) const MEMORY: Controller = Controller { v1: "memory", v2: "memory" };
+pub(crate) const DISK: Controller = Controller { v1: "blkio", v2: "io" };
+const PIDS: Controller = Controller { v1: "pids", v2: "pids" };
+
+impl Controller {
+    pub(super) fn name(self, unified: bool) -> &'static str {
+        if unified { self.v2 } else { self.v1 }
+    }
+}
 
 /// The groups of a process in one hierarchy.
 #[derive(Debug, Clone)]
@@ -40,10 +64,10 @@ impl Cgroups {
     /// The groups of another process, by its id, as far as the mounts of this one show them.
     pub fn of_process(host: &Host, process: &str) -> Cgroups {
         let is_own = process == "self";
-        let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
         let membership = host.parsed::<ProcessCGroups>(format!("/proc/{process}/cgroup"));
         let membership = membership.map(|groups| groups.0).unwrap_or_default();
-        let hierarchies = mounts
+        let hierarchies = host
+            .mounts()
             .iter()
             .filter_map(|mount| {
                 let member = |found: &dyn Fn(&[String]) -> bool| {
@@ -52,7 +76,9 @@ impl Cgroups {
                 match mount.fs_type.as_str() {
                     "cgroup2" => {
                         let path = member(&|names| names.is_empty())?;
-                        Some(Hierarchy::unified(host, groups(host, mount, path, is_own)))
+                        let groups = groups(host, mount, path, is_own);
+                        let controllers = groups.first().map(|own| controllers(host, own)).unwrap_or_default();
+                        Some(Hierarchy { unified: true, controllers, groups })
                     }
                     "cgroup" => {
                         let mounted: BTreeSet<String> = mount.super_options.keys().cloned().collect();
@@ -84,19 +110,34 @@ impl Cgroups {
         Some(self.host.writable(hierarchy.groups.first()?))
     }
 
-    /// The process's groups in the hierarchy that has a controller, named as in either version. Returns whether that
-    /// hierarchy is version 2, and the process's own group with all visible groups above it. In version 2 the own group
-    /// may lack a controller that a group above has.
-    pub(crate) fn standing(&self, v1: &str, v2: &str) -> Option<(bool, &[PathBuf])> {
+    /// The process's groups in the hierarchy that has a controller: whether that is version 2, and the process's own group
+    /// with all visible groups above it, at least one. In version 2 the own group may lack a controller that a group above has.
+    pub(crate) fn standing(&self, controller: Controller) -> Result<(bool, &[PathBuf]), Availability> {
         let has = |hierarchy: &&Hierarchy| match hierarchy.unified {
-            false => hierarchy.controllers.contains(v1),
-            true => hierarchy.groups.iter().any(|group| {
-                let offered = self.host.text(group.join("cgroup.controllers")).unwrap_or_default();
-                offered.split_whitespace().any(|name| name == v2)
-            }),
+            false => hierarchy.controllers.contains(controller.v1) && !hierarchy.groups.is_empty(),
+            true => hierarchy.groups.iter().any(|group| controllers(&self.host, group).contains(controller.v2)),
         };
-        let found = self.hierarchies.iter().find(has)?;
-        Some((found.unified, &found.groups))
+        let found = self.hierarchies.iter().find(has).map(|found| (found.unified, found.groups.as_slice()));
+        found.ok_or_else(|| match self.version() {
+            None => Availability::no(
+                "no control group file system is mounted",
+                Some("as root: mount -t cgroup2 none /sys/fs/cgroup"),
+            ),
+            Some(version) => Availability::no(
+                format!("control groups (version {version}) have no {} controller here", controller.v2),
+                Some("a kernel, or a container, with that controller"),
+            ),
+        })
+    }
+
+    /// A figure of each of the process's groups that has it, in the hierarchy that has a controller.
+    fn figures<'a, T>(
+        &'a self,
+        controller: Controller,
+        figure: impl Fn(bool, &Path) -> Option<T> + 'a,
+    ) -> impl Iterator<Item = T> + 'a {
+        let (unified, groups) = self.standing(controller).unwrap_or_default();
+        groups.iter().filter_map(move |group| figure(unified, group))
     }
 
     /// The folder of the process's group in the version 1 hierarchy that has the controller.
@@ -121,17 +162,15 @@ impl Cgroups {
 
     /// The smallest memory limit above this process, bytes.
     pub fn memory_limit(&self) -> Option<u64> {
-        let hierarchy = self.hierarchy("memory")?;
-        hierarchy.groups.iter().filter_map(|group| self.group_memory_limit(hierarchy.unified, group)).min()
+        self.figures(MEMORY, |unified, group| memory_limit_of(&self.host, group, unified)).min()
     }
 
     /// The least room left below any memory limit, bytes. File pages that were not used lately count as room, as they do
     /// in the kernel's `MemAvailable`.
     pub(crate) fn memory_room(&self) -> Option<u64> {
-        let hierarchy = self.hierarchy("memory")?;
-        let room = |group: &PathBuf| {
-            let limit = self.group_memory_limit(hierarchy.unified, group)?;
-            let (usage, inactive) = match hierarchy.unified {
+        let room = |unified: bool, group: &Path| {
+            let limit = memory_limit_of(&self.host, group, unified)?;
+            let (usage, inactive) = match unified {
                 true => ("memory.current", "inactive_file"),
                 false => ("memory.usage_in_bytes", "total_inactive_file"),
             };
@@ -139,35 +178,40 @@ impl Cgroups {
             let reclaimable = self.host.line_value(group.join("memory.stat"), inactive).unwrap_or(0);
             Some(limit.saturating_sub(used.saturating_sub(reclaimable)))
         };
-        hierarchy.groups.iter().filter_map(room).min()
+        self.figures(MEMORY, room).min()
     }
 
     /// How many more processes and threads the groups above this process allow.
     pub(crate) fn pids_room(&self) -> Option<u64> {
-        let (_, groups) = self.standing("pids", "pids")?;
-        let room = |group: &PathBuf| {
+        let room = |_, group: &Path| {
             let most: u64 = self.host.value(group.join("pids.max"))?;
             Some(most.saturating_sub(self.host.value(group.join("pids.current")).unwrap_or(0)))
         };
-        groups.iter().filter_map(room).min()
+        self.figures(PIDS, room).min()
     }
 
     /// The smallest CPU quota above this process, in cores: its own group's, or that of any visible group above. In version 2
     /// the own group often lacks the controller of a quota that a group above has.
     pub fn cpu_quota(&self) -> Option<f64> {
-        let (unified, groups) = self.standing("cpu", "cpu")?;
-        groups.iter().filter_map(|group| quota_of(&self.host, group, unified)).min_by(f64::total_cmp)
+        self.figures(CPU, |unified, group| quota_of(&self.host, group, unified)).min_by(f64::total_cmp)
     }
 
     /// The hierarchy that has the controller; a controller is in at most one.
     fn hierarchy(&self, controller: &str) -> Option<&Hierarchy> {
         self.hierarchies.iter().find(|hierarchy| hierarchy.controllers.contains(controller))
     }
+}
 
-    fn group_memory_limit(&self, unified: bool, group: &Path) -> Option<u64> {
-        let file = if unified { "memory.max" } else { "memory.limit_in_bytes" };
-        self.host.value(group.join(file)).filter(|limit| *limit < MEMORY_UNLIMITED)
-    }
+/// The controllers that a group of version 2 has.
+fn controllers(host: &Host, group: &Path) -> BTreeSet<String> {
+    let names = host.text(group.join("cgroup.controllers")).unwrap_or_default();
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The group's own memory limit, bytes.
+fn memory_limit_of(host: &Host, group: &Path, unified: bool) -> Option<u64> {
+    let file = if unified { "memory.max" } else { "memory.limit_in_bytes" };
+    host.value(group.join(file)).filter(|limit| *limit < MEMORY_UNLIMITED)
 }
 
 /// The group's own CPU quota, in cores.
@@ -180,14 +224,6 @@ pub(crate) fn quota_of(host: &Host, group: &Path, unified: bool) -> Option<f64> 
         (host.value(group.join("cpu.cfs_quota_us"))?, host.value(group.join("cpu.cfs_period_us"))?)
     };
     (quota > 0.0 && period > 0.0).then_some(quota / period)
-}
-
-impl Hierarchy {
-    fn unified(host: &Host, groups: Vec<PathBuf>) -> Hierarchy {
-        let controllers = groups.first().and_then(|group| host.text(group.join("cgroup.controllers")));
-        let controllers = controllers.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
-        Hierarchy { unified: true, controllers, groups }
-    }
 }
 
 /// The folder of the group `path` and of all groups above it, up to the mount point.
@@ -266,12 +302,14 @@ mod tests {
 
     /// A container with a limit of a quarter of a core, in which a service manager made groups without the CPU controller.
     #[test]
-    fn a_quota_of_a_group_above_counts_where_the_own_group_lacks_the_controller() {
+    fn a_limit_of_a_group_above_counts_where_the_own_group_lacks_the_controller() {
         let fake = FakeHost::new(&UNIFIED);
-        fake.write("/sys/fs/cgroup/a/b/cgroup.controllers", "memory pids\n");
+        fake.write("/sys/fs/cgroup/a/b/cgroup.controllers", "pids\n");
         fake.write("/sys/fs/cgroup/a/cgroup.controllers", "cpu memory pids\n");
         fake.write("/sys/fs/cgroup/a/cpu.max", "25000 100000\n");
-        assert_eq!(Cgroups::read(&fake.host()).cpu_quota(), Some(0.25));
+        fake.write("/sys/fs/cgroup/a/memory.max", "2097152\n");
+        let cgroups = Cgroups::read(&fake.host());
+        assert_eq!((cgroups.cpu_quota(), cgroups.memory_limit()), (Some(0.25), Some(2 * MIB)));
     }
 
     #[test]

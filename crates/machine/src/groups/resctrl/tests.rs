@@ -24,6 +24,16 @@ fn text(error: ControlError) -> String {
     error.to_string()
 }
 
+/// The lines of `schemata` that give a group these ways.
+fn ways(resctrl: &Resctrl, mask: u32) -> String {
+    resctrl.capabilities().last_level().unwrap().lines(CacheMask(mask))
+}
+
+/// Those that give it this memory bandwidth.
+fn bandwidth(resctrl: &Resctrl, limit: u32) -> String {
+    resctrl.capabilities().bandwidth.as_ref().unwrap().lines(limit)
+}
+
 #[test]
 fn capabilities_of_an_intel_server() {
     let resctrl = world(Shape::intel()).resctrl();
@@ -59,8 +69,8 @@ fn a_group_from_beginning_to_end() {
     let mut world = world(Shape { code_and_data: true, ..Shape::intel() });
     let before = world.kernel.snapshot();
     let resctrl = world.resctrl();
-    let shares = Shares { mask: Some(CacheMask(0x3)), bandwidth: Some(50) };
-    let group = resctrl.group("plimsoll-pool", shares, None, &mut world.notes).unwrap();
+    let shares = ways(&resctrl, 0x3) + &bandwidth(&resctrl, 50);
+    let group = resctrl.group("plimsoll-pool", &shares, None, &mut world.notes).unwrap();
     assert_eq!(group.folder(), "/sys/fs/resctrl/plimsoll-pool");
     let schemata = group.schemata().unwrap();
     for resource in ["L3CODE", "L3DATA"] {
@@ -71,7 +81,7 @@ fn a_group_from_beginning_to_end() {
     group.add_task(300).unwrap();
     assert!(!group.add_task_if_alive(4711).unwrap(), "a thread that ended");
     assert_eq!(group.tasks().unwrap().into_iter().collect::<Vec<_>>(), [300]);
-    group.set_mask(CacheMask(0xf)).unwrap();
+    group.set(&ways(&resctrl, 0xf)).unwrap();
 
     world.kernel.set_counter(group.path(), 0, "llc_occupancy", 1000);
     world.kernel.set_counter(group.path(), 1, "llc_occupancy", 24);
@@ -84,7 +94,7 @@ fn a_group_from_beginning_to_end() {
 #[test]
 fn counters_that_have_no_figure() {
     let mut world = world(Shape::intel());
-    let group = world.resctrl().group("plimsoll-g", Shares::default(), None, &mut world.notes).unwrap();
+    let group = world.resctrl().make("plimsoll-g", None, &mut world.notes).unwrap();
     for word in ["Unavailable", "Error", "Unassigned"] {
         world.kernel.set_counter("plimsoll-g", 1, "mbm_total_bytes", word);
         let error = group.memory_bytes(Traffic::Total).unwrap_err();
@@ -96,7 +106,7 @@ fn counters_that_have_no_figure() {
     let mut shape = Shape::intel();
     shape.monitoring.as_mut().unwrap().events = vec!["llc_occupancy"];
     let mut world = self::world(shape);
-    let group = world.resctrl().group("plimsoll-g", Shares::default(), None, &mut world.notes).unwrap();
+    let group = world.resctrl().make("plimsoll-g", None, &mut world.notes).unwrap();
     let error = group.memory_bytes(Traffic::Local).unwrap_err();
     assert_eq!(error.to_string(), "there is no mbm_local_bytes in plimsoll-g/mon_data/mon_L3_00");
     assert_eq!(group.traffic_limited(), None);
@@ -123,20 +133,19 @@ fn refusals_carry_the_words_of_the_kernel() {
     shape.bandwidth = Some([10, 10, 100, 2]);
     let mut world = world(shape);
     let resctrl = world.resctrl();
-    let group = resctrl.group("plimsoll-a", Shares::default(), None, &mut world.notes).unwrap();
-    let error = resctrl.group("plimsoll-b", Shares::default(), None, &mut world.notes).unwrap_err();
+    let group = resctrl.make("plimsoll-a", None, &mut world.notes).unwrap();
+    let error = resctrl.make("plimsoll-b", None, &mut world.notes).unwrap_err();
     let words = text(error);
     assert!(words.starts_with("cannot make /sys/fs/resctrl/plimsoll-b: "), "{words}");
     assert!(words.ends_with("(Out of CLOSIDs)"), "{words}");
-    let words = text(group.set_mask(CacheMask(0x5)).unwrap_err());
+    let words = text(group.set(&ways(&resctrl, 0x5)).unwrap_err());
     assert!(words.starts_with("cannot write \"L3:0=5;1=5\" to /sys/fs/resctrl/plimsoll-a/schemata: "), "{words}");
     assert!(words.ends_with("(The mask 5 has non-consecutive 1-bits)"), "{words}");
     let words = text(group.add_task(4711).unwrap_err());
     assert!(words.ends_with("(No task 4711; Error while processing task 4711)"), "{words}");
     // A refused share leaves no group behind.
     world.undo();
-    let shares = Shares { mask: Some(CacheMask(0)), bandwidth: None };
-    assert!(resctrl.group("plimsoll-c", shares, None, &mut world.notes).is_err());
+    assert!(resctrl.group("plimsoll-c", &ways(&resctrl, 0), None, &mut world.notes).is_err());
     assert!(resctrl.group_names().is_empty());
     assert_eq!(world.notes.undo.len(), 1, "its removal was noted before it was made");
     world.undo();
@@ -159,7 +168,7 @@ fn the_group_of_somebody_else_is_never_noted() {
     world.kernel.make_group("plimsoll-db").unwrap();
     let before = world.kernel.snapshot();
     for (name, why) in [("db", "begin with plimsoll-"), ("info", "begin with plimsoll-"), ("plimsoll-db", "exists")] {
-        let words = text(world.resctrl().group(name, Shares::default(), None, &mut world.notes).unwrap_err());
+        let words = text(world.resctrl().make(name, None, &mut world.notes).unwrap_err());
         assert!(words.starts_with(&format!("cannot make /sys/fs/resctrl/{name}: ")) && words.contains(why), "{words}");
     }
     assert!(world.notes.undo.is_empty());
@@ -177,7 +186,7 @@ fn notes_that_fail_stop_everything() {
     }
     let world = world(Shape::intel());
     let before = world.kernel.snapshot();
-    assert!(world.resctrl().group("plimsoll-a", Shares::default(), None, &mut Full).is_err());
+    assert!(world.resctrl().make("plimsoll-a", None, &mut Full).is_err());
     assert_eq!(world.kernel.snapshot(), before);
 }
 
@@ -186,7 +195,7 @@ fn threads_that_begin_while_others_are_moved_are_found() {
     let world = Arc::new(world(Shape::intel()));
     let busy = Arc::new(Busy { world: world.clone(), left: AtomicU32::new(20) });
     let resctrl = Resctrl::over(busy, MOUNT, BandwidthUnit::Percent);
-    let group = resctrl.group("plimsoll-g", Shares::default(), None, &mut Notes::default()).unwrap();
+    let group = resctrl.make("plimsoll-g", None, &mut Notes::default()).unwrap();
     subject::move_threads(&group, &world.host, &world.subject).unwrap();
     let tasks = group.tasks().unwrap();
     assert_eq!(tasks.len(), 24, "{tasks:?}");
@@ -199,7 +208,7 @@ fn threads_without_end_are_an_error() {
     let world = Arc::new(world(Shape::intel()));
     let busy = Arc::new(Busy { world: world.clone(), left: AtomicU32::new(u32::MAX) });
     let resctrl = Resctrl::over(busy, MOUNT, BandwidthUnit::Percent);
-    let group = resctrl.group("plimsoll-g", Shares::default(), None, &mut Notes::default()).unwrap();
+    let group = resctrl.make("plimsoll-g", None, &mut Notes::default()).unwrap();
     // Each move makes a thread more, so that the number doubles nothing but never falls to none.
     let words = text(subject::move_threads(&group, &world.host, &world.subject).unwrap_err());
     assert!(words.contains("after 32 looks"), "{words}");
@@ -227,8 +236,7 @@ fn a_folder_like_a_mount_is_read_and_refuses_what_it_cannot_do() {
     assert_eq!(resctrl.capabilities(), world.resctrl().capabilities());
     assert!(resctrl.group_names().is_empty());
     // In a folder that is no resctrl a group has no files: an error, and nothing is left.
-    let shares = Shares { mask: Some(CacheMask(0x3)), bandwidth: None };
-    let words = text(resctrl.group("plimsoll-g", shares, None, &mut Notes::default()).unwrap_err());
+    let words = text(resctrl.group("plimsoll-g", &ways(&resctrl, 0x3), None, &mut Notes::default()).unwrap_err());
     assert!(
         words.starts_with("cannot write \"L3:0=3;1=3\" to /sys/fs/resctrl/plimsoll-g/schemata: No such file"),
         "{words}"
@@ -249,7 +257,7 @@ fn a_real_mount_if_there_is_one() {
     let mut notes = Notes::default();
     let mask = cache.mask(cache.ways_min.max(1));
     let name = format!("plimsoll-test-{}", std::process::id());
-    let made = resctrl.group(&name, Shares { mask: Some(mask), bandwidth: None }, None, &mut notes);
+    let made = resctrl.group(&name, &cache.lines(mask), None, &mut notes);
     let group = match made {
         Ok(group) => group,
         Err(error) => return skip(Need::Resctrl, format!("no group can be made: {error}")),
@@ -293,11 +301,10 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
     let find = |number: u8| resctrl.find(&name(number));
     let _ = match act {
         Act::Make(number, mask) => {
-            let shares = Shares { mask: Some(CacheMask(mask)), bandwidth: None };
-            resctrl.group(&name(number), shares, home.map(str::to_owned), &mut world.notes).map(|_| ())
+            resctrl.group(&name(number), &ways(&resctrl, mask), home.map(str::to_owned), &mut world.notes).map(|_| ())
         }
-        Act::Mask(number, mask) => find(number).map_or(Ok(()), |group| group.set_mask(CacheMask(mask))),
-        Act::Bandwidth(number, limit) => find(number).map_or(Ok(()), |group| group.set_bandwidth(limit)),
+        Act::Mask(number, mask) => find(number).map_or(Ok(()), |group| group.set(&ways(&resctrl, mask))),
+        Act::Bandwidth(number, limit) => find(number).map_or(Ok(()), |group| group.set(&bandwidth(&resctrl, limit))),
         Act::Task(number, task) => find(number).map_or(Ok(()), |group| group.add_task(task)),
         Act::Enter => {
             let entered = subject::enter(&resctrl, &mut world.context(), "llc_ways");
@@ -348,14 +355,14 @@ proptest! {
     /// The kernel accepts masks that we call valid, and refuses those that we call invalid.
     #[test]
     fn masks_are_right_exactly_where_the_kernel_takes_them(
-        mask in 0u32..0x1_0000, bits_min in 0u32..4, sparse in any::<bool>(), ways in 1u32..16,
+        mask in 0u32..0x1_0000, bits_min in 0u32..4, sparse in any::<bool>(), ways_all in 1u32..16,
     ) {
         let mut shape = Shape::intel();
         let cache = shape.l3.as_mut().unwrap();
-        (cache.full, cache.bits_min, cache.sparse, cache.shareable) = ((1 << ways) - 1, bits_min.min(ways), sparse, 0);
+        (cache.full, cache.bits_min, cache.sparse, cache.shareable) = ((1 << ways_all) - 1, bits_min.min(ways_all), sparse, 0);
         let resctrl = kernel_of(shape);
         let fault = resctrl.capabilities().last_level().unwrap().fault(CacheMask(mask));
-        let taken = resctrl.default_group().set_mask(CacheMask(mask));
+        let taken = resctrl.default_group().set(&ways(&resctrl, mask));
         prop_assert_eq!(fault.is_none(), taken.is_ok(), "{:?} {:?}", fault, taken);
     }
 
@@ -367,7 +374,7 @@ proptest! {
         let resctrl = kernel_of(shape);
         let ours = resctrl.capabilities().bandwidth.as_ref().unwrap().limit(f64::from(limit));
         let group = resctrl.default_group();
-        let kept = group.set_bandwidth(limit).is_ok() && group.schemata().unwrap().numbers("MB")[&0] == u64::from(limit);
+        let kept = group.set(&bandwidth(&resctrl, limit)).is_ok() && group.schemata().unwrap().numbers("MB")[&0] == u64::from(limit);
         prop_assert_eq!(ours.is_ok(), kept, "{:?}", ours);
     }
 }

@@ -40,15 +40,8 @@ pub use traffic::{CacheSample, CacheUse};
 
 use crate::availability::Availability;
 use crate::control::{ControlError, Undo, UndoNotes};
+use crate::groups::{OURS, is_of_plimsoll};
 use crate::host::Host;
-
-/// The prefix of our groups' names. Groups with other names are never made or removed.
-const PREFIX: &str = "plimsoll-";
-
-/// Whether this Plimsoll or another has made the group with this folder.
-pub fn is_of_plimsoll(folder: &str) -> bool {
-    folder.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !folder.contains("..")
-}
 
 /// A mounted resctrl file system.
 #[derive(Clone)]
@@ -58,13 +51,9 @@ pub struct Resctrl {
     capabilities: Capabilities,
 }
 
-/// The shares of a group. `None` leaves a share unchanged; a new group may use everything.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Shares {
-    /// Ways of the last-level cache, the same in each domain.
-    pub mask: Option<CacheMask>,
-    /// Memory bandwidth of each domain, in the unit of [`BandwidthControl::unit`].
-    pub bandwidth: Option<u32>,
+/// Bytes for people.
+pub(crate) fn mebibytes(bytes: f64) -> String {
+    format!("{:.2} MiB", bytes / f64::from(1 << 20))
 }
 
 impl Resctrl {
@@ -106,8 +95,7 @@ impl Resctrl {
 
     /// The default group and all others.
     pub fn groups(&self) -> Vec<Group> {
-        let others = self.group_names().into_iter().map(|name| self.at(name));
-        [self.default_group()].into_iter().chain(others).collect()
+        [String::new()].into_iter().chain(self.group_names()).map(|path| self.at(path)).collect()
     }
 
     pub(crate) fn group_of(&self, thread: i32) -> Option<Group> {
@@ -122,34 +110,32 @@ impl Resctrl {
         names
     }
 
-    /// Makes a group with these shares, whose name must begin with `plimsoll-`. Its removal is noted first, with `tasks_to` as the folder, absolute on the host, to
-    /// which its tasks go then (the default group if `None`). If the kernel refuses the shares, the group is removed again.
-    pub fn group(
+    /// Makes a group with the shares that these lines of `schemata` give it. If the kernel refuses them, the group is removed again.
+    pub(crate) fn group(
         &self,
         name: &str,
-        shares: Shares,
+        shares: &str,
         tasks_to: Option<String>,
         undo: &mut dyn UndoNotes,
     ) -> Result<Group, ControlError> {
         let group = self.make(name, tasks_to, undo)?;
-        match group.set_shares(shares) {
-            Ok(()) => Ok(group),
-            Err(error) => {
-                // The note stands: should this fail too, undoing tries again.
-                let _ = group.remove();
-                Err(error)
-            }
+        if let Err(error) = group.set(shares) {
+            // The note stands: should this fail too, undoing tries again.
+            let _ = group.remove();
+            return Err(error);
         }
+        Ok(group)
     }
 
-    /// Makes the folder of a group, and notes its removal before that. An existing group belongs to another program,
-    /// and undoing must not remove it, so it is refused before anything is noted.
+    /// Makes a group, which may use everything; its name must begin with `plimsoll-`. Its removal is noted first, with
+    /// `tasks_to` as the folder, absolute on the host, to which its tasks go then (the default group if `None`). An existing group
+    /// belongs to another program, and undoing must not remove it, so it is refused before anything is noted.
     fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
         let refuse = |error| {
             Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })
         };
         if !is_of_plimsoll(path) {
-            return refuse(std::io::Error::other(format!("the names of our groups begin with {PREFIX}")));
+            return refuse(std::io::Error::other(format!("the names of our groups begin with {OURS}")));
         }
         if self.files.read(&format!("{path}/tasks")).is_ok() {
             return refuse(std::io::Error::from(std::io::ErrorKind::AlreadyExists));

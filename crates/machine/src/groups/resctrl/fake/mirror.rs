@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::FakeKernel;
 use crate::change::Changes;
-use crate::resctrl::ResctrlFiles;
+use crate::groups::resctrl::ResctrlFiles;
 
 /// A folder that shows what a fake kernel has.
 pub struct Mirror {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::control::fake::{EVERY, Groups, Machine, quick_folder};
-use crate::own_group::restore_left_over;
-use crate::own_group::tests::is_over_when_killed_after;
+use crate::groups::make::own::tests::is_over_when_killed_after;
+use crate::groups::{GroupFolder, restore_left_over};
 
 const MB: u64 = 1_000_000;
 
@@ -34,7 +34,8 @@ impl World {
 
     fn take(&self, group: &DiskGroup, process: i32) {
         let process = ProcessIdentity::of(&self.machine.host(), process).unwrap();
-        group.as_folder().unwrap().take(&self.machine.host(), process).unwrap();
+        let host = self.machine.host();
+        GroupFolder::at(&host, group.group().folder()).unwrap().take(&host, process).unwrap();
     }
 
     /// The limit of a folder below the hierarchy that limits disks.
@@ -60,12 +61,16 @@ fn a_group_limits_those_who_are_moved_to_it_and_leaves_nothing_behind() {
         let world = World::new(groups);
         let before = world.machine.snapshot();
         let mut group = world.make(60 * MB).unwrap();
-        assert_eq!((world.limit(group.folder()), group.in_force()), (Some(60 * MB), Some(60 * MB)), "{groups:?}");
-        assert!(group.is_empty());
+        assert_eq!(
+            (world.limit(group.group().folder()), group.in_force()),
+            (Some(60 * MB), Some(60 * MB)),
+            "{groups:?}"
+        );
+        assert!(group.group().is_empty());
         world.take(&group, 200);
-        assert!(!group.is_empty());
+        assert!(!group.group().is_empty());
         group.limit(30 * MB).unwrap();
-        assert_eq!(world.limit(group.folder()), Some(30 * MB));
+        assert_eq!(world.limit(group.group().folder()), Some(30 * MB));
         drop(group);
         assert_eq!(world.machine.snapshot(), before, "{groups:?}");
         assert!(fs::read_dir(world.state.path()).unwrap().next().is_none(), "no folder of state is left");
@@ -80,7 +85,7 @@ fn a_limit_that_the_server_has_is_divided_and_put_together_again() {
     world.limit_home(Some(125 * MB));
     let before = world.machine.snapshot();
     let mut group = world.make(100 * MB).unwrap();
-    let both = |group: &DiskGroup| (world.limit(group.folder()), world.limit(&world.home()));
+    let both = |group: &DiskGroup| (world.limit(group.group().folder()), world.limit(&world.home()));
     assert_eq!(both(&group), (Some(93_750_000), Some(31_250_000)), "three quarters at most");
     group.limit(25 * MB).unwrap();
     assert_eq!(both(&group), (Some(25 * MB), Some(100 * MB)));
@@ -117,7 +122,8 @@ fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
             let make = || {
                 let mut group = world.make(60 * MB)?;
                 let process = ProcessIdentity::of(&world.machine.host(), 200).unwrap();
-                let _ = group.as_folder().unwrap().take(&world.machine.host(), process);
+                let host = world.machine.host();
+                let _ = GroupFolder::at(&host, group.group().folder()).unwrap().take(&host, process);
                 group.limit(90 * MB).map(|()| group)
             };
             if is_over_when_killed_after(changes, &world.machine, world.state.path(), NAME, make) {
@@ -137,16 +143,16 @@ fn in_version_2_the_group_says_what_its_processes_get_of_the_cores() {
         assert_eq!(group.cores().is_some(), groups == Groups::V2, "{groups:?}");
         let Some(cores) = group.cores() else { continue };
         let has = |file: &str| {
-            let text = fs::read_to_string(world.machine.path(&group.folder().join(file).display().to_string()));
+            let text = fs::read_to_string(world.machine.path(&group.group().folder().join(file).display().to_string()));
             text.unwrap().trim().to_owned()
         };
-        cores.give(None).unwrap();
+        cores.give_cores(None).unwrap();
         assert_eq!(has("cpu.idle"), "1");
-        cores.give(Some(11)).unwrap();
+        cores.give_cores(Some(11)).unwrap();
         assert_eq!((has("cpu.idle").as_str(), has("cpu.weight").as_str()), ("0", "11"));
         // Linux before 5.15.
-        fs::remove_file(world.machine.path(&group.folder().join("cpu.idle").display().to_string())).unwrap();
-        cores.give(None).unwrap();
+        fs::remove_file(world.machine.path(&group.group().folder().join("cpu.idle").display().to_string())).unwrap();
+        cores.give_cores(None).unwrap();
         assert_eq!(has("cpu.weight"), "1");
     }
 }
@@ -156,7 +162,7 @@ fn what_a_running_process_has_is_left_alone() {
     let world = World::new(Groups::V2);
     let group = world.make(60 * MB).unwrap();
     assert!(restore_left_over(&world.machine.host(), world.state.path()).is_empty());
-    assert_eq!(world.limit(group.folder()), Some(60 * MB));
+    assert_eq!(world.limit(group.group().folder()), Some(60 * MB));
 }
 
 #[test]
@@ -195,13 +201,13 @@ fn an_experiment_that_limits_the_server_knows_of_groups_within_its_own() {
     // number.
     let group = world.make(50 * MB).unwrap();
     world.take(&group, 200);
-    assert!(group.folder().starts_with(world.home()), "{:?}", group.folder());
+    assert!(group.group().folder().starts_with(world.home()), "{:?}", group.group().folder());
     let verdicts = limiter.verify(&limiter.observe());
     let why_not = verdicts["read_mb_s"].why_not.clone().unwrap_or_default();
     assert!(!why_not.contains("limit in force") && !why_not.contains("is not in the group"), "{why_not}");
     // Setting the same limits again takes no process out of the governor's group.
     limiter.set(&limits).unwrap();
-    assert!(!group.is_empty());
+    assert!(!group.group().is_empty());
     let why_not = limiter.verify(&limiter.observe())["read_mb_s"].why_not.clone().unwrap();
     assert!(
         why_not.contains("Some(175000000)"),

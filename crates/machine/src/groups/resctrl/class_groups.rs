@@ -3,21 +3,19 @@
 //! The threads are those of this process, or the processes of a server ([`ClassSubject`]). A thread of this process is moved once, when
 //! it starts, and stays; a server's processes are moved when their work changes. All others stay in the group that the process or the
 //! server is in, which is never changed. How the groups are undone is in a journal before they are made, as for groups of the governor
-//! ([`own_group`](crate::own_group)); what a killed process has left is undone when the next one makes such groups, and by
+//! ([`OwnGroup`](crate::groups::OwnGroup)); what a killed process has left is undone when the next one makes such groups, and by
 //! `plimsoll machine --restore`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{CacheMask, Group, Resctrl, Shares, absent, subject};
+use super::{CacheControl, CacheMask, Group, Resctrl, absent, subject};
 use crate::availability::Availability;
 use crate::control::threads::thread_ids;
 use crate::control::{ControlError, Subject};
+use crate::groups::make::own::OwnChanges;
+use crate::groups::{OwnGroupError, restore_left_over};
 use crate::host::Host;
-use crate::limiter::journal::Journal;
-use crate::limiter::lock::StateLock;
-use crate::own_group::{OwnGroupError, restore_left_over, state_of};
-use crate::resctrl::CacheControl;
 
 /// The name of these groups' state, followed by the number of the subject's first process.
 const NAME: &str = "cache";
@@ -51,11 +49,10 @@ pub struct ClassGroups {
     subject: ClassSubject,
     /// The group that the subject was in.
     home: Group,
+    cache: CacheControl,
     /// By class, in the order in which they were asked for; classes with equal masks share a group.
     classes: Vec<Class>,
-    journal: Journal,
-    state: PathBuf,
-    _lock: StateLock,
+    changes: OwnChanges,
 }
 
 #[derive(Debug)]
@@ -108,18 +105,17 @@ fn home_group(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Group
     if let Some(group) = resctrl.find(&subject::group_name(&of.subject)) {
         return Ok(group);
     }
-    let own = subject::class_groups(resctrl, &of.subject);
     let mut threads = of.threads(host);
-    for group in own {
+    for group in subject::class_groups(resctrl, &of.subject) {
         let of_class = group.tasks()?;
         threads.retain(|thread| !of_class.contains(thread));
     }
     let home = subject::home(resctrl, &threads).map_err(unavailable)?;
-    let home = home.and_then(|folder| resctrl.find(folder.rsplit('/').next().unwrap_or_default()));
     Ok(home.unwrap_or_else(|| resctrl.default_group()))
 }
 
-fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
+/// The group that the subject is in, and what it has for the subject's classes.
+fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<(Group, CacheHome), OwnGroupError> {
     let missing = "resctrl is mounted without allocation of the level 3 cache (no info/L3)";
     let cache = resctrl.capabilities().last_level();
     let cache = cache.ok_or_else(|| unavailable(absent::missing(host, &["cat_l3"], "l3cat", missing)))?.clone();
@@ -141,12 +137,11 @@ fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Cache
         };
         return Err(unavailable(Availability::no(reason, Some(&remedy))));
     }
-    let masks = cache.resources.iter().flat_map(|resource| schemata.masks(resource).into_values());
-    let mask = masks.fold(cache.full, |all, mask| CacheMask(all.0 & mask.0));
+    let mask = cache.masks(&schemata).fold(cache.full, |all, mask| CacheMask(all.0 & mask.0));
     let taken = 1 + resctrl.group_names().len() as u32;
     let own = subject::class_groups(resctrl, &of.subject).len() as u32;
     let most = resctrl.capabilities().groups_max().unwrap_or(0);
-    Ok(CacheHome { folder, cache, mask, groups_free: (most + own).saturating_sub(taken) })
+    Ok((home, CacheHome { folder, cache, mask, groups_free: (most + own).saturating_sub(taken) }))
 }
 
 impl CacheHome {
@@ -155,7 +150,7 @@ impl CacheHome {
     /// # Errors
     /// Why there can be no groups.
     pub fn of(host: &Host, subject: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
-        cache_home(host, &Resctrl::open(host).map_err(unavailable)?, subject)
+        Ok(cache_home(host, &Resctrl::open(host).map_err(unavailable)?, subject)?.1)
     }
 }
 
@@ -176,12 +171,12 @@ impl ClassGroups {
         // Groups that a killed process left occupy ids, which are scarce.
         restore_left_over(host, state);
         // One process may govern several servers.
-        let state = state_of(state, &format!("{NAME}-{}", subject.first()));
-        let (lock, journal, _) = Journal::begin(host, &state).map_err(OwnGroupError::from)?;
-        let chosen = masks(&cache_home(host, &resctrl, &subject)?)?;
-        let home = home_group(host, &resctrl, &subject)?;
-        let host = host.clone();
-        let mut groups = ClassGroups { host, resctrl, subject, home, classes: Vec::new(), journal, state, _lock: lock };
+        let name = format!("{NAME}-{}", subject.first());
+        let changes = OwnChanges::begin(host, state, &name).map_err(OwnGroupError::from)?;
+        let (home, shared) = cache_home(host, &resctrl, &subject)?;
+        let chosen = masks(&shared)?;
+        let (host, cache, classes) = (host.clone(), shared.cache, Vec::new());
+        let mut groups = ClassGroups { host, resctrl, subject, home, cache, classes, changes };
         for (name, mask) in names.iter().zip(chosen) {
             groups.add(name, mask)?;
         }
@@ -189,17 +184,17 @@ impl ClassGroups {
     }
 
     fn add(&mut self, name: &str, mask: CacheMask) -> Result<(), OwnGroupError> {
-        if let Some(same) = self.classes.iter().find(|class| class.mask == mask) {
-            let group = same.group.clone();
-            self.classes.push(Class { group, mask });
-            return Ok(());
-        }
-        let tasks_to = (!self.home.path().is_empty()).then(|| self.home.folder());
-        let name = subject::class_group_name(&self.subject.subject, name);
-        let shares = Shares { mask: Some(mask), bandwidth: None };
-        let group = self.resctrl.group(&name, shares, tasks_to, &mut self.journal.notes_of("cache_classes"))?;
+        let same = self.classes.iter().find(|class| class.mask == mask).map(|class| class.group.clone());
+        let group = same.map_or_else(|| self.make_group(name, mask), Ok)?;
         self.classes.push(Class { group, mask });
         Ok(())
+    }
+
+    fn make_group(&mut self, name: &str, mask: CacheMask) -> Result<Group, ControlError> {
+        let tasks_to = (!self.home.path().is_empty()).then(|| self.home.folder());
+        let name = subject::class_group_name(&self.subject.subject, name);
+        let mut notes = self.changes.notes_of("cache_classes");
+        self.resctrl.group(&name, &self.cache.lines(mask), tasks_to, &mut notes)
     }
 
     /// The ways and groups available now, because limits of the subject may change.
@@ -207,7 +202,7 @@ impl ClassGroups {
     /// # Errors
     /// Why the classes can no longer have parts of it.
     pub fn home(&self) -> Result<CacheHome, OwnGroupError> {
-        cache_home(&self.host, &self.resctrl, &self.subject)
+        Ok(cache_home(&self.host, &self.resctrl, &self.subject)?.1)
     }
 
     /// Gives the classes other masks, in their order.
@@ -223,7 +218,7 @@ impl ClassGroups {
                 return Err(OwnGroupError::Unavailable(why.to_owned()));
             }
             if self.classes[place].mask != mask {
-                self.classes[place].group.set_mask(mask)?;
+                self.classes[place].group.set(&self.cache.lines(mask))?;
                 self.classes[place].mask = mask;
             }
         }
@@ -286,48 +281,15 @@ impl ClassGroups {
     }
 
     fn fault_of(&self, class: &Class) -> Option<String> {
-        const TOLERANCE: f64 = 1.05;
         let folder = class.group.folder();
         if self.resctrl.find(class.group.path()).is_none() {
             return Some(format!(
                 "the group {folder} is gone; another process has removed it, and its threads have the whole cache"
             ));
         }
-        let (schemata, sizes) = match (class.group.schemata(), class.group.sizes()) {
-            (Ok(schemata), Ok(sizes)) => (schemata, sizes),
-            (Err(error), _) | (_, Err(error)) => return Some(error.to_string()),
-        };
-        let cache = self.resctrl.capabilities().last_level()?;
-        let masks = cache.resources.iter().flat_map(|resource| schemata.masks(resource).into_values());
-        if let Some(found) = masks.into_iter().find(|found| *found != class.mask) {
-            return Some(format!("the mask of {folder} is {found} and not {}", class.mask));
-        }
-        let monitoring = self.resctrl.capabilities().monitoring.as_ref()?;
-        let leftover = monitoring.leftover_bytes as f64;
         // Without occupancy counters only the masks can be checked.
-        let held = class.group.occupancy().ok()?;
-        let sizes = sizes.numbers(&cache.resources[0]);
-        held.into_iter().find_map(|(domain, held)| {
-            let allowed = *sizes.get(&domain)?;
-            (held as f64 > allowed as f64 * TOLERANCE + leftover).then(|| {
-                let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-                format!(
-                    "threads of {folder} hold {:.2} MiB in domain {domain}, where their ways {} have {:.2} MiB",
-                    mebibytes(held),
-                    class.mask,
-                    mebibytes(allowed)
-                )
-            })
-        })
-    }
-}
-
-impl Drop for ClassGroups {
-    fn drop(&mut self) {
-        // Changes that cannot be undone now stay in the journal for the next start.
-        if self.journal.undo_all(&self.host).is_ok_and(|restored| restored.failed.is_empty()) {
-            let _ = std::fs::remove_dir_all(&self.state);
-        }
+        let overfull = || class.group.overfull(&class.group.occupancy().ok()?).map(|(_, why)| why);
+        class.group.not_in_force(&self.cache.lines(class.mask)).or_else(overfull)
     }
 }
 

@@ -6,11 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::control::group::{Controller, Site, name_prefix, site};
+use super::Site;
 use crate::control::{ControlError, Origin, Undo, UndoNotes};
-use crate::group_folder::GroupFolder;
+use crate::groups::{PROCESSES, make_folder, name_prefix};
 use crate::host::Host;
-use crate::limiter::journal::Journal;
+use crate::limiter::journal::{Journal, Notes};
 use crate::limiter::lock::StateLock;
 use crate::limiter::{LimiterError, Restored};
 use crate::process_identity::ProcessIdentity;
@@ -33,31 +33,26 @@ pub enum OwnGroupError {
     State(#[from] LimiterError),
 }
 
-/// The group. Dropping it sends its processes back and removes it.
+/// The changes for groups of one kind, with a journal and a state folder of their own. Dropping it undoes them.
 #[derive(Debug)]
-pub(crate) struct OwnGroup {
-    pub(crate) host: Host,
-    pub(crate) site: Site,
-    folder: PathBuf,
+pub(in crate::groups) struct OwnChanges {
+    host: Host,
     journal: Journal,
     state: PathBuf,
     _lock: StateLock,
 }
 
-/// Where such a group can be made for the server whose first process is `postmaster`, so that processes can be moved
-/// back; otherwise the reason.
-pub(crate) fn site_of_server(host: &Host, postmaster: i32, controller: Controller) -> Result<Site, String> {
-    let site = site(host, postmaster, controller)?;
-    let home = site.home.join("cgroup.procs");
-    if host.writable(&home) {
-        Ok(site)
-    } else {
-        Err(format!("processes cannot be moved back to {}: give it to this user", home.display()))
-    }
+/// The group. Dropping it sends its processes back and removes it.
+#[derive(Debug)]
+pub struct OwnGroup {
+    pub(super) host: Host,
+    pub(super) site: Site,
+    folder: PathBuf,
+    pub(super) changes: OwnChanges,
 }
 
-/// The folder of the journal of this process's group `name`.
-pub(crate) fn state_of(state: &Path, name: &str) -> PathBuf {
+/// The folder of the journal of this process's groups `name`.
+pub(in crate::groups) fn state_of(state: &Path, name: &str) -> PathBuf {
     state.join(format!("{STATE_PREFIX}{}-{name}", std::process::id()))
 }
 
@@ -81,71 +76,72 @@ pub fn restore_left_over(host: &Host, state: &Path) -> Vec<Result<Restored, Limi
     restored
 }
 
+impl OwnChanges {
+    /// No changes yet. A process has at most one journal of each name.
+    pub(in crate::groups) fn begin(host: &Host, state: &Path, name: &str) -> Result<OwnChanges, LimiterError> {
+        let state = state_of(state, name);
+        let (lock, journal, _) = Journal::begin(host, &state)?;
+        Ok(OwnChanges { host: host.clone(), journal, state, _lock: lock })
+    }
+
+    /// Where to note how the changes under this key are undone, before they are made.
+    pub(in crate::groups) fn notes_of<'a>(&'a mut self, key: &'a str) -> Notes<'a> {
+        self.journal.notes_of(key)
+    }
+
+    /// Forgets the notes under this key, so that they are not undone.
+    pub(super) fn forget(&mut self, key: &str) -> Result<(), LimiterError> {
+        self.journal.forget(key)
+    }
+
+    /// Undoes all changes. A second call does nothing.
+    pub(super) fn undo(&mut self) -> Result<Restored, LimiterError> {
+        let restored = self.journal.undo_all(&self.host)?;
+        self.journal.all_of(restored)
+    }
+}
+
+impl Drop for OwnChanges {
+    fn drop(&mut self) {
+        // Changes that cannot be undone now stay in the journal for the next start.
+        if self.undo().is_ok() {
+            let _ = std::fs::remove_dir_all(&self.state);
+        }
+    }
+}
+
 impl OwnGroup {
     /// Makes a group without members. A process has at most one group of each name.
-    pub(crate) fn make(
+    pub(super) fn make(
         host: &Host,
         state: &Path,
         postmaster: ProcessIdentity,
         site: Site,
         name: &str,
     ) -> Result<OwnGroup, OwnGroupError> {
-        let state = state_of(state, name);
-        let (lock, journal, _) = Journal::begin(host, &state)?;
+        let mut changes = OwnChanges::begin(host, state, name)?;
         let folder = site.base.join(format!("{}{}-{name}", name_prefix(std::process::id()), postmaster.id));
         let home = site.home.display().to_string();
-        let mut group = OwnGroup { host: host.clone(), site, folder, journal, state, _lock: lock };
         let came_from = vec![Origin { process: postmaster.id, started: postmaster.began, folder: home }];
-        let folder = group.folder.display().to_string();
-        group.note(&format!("{name} group"), Undo::RemoveControlGroup { folder, came_from })?;
-        if !host.exists(&group.folder) {
-            let made = host.make_folder(&group.folder);
-            made.map_err(|error| ControlError::refused("make the control group", group.folder.display(), error))?;
-        }
-        Ok(group)
+        let undo = Undo::RemoveControlGroup { folder: folder.display().to_string(), came_from };
+        changes.notes_of(&format!("{name} group")).note(undo)?;
+        make_folder(host, &folder)?;
+        Ok(OwnGroup { host: host.clone(), site, folder, changes })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.host.text(self.folder.join("cgroup.procs")).is_none_or(|text| text.is_empty())
+    /// Whether it is of version 2, where a process is in one group for all controllers.
+    pub fn is_unified(&self) -> bool {
+        self.site.unified
     }
 
-    pub(crate) fn as_folder(&self) -> Option<GroupFolder> {
-        GroupFolder::at(&self.host, &self.folder).ok()
-    }
-
-    /// Records how to undo a change of another group, before it is made.
-    pub(crate) fn note(&mut self, control: &str, undo: Undo) -> Result<(), OwnGroupError> {
-        Ok(self.journal.notes_of(control).note(undo)?)
-    }
-
-    /// Forgets the notes under this key, so that they are not undone.
-    pub(crate) fn forget(&mut self, control: &str) -> Result<(), OwnGroupError> {
-        Ok(self.journal.forget(control)?)
-    }
-
-    pub(crate) fn write(&self, group: &Path, file: &str, text: &str) -> Result<(), OwnGroupError> {
-        let file = group.join(file);
-        let written = self.host.write(&file, text);
-        Ok(written.map_err(|error| ControlError::refused(format!("write {text:?} to"), file.display(), error))?)
-    }
-
-    /// Undoes all notes: sends the group's processes back and removes it. A second call does nothing.
-    pub(crate) fn remove(&mut self) -> Result<Restored, OwnGroupError> {
-        let restored = self.journal.undo_all(&self.host)?;
-        Ok(self.journal.all_of(restored)?)
-    }
-}
-
-impl Drop for OwnGroup {
-    fn drop(&mut self) {
-        // Changes that cannot be undone now stay in the journal for the next start.
-        if self.remove().is_ok() {
-            let _ = std::fs::remove_dir_all(&self.state);
-        }
+    /// Whether no process is in it.
+    pub fn is_empty(&self) -> bool {
+        self.host.text(self.folder.join(PROCESSES)).is_none_or(|text| text.is_empty())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::{Amount, Control, Limits, Verdict, Window};
-use crate::control::{llc_ways::LlcWays, memory_bandwidth::MemoryBandwidth};
+use crate::control::{llc_ways, memory_bandwidth};
 use crate::host::fake::FakeHost;
 use crate::limiter::Limiter;
 
@@ -54,15 +54,15 @@ fn the_limiter_sets_verifies_lifts_and_restores() {
 fn controls_tell_what_a_mount_offers_and_what_stands_in_the_way() {
     let world = world(Shape::intel());
     let (host, _) = world.mounted();
-    let (ways, bandwidth) = (LlcWays.probe(&host), MemoryBandwidth.probe(&host));
+    let (ways, bandwidth) = (llc_ways::CONTROL.probe(&host), memory_bandwidth::CONTROL.probe(&host));
     assert!(ways.available && ways.reason.contains("11 ways of 1.25 MiB"), "{ways:?}");
     assert!(bandwidth.available && bandwidth.reason.contains("in % "), "{bandwidth:?}");
-    assert!(LlcWays.check(&host, &Amount::Number(11.0)).is_ok());
-    assert!(LlcWays.check(&host, &Amount::Number(12.0)).is_err());
+    assert!(llc_ways::CONTROL.check(&host, &Amount::Number(11.0)).is_ok());
+    assert!(llc_ways::CONTROL.check(&host, &Amount::Number(12.0)).is_err());
     let rival = host.path("/proc/4242");
     std::fs::create_dir_all(&rival).unwrap();
     std::fs::write(rival.join("comm"), "pcm-memory\n").unwrap();
-    for probed in [LlcWays.probe(&host), MemoryBandwidth.probe(&host)] {
+    for probed in [llc_ways::CONTROL.probe(&host), memory_bandwidth::CONTROL.probe(&host)] {
         assert!(!probed.available && probed.reason.contains("pcm-memory (process 4242)"), "{probed:?}");
     }
 }
@@ -71,7 +71,7 @@ fn controls_tell_what_a_mount_offers_and_what_stands_in_the_way() {
 fn without_resctrl_there_is_a_reason_for_everything() {
     let none = FakeHost::new(&[]);
     let subject = Subject { processes: vec![1], ..Subject::default() };
-    for control in [&LlcWays as &dyn Control, &MemoryBandwidth] {
+    for control in [&llc_ways::CONTROL as &dyn Control, &memory_bandwidth::CONTROL] {
         let probed = control.probe(&none.host());
         assert!(!probed.available && probed.remedy.is_some(), "{probed:?}");
         let amount = Amount::Number(4.0);

@@ -37,6 +37,27 @@ impl Schemata {
         self.values(resource, |text| text.parse().ok())
     }
 
+    /// The first value that is not as in `wanted`, in words; these are of the group `folder`. Lines and domains that `wanted`
+    /// does not have do not count.
+    pub(super) fn difference(&self, wanted: &Schemata, folder: &str) -> Option<String> {
+        wanted.resources.iter().find_map(|(resource, domains)| {
+            let found = self.resources.get(resource);
+            // The kernel pads masks with zeros.
+            let plain = |text: &str| text.trim_start_matches('0').to_owned();
+            let is_other = |(id, value): &(&u32, &String)| {
+                found.and_then(|found| found.get(id)).is_none_or(|found| plain(found) != plain(value))
+            };
+            let (id, value) = domains.iter().find(is_other)?;
+            let shown = |text: &str| match resource.as_str() {
+                "MB" => text.to_owned(),
+                // Masks of caches are hexadecimal.
+                _ => format!("0x{text}"),
+            };
+            let found = found.and_then(|found| found.get(id)).map_or("none".to_owned(), |found| shown(found));
+            Some(format!("{resource} in domain {id} of {folder} is {found} and not {}", shown(value)))
+        })
+    }
+
     fn values<T>(&self, resource: &str, read: impl Fn(&str) -> Option<T>) -> BTreeMap<u32, T> {
         let domains = self.resources.get(resource).into_iter().flatten();
         domains.filter_map(|(id, text)| Some((*id, read(text)?))).collect()
@@ -72,8 +93,21 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_is_told_and_padding_is_none() {
+        let check = |text: &str, wanted: &str, expect: Option<&str>| {
+            let told = Schemata::parse(text).difference(&Schemata::parse(wanted), "/g");
+            assert_eq!(told.as_deref(), expect, "{text} {wanted}");
+        };
+        check("MB:0=  50\nL3:0=00f;1=7ff\n", "L3:0=f;1=7ff\n", None);
+        check("L3:0=0;1=7ff\n", "L3:0=0\n", None);
+        check("L3:0=f;1=7ff\n", "L3:0=f;1=3\n", Some("L3 in domain 1 of /g is 0x7ff and not 0x3"));
+        check("MB:0=50\n", "MB:0=50;1=20\n", Some("MB in domain 1 of /g is none and not 20"));
+        check("", "L3CODE:0=3\n", Some("L3CODE in domain 0 of /g is none and not 0x3"));
+    }
+
+    #[test]
     fn lines_to_write() {
-        assert_eq!(line("L3", &[0, 1], CacheMask(0xf0).hex()), "L3:0=f0;1=f0\n");
+        assert_eq!(line("L3", &[0, 1], "f0"), "L3:0=f0;1=f0\n");
         assert_eq!(line("MB", &[0], 50), "MB:0=50\n");
     }
 }

@@ -5,8 +5,7 @@ use crate::availability::Availability;
 use crate::host::Host;
 
 pub(crate) fn rival(host: &Host) -> Option<Availability> {
-    let processes = host.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    processes.into_iter().find_map(|process| {
+    host.numbers("/proc").into_iter().find_map(|process| {
         let name = host.text(format!("/proc/{process}/comm"))?;
         let arguments = || host.text(format!("/proc/{process}/cmdline")).unwrap_or_default();
         bypasses_kernel(&name, arguments).then(|| {

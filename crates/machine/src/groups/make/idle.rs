@@ -14,65 +14,30 @@
 
 use std::path::Path;
 
-use crate::control::group::CPU;
-use crate::group_cores::{FILE, GroupCores};
-use crate::group_folder::GroupFolder;
+use super::cores::FILE;
+use super::own::{OwnGroup, OwnGroupError};
+use super::site_of_server;
+use crate::groups::CPU;
 use crate::host::Host;
-use crate::own_group::{OwnGroup, OwnGroupError, site_of_server};
 use crate::process_identity::ProcessIdentity;
 
 const NAME: &str = "idle";
 
-/// The group. Dropping it sends its processes back and removes it.
-#[derive(Debug)]
-pub struct IdleGroup(OwnGroup);
-
 /// Whether such a group can be made for the server whose first process this is: how, or why not. Changes nothing.
 pub fn probe(host: &Host, postmaster: i32) -> Result<String, String> {
-    site_of_server(host, postmaster, CPU).map(|site| {
-        let version = if site.unified { 2 } else { 1 };
-        format!("control groups version {version} below {}, {FILE}", site.base.display())
-    })
+    site_of_server(host, postmaster, CPU).map(|site| format!("{}, {FILE}", site.describe()))
 }
 
-impl IdleGroup {
-    /// Makes the group, without members.
-    pub fn make(host: &Host, state: &Path, postmaster: ProcessIdentity) -> Result<IdleGroup, OwnGroupError> {
-        let site = site_of_server(host, postmaster.id, CPU).map_err(OwnGroupError::Unavailable)?;
-        let group = OwnGroup::make(host, state, postmaster, site, NAME)?;
-        if !host.exists(group.folder().join(FILE)) {
-            let why = format!("the kernel has no {FILE} (Linux before 5.15)");
-            return Err(OwnGroupError::Unavailable(why));
-        }
-        let group = IdleGroup(group);
-        group.cores().give(None)?;
-        Ok(group)
+/// Makes the group, without members.
+pub fn make(host: &Host, state: &Path, postmaster: ProcessIdentity) -> Result<OwnGroup, OwnGroupError> {
+    let site = site_of_server(host, postmaster.id, CPU).map_err(OwnGroupError::Unavailable)?;
+    let group = OwnGroup::make(host, state, postmaster, site, NAME)?;
+    if !host.exists(group.folder().join(FILE)) {
+        let why = format!("the kernel has no {FILE} (Linux before 5.15)");
+        return Err(OwnGroupError::Unavailable(why));
     }
-
-    /// The CPU share of its processes.
-    pub fn cores(&self) -> GroupCores<'_> {
-        GroupCores(&self.0)
-    }
-
-    /// Its folder.
-    pub fn folder(&self) -> &Path {
-        self.0.folder()
-    }
-
-    /// Whether it is of version 2, where a process is in one group for all controllers.
-    pub fn is_unified(&self) -> bool {
-        self.0.site.unified
-    }
-
-    /// Whether no process is in it.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The group as a destination for processes.
-    pub fn as_folder(&self) -> Option<GroupFolder> {
-        self.0.as_folder()
-    }
+    group.give_cores(None)?;
+    Ok(group)
 }
 
 #[cfg(test)]
@@ -83,7 +48,8 @@ mod tests {
 
     use super::*;
     use crate::control::fake::{EVERY, Groups, Machine, quick_folder};
-    use crate::own_group::tests::is_over_when_killed_after;
+    use crate::groups::GroupFolder;
+    use crate::groups::make::own::tests::is_over_when_killed_after;
 
     /// A server is process 100; 200 is a child of it, in its group.
     fn machine(groups: Groups) -> Machine {
@@ -92,13 +58,13 @@ mod tests {
         machine
     }
 
-    fn take(machine: &Machine, group: &IdleGroup) {
+    fn take(machine: &Machine, group: &OwnGroup) {
         let process = ProcessIdentity::of(&machine.host(), 200).unwrap();
-        let _ = group.as_folder().unwrap().take(&machine.host(), process);
+        let _ = GroupFolder::at(&machine.host(), group.folder()).unwrap().take(&machine.host(), process);
     }
 
-    fn make(machine: &Machine, state: &Path) -> Result<IdleGroup, OwnGroupError> {
-        IdleGroup::make(&machine.host(), state, ProcessIdentity::of(&machine.host(), 100).unwrap())
+    fn make(machine: &Machine, state: &Path) -> Result<OwnGroup, OwnGroupError> {
+        super::make(&machine.host(), state, ProcessIdentity::of(&machine.host(), 100).unwrap())
     }
 
     #[test]
@@ -124,17 +90,14 @@ mod tests {
             let before = machine.snapshot();
             let group = make(&machine, state.path()).unwrap();
             let has = |file: &str| machine.host().value::<u32>(group.folder().join(file));
-            group.cores().give(Some(26)).unwrap();
+            group.give_cores(Some(26)).unwrap();
             assert_eq!((has(FILE), has(file)), (Some(0), text.parse().ok()), "{groups:?}");
-            group.cores().give(None).unwrap();
+            group.give_cores(None).unwrap();
             assert_eq!(has(FILE), Some(1));
             take(&machine, &group);
-            assert!(group.cores().times().is_empty(), "the kernel keeps no times here");
+            assert!(group.times().is_empty(), "the kernel keeps no times here");
             machine.write("/proc/200/schedstat", "7000000 5000000 3\n");
-            assert_eq!(
-                group.cores().times(),
-                BTreeMap::from([(200, (Duration::from_millis(7), Duration::from_millis(5)))])
-            );
+            assert_eq!(group.times(), BTreeMap::from([(200, (Duration::from_millis(7), Duration::from_millis(5)))]));
             drop(group);
             fs::remove_file(machine.host().path("/proc/200/schedstat")).unwrap();
             assert_eq!(machine.snapshot(), before, "{groups:?}");
