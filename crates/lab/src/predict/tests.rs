@@ -401,6 +401,12 @@ fn a_key_and_its_values_are_read() {
 }
 
 #[test]
+fn the_guide_names_the_factor_from_which_on_nothing_is_predicted() {
+    let guide = include_str!("../../../../docs/predict.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(guide.contains(&format!("A response that is not known within a factor of {},", idd::FACTOR_MAX)));
+}
+
+#[test]
 fn the_table_fits_into_80_columns() {
     let alone = run(&alone_only(EXPERIMENT), 1.0, 0.02, |_, _| {});
     let together = run(EXPERIMENT, 1.0, 0.0, |_, _| {});
