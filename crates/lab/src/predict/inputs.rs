@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::demand::Alone;
 use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns};
+use plimsoll_model::statistics::{Noise, Samples};
 use plimsoll_policy::Priority;
 use plimsoll_workload::driver::Delay;
 use serde_json::Value;
@@ -26,11 +27,15 @@ pub(super) type Setting = BTreeMap<String, Value>;
 pub(super) struct Inputs<'a> {
     pub(super) results: &'a Results,
     pub(super) cells: Cells<'a>,
+    /// How much the mean responses of equal runs differ, over all cells; `None` without repeats.
+    pub(super) noise: Option<Noise>,
 }
 
 impl<'a> Inputs<'a> {
     pub(super) fn of(results: &'a Results) -> Self {
-        Inputs { results, cells: Cells::of(&results.points) }
+        let cells = Cells::of(&results.points);
+        let noise = noise(&cells);
+        Inputs { results, cells, noise }
     }
 
     /// The swept settings that are not loads, each once, in the order in which they ran.
@@ -188,6 +193,7 @@ impl<'a> Inputs<'a> {
             members,
             slowdown,
             turns: turns.cloned().unwrap_or_default(),
+            noise: self.noise.map(|noise| noise.run),
             doublings_beyond: self.doublings_beyond(asked),
         })
     }
@@ -403,6 +409,16 @@ impl<'a> Inputs<'a> {
         let factor = per_request(cell)? / per_request(alone)?;
         (others > 0.0 && factor.is_finite() && factor > 0.0).then_some(Calibration { others, factor })
     }
+}
+
+/// The noise of mean responses, over all cells and their second runs.
+fn noise(cells: &Cells<'_>) -> Option<Noise> {
+    let all = cells.workloads().into_iter().flat_map(|name| cells.of_workload(name));
+    let rows = all.flat_map(|cell| [(cell, &cell.runs), (cell, &cell.again)]).map(|(cell, runs)| {
+        let blocks = runs.iter().map(|run| cells.block(*run) + 1).max().unwrap_or(0);
+        cells.row(cell, runs, blocks, |result| response(result).map(|(seconds, requests)| seconds / requests))
+    });
+    Noise::of(&Samples::new(rows.collect()))
 }
 
 /// Swept settings without those that determine the load.
