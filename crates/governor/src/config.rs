@@ -22,16 +22,16 @@ mod warnings;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-pub(crate) use classes::cpu_share;
-pub(crate) use mode::means_nothing_beside;
 pub use plimsoll_notation::FileError as ConfigError;
-pub(crate) use resolve::{LOOK_LEAST, preemption_policy};
-
 use plimsoll_notation::{Fault, Problem, Source, wrong_keys};
-use plimsoll_postgres::url::{ServerUrl, account_name};
+use plimsoll_pg::url::{ServerUrl, account_name};
 
 use crate::settings::Settings;
+
+pub(crate) use classes::cpu_share;
+pub(crate) use mode::means_nothing_beside;
 use resolve::Resolved;
+pub(crate) use resolve::{LOOK_LEAST, preemption_policy};
 
 /// A longer file is not a settings file.
 const FILE_BYTES_MAX: u64 = 1 << 20;

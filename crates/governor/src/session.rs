@@ -36,21 +36,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::SUPPORTED;
 use plimsoll_policy::{Abandoned, ClassIndex, Login, Priority};
-use plimsoll_postgres::server::SUPPORTED;
-
-pub use answers::Notice;
-pub(crate) use answers::{error_response, notice_response};
-pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 
 use crate::governor::{Governor, Outcome, SessionCommand};
 use crate::registry::{ChosenBy, Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
 use crate::statement::TextRules;
 use crate::statistics::{AbortOutcome, ClassStatistics, count};
+
+pub use answers::Notice;
+pub(crate) use answers::{error_response, notice_response};
 use begin::Queued;
 use foresight::{Learning, Texts};
 use frames::Status;
+pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
 use recording::Recording;

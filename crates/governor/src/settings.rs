@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::cache_class::CacheClass;
 use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound, Target};
-use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::CertificateDer;
 
 pub(crate) use described::needs_restart;

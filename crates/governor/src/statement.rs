@@ -5,14 +5,10 @@
 //! enough, because misreading a text that PostgreSQL rejects is harmless: none of it is carried out. The effects of a
 //! function, rule or trigger are not visible in a text; only functions of PostgreSQL itself and its extensions are
 //! known by name.
-//!
-//! [`fingerprint`] is a number shared by all texts that differ only in their values, [`normalised`] their readable
-//! form.
 
 mod comment;
 pub(crate) mod effect;
 pub(crate) mod name;
-mod normal;
 pub(crate) mod patience;
 mod reading;
 
@@ -22,9 +18,6 @@ pub use plimsoll_notation::sql::{Encoding, Strings, TextRules};
 use plimsoll_notation::sql::{Lexer, TokenKind};
 use plimsoll_policy::Unsafe;
 use smallvec::SmallVec;
-
-pub(crate) use normal::normalise;
-pub use normal::{fingerprint, normalised};
 
 /// Folded names, in order, with repetitions. Few texts have more than one.
 pub type Names<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
@@ -156,14 +149,6 @@ pub fn is_query(sql: &[u8], rules: impl Into<TextRules>) -> bool {
     const QUERIES: [&str; 7] = ["select", "insert", "update", "delete", "merge", "values", "with"];
     let first = Lexer::new(sql, rules.into()).find(|token| token.kind != TokenKind::Comment);
     first.is_some_and(|first| QUERIES.iter().any(|word| first.is_word(word)))
-}
-
-/// Whether a literal may be the input of a date or time that depends on the clock.
-pub(crate) fn is_moment(literal: &[u8]) -> bool {
-    const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
-    const BYTES_MAX: usize = 64;
-    let mut words = literal.split(|byte| !byte.is_ascii_alphabetic());
-    literal.len() <= BYTES_MAX && words.any(|word| MOMENTS.iter().any(|it| word.eq_ignore_ascii_case(it.as_bytes())))
 }
 
 /// Whether a text contains a word, given in lower case, in any case.

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::{ClassIndex, Login};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 use tempfile::TempDir;
 
 use crate::governor::{EventId, Governor, LeftAlone, Outcome, PreemptionEvent};

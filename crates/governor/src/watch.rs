@@ -38,7 +38,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::WireError;
+use plimsoll_pg::connection::WireError;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::agent::Agent;

@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 
 use plimsoll_governor::statement::{Encoding, Strings, TextRules, read, read_with};
 use plimsoll_notation::sql::{Lexer, TokenKind};
-use plimsoll_postgres::connection::{Connection, TransactionState};
+use plimsoll_pg::connection::{Connection, TransactionState};
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

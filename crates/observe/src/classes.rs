@@ -79,10 +79,11 @@ fn facts<'a>(application_name: &'a str, bucket: &Bucket, limit: usize) -> GroupF
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_policy::Doing;
+
     use super::*;
     use crate::snapshot::Session;
     use crate::testing::{doing, look, session};
-    use plimsoll_workload::activity::Doing;
 
     /// A shop with a report of its own, beside a batch job.
     fn ledger() -> Ledger {

@@ -136,11 +136,12 @@ fn summary(important: &Bucket, behind: &Behind, levers: &[Lever]) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::cpu_time::ThreadTimes;
+    use plimsoll_policy::Doing;
+
     use super::*;
     use crate::snapshot::{LockRow, Session};
     use crate::testing::{self, doing, look, session};
-    use plimsoll_machine::cpu_time::ThreadTimes;
-    use plimsoll_workload::activity::Doing;
 
     fn lock(process: i32, object: &str, is_granted: bool) -> LockRow {
         LockRow { object: object.to_owned(), ..testing::lock(process, is_granted) }

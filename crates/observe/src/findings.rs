@@ -5,8 +5,8 @@ mod locks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_governor::statement::normalised;
-use plimsoll_postgres::server::SUPPORTED;
+use plimsoll_notation::sql::normalised;
+use plimsoll_pg::connection::SUPPORTED;
 
 use crate::classes::Proposals;
 use crate::counted::Counted;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use plimsoll_governor::statement::{fingerprint, normalised};
+use plimsoll_notation::sql::{fingerprint, normalised};
 
 use crate::snapshot::{Login, Session, Text};
 

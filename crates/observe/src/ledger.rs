@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
+use plimsoll_policy::Doing;
 use plimsoll_policy::class_proposal::LONG;
-use plimsoll_workload::activity::Doing;
 
 pub use self::lock_waits::{HolderState, Link, LockWaits, doing_of};
 pub use self::transactions::{IdleInTransaction, Transactions};

@@ -28,4 +28,4 @@ pub mod summary;
 pub(crate) mod testing;
 mod words;
 
-pub use plimsoll_postgres::url::ServerUrl;
+pub use plimsoll_pg::url::ServerUrl;

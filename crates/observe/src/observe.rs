@@ -6,9 +6,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use plimsoll_postgres::connection::WireError;
-use plimsoll_postgres::url::ServerUrl;
-use plimsoll_workload::activity::Doing;
+use plimsoll_pg::connection::WireError;
+use plimsoll_pg::url::ServerUrl;
+use plimsoll_policy::Doing;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counted::Counted;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::cpu_time::{ThreadTimes, process_times};
-use plimsoll_postgres::connection::{Connection, Prepared, WireError};
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::{Connection, Prepared, WireError};
+use plimsoll_pg::url::ServerUrl;
 
 use crate::results::ServerFacts;
 use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Look};

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use plimsoll_notation::toml_string;
-use plimsoll_postgres::url::{ServerHost, ServerUrl};
+use plimsoll_pg::url::{ServerHost, ServerUrl};
 
 use crate::results::{Login, Observation, ProposedClass};
 use crate::words::one_line;

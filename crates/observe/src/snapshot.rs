@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
-use plimsoll_workload::activity::Doing;
+use plimsoll_policy::Doing;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::HolderState;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_workload::activity::Doing;
+use plimsoll_policy::Doing;
 
 use crate::counted::Counted;
 use crate::findings::{Seen, findings};

@@ -10,9 +10,9 @@ use plimsoll_governor::config::{Surroundings, parse};
 use plimsoll_observe::observe::observe;
 use plimsoll_observe::results::{Ended, HolderState, Observation};
 use plimsoll_observe::settings_file::settings_file;
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::postgres_version;
 
 /// Tests run one after the other: each observes everything on its server, and cores are few.

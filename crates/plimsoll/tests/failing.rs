@@ -11,13 +11,14 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::until;
-use program::{Running, assert_ended, items, json, plimsoll, printed, run, said};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use program::{Running, assert_ended, items, json, plimsoll, printed, run, said};
 
 /// Three rows, of which `failing` have a divisor of 0.
 fn dividing(failing: usize) -> String {

@@ -101,7 +101,7 @@ fn sources_follow_the_house_rules() {
 /// Crates whose answers follow from their arguments alone, and the dependencies that were found to allow that.
 const PURE: [(&str, &[&str]); 3] = [
     ("model", &["rand", "rand_pcg", "thiserror"]),
-    ("notation", &["memchr", "schemars", "serde", "serde_json", "strsim", "thiserror", "toml"]),
+    ("notation", &["memchr", "schemars", "serde", "serde_json", "sha2", "strsim", "thiserror", "toml"]),
     ("policy", &["plimsoll-notation", "glob", "serde", "thiserror"]),
 ];
 
@@ -173,7 +173,7 @@ const IMPURE: [&str; 18] = [
 /// Files outside of `machine` that ask the kernel themselves, each with the reason.
 const KERNEL_EXCEPTIONS: [(&str, &str); 5] = [
     ("governor/src/own_process.rs", "what the governor itself uses, for its metrics; it watches nothing by it"),
-    ("postgres/src/connection.rs", "whether the number that a server tells is a process of this machine"),
+    ("pg/src/connection.rs", "whether the number that a server tells is a process of this machine"),
     ("postgres/src/database/location.rs", "whether a server runs on this machine"),
     ("postgres/src/server/record.rs", "the boot of a record, through `machine`'s host"),
     ("postgres/src/server/shared_memory.rs", "segments of System V that a killed server has left"),

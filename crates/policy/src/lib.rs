@@ -22,6 +22,7 @@
 //! - [`class_proposal`] proposes classes from samples of a server.
 //!
 //! For an engine:
+//! - [`Doing`] is what samples of a server's processes say, for the lab and for a look at a live server.
 //! - [`WaitCounts`] counts waits by their length, in the engine and in reports.
 //! - [`ParallelismPolicy`] chooses the number of partitions for each pipeline of a query; [`PARALLELISM_POLICIES`] lists the policies.
 //! - [`cache_class`] decides which ways of the last-level cache an operator may fill.
@@ -36,6 +37,7 @@ mod cpu_floor;
 mod cpu_scheduler;
 mod deadlock_victim;
 mod disk_share;
+mod doing;
 mod ended_work;
 mod length;
 mod lock_scheduler;
@@ -56,6 +58,7 @@ pub use cpu_floor::{CpuFloor, CpuSeen};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
 pub use disk_share::{DiskBounds, DiskShare, DiskSight, DiskWord};
+pub use doing::Doing;
 pub use ended_work::EndedWork;
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{

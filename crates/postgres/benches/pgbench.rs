@@ -19,7 +19,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_workload::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome, Writes};

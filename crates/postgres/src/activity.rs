@@ -1,5 +1,4 @@
-//! Observes a server's backends through its own statistics: [`Watch`] queries them, `wait_events` interprets the
-//! answers.
+//! Observes a server's backends through its own statistics: [`Watch`] queries them, [`doing`] interprets the answers.
 //!
 //! # What is visible
 //!
@@ -11,15 +10,14 @@
 //! A process in a page fault, or spinning on a spinlock, is reported as not waiting.
 
 mod connection;
-mod wait_events;
 
 use std::time::Duration;
 
+use plimsoll_pg::activity::doing;
 use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::DatabaseError;
 
 pub use connection::Asker;
-pub use wait_events::doing;
 
 /// Queries a server over a dedicated connection.
 pub trait Ask: Send {

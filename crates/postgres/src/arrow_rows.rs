@@ -9,12 +9,11 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use plimsoll_pg::connection::{Column, Connection, WireError};
+use plimsoll_pg::values::cell::{Cell, CellKind};
+use plimsoll_pg::values::fields::Fields;
+use plimsoll_pg::values::oid;
 use postgres_protocol::Oid;
-
-use crate::connection::{Column, Connection, WireError};
-use crate::values::cell::{Cell, CellKind};
-use crate::values::fields::Fields;
-use crate::values::oid;
 
 const BATCH_ROWS: usize = 8_192;
 

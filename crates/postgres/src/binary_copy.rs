@@ -4,8 +4,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use bytes::{BufMut, BytesMut};
-
-use crate::values::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric};
+use plimsoll_pg::values::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric};
 
 type WriteCell<'a> = Box<dyn Fn(usize, &mut BytesMut) -> Result<(), String> + 'a>;
 

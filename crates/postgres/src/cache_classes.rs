@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
 use plimsoll_machine::resctrl::class_groups::ClassSubject;
+use plimsoll_pg::connection::{Connection, WireError};
 use plimsoll_policy::cache_class::CacheClass;
 use plimsoll_policy::cache_class::server_plan::{PlanMemory, PlanVerdict, plan_class};
 use plimsoll_policy::query_template;
@@ -29,7 +30,6 @@ use plimsoll_workload::database::CacheSwitches;
 pub use binding::CacheBinding;
 use workers::Workers;
 
-use crate::connection::{Connection, WireError};
 use crate::plan::{CACHE_EXPLAIN, cache_plan};
 use crate::server::PrivateServer;
 

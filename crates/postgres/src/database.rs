@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
+use plimsoll_pg::connection::{Connection, OpenConnections, WireError};
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_workload::activity::ActivityWatch;
 use plimsoll_workload::database::{
     CacheSwitches, Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session,
@@ -30,12 +32,11 @@ use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
 use crate::cache_classes::CacheClasses;
-use crate::connection::{Connection, OpenConnections, WireError, past_conflicts};
 use crate::degrees::QueryDegrees;
+use crate::failure::{database_error, past_conflicts};
 use crate::governor::{GovernorError, GovernorProcess};
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{SessionOptions, Warnings};
-use crate::url::ServerUrl;
 use claims::Claims;
 use location::Location;
 use standby::{BothWatched, StandbyWatch};
@@ -79,7 +80,7 @@ impl PostgresDatabase {
     /// An existing server. Connects once, to check that it is usable and to find where it is.
     pub fn connect(url: ServerUrl, settings: ServerSettings) -> Result<Self, DatabaseError> {
         let warnings = Warnings::default();
-        let mut connection = Connection::open(&url)?;
+        let mut connection = Connection::open(&url).map_err(database_error)?;
         let location = Location::of(&mut connection, &warnings)?;
         let server = Server::Given { location, settings: RwLock::new(settings) };
         Ok(PostgresDatabase { warnings, ..PostgresDatabase::of(url, server) })
@@ -156,13 +157,14 @@ impl PostgresDatabase {
         if !self.is_ours() || user == self.url.user || known.iter().any(|name| name == user) {
             return Ok(());
         }
-        let mut control = self.control()?;
+        let mut control = self.control().map_err(database_error)?;
         if control
-            .text(&format!("SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = {}", escape_literal(user)))?
+            .text(&format!("SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = {}", escape_literal(user)))
+            .map_err(database_error)?
             .is_none()
         {
             let (user, group) = (escape_identifier(user), escape_identifier(&self.url.user));
-            control.run(&format!("CREATE ROLE {user} LOGIN IN ROLE {group}"))?;
+            control.run(&format!("CREATE ROLE {user} LOGIN IN ROLE {group}")).map_err(database_error)?;
         }
         known.push(user.to_owned());
         Ok(())
@@ -201,18 +203,18 @@ impl Database for PostgresDatabase {
     }
 
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        ownership::create(&mut self.control()?, schema, &self.url)
+        ownership::create(&mut self.control().map_err(database_error)?, schema, &self.url)
     }
 
     fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.loaders.lock().clear();
         self.claim(|claims, open| claims.have_alone(schema, open))?;
-        ownership::drop(&mut self.control()?, schema)
+        ownership::drop(&mut self.control().map_err(database_error)?, schema)
     }
 
     fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         let idle = self.loaders.lock().pop();
-        let mut connection = idle.map_or_else(|| self.control(), Ok)?;
+        let mut connection = idle.map_or_else(|| self.control(), Ok).map_err(database_error)?;
         let loaded = loading::load(&mut connection, schema, table, &batch);
         if connection.lost().is_none() {
             self.loaders.lock().push(connection);
@@ -283,16 +285,23 @@ impl Database for PostgresDatabase {
     }
 
     fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
-        Ok(self.governor.lock().as_ref().map(GovernorProcess::counts).transpose()?.unwrap_or_default())
+        Ok(self
+            .governor
+            .lock()
+            .as_ref()
+            .map(GovernorProcess::counts)
+            .transpose()
+            .map_err(database_error)?
+            .unwrap_or_default())
     }
 
     fn data(&self, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
         self.claim(|claims, open| claims.share(schema, open))?;
-        ownership::noted(&mut self.control()?, schema)
+        ownership::noted(&mut self.control().map_err(database_error)?, schema)
     }
 
     fn note_data(&self, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
-        ownership::note(&mut self.control()?, schema, data)
+        ownership::note(&mut self.control().map_err(database_error)?, schema, data)
     }
 
     fn cancel_statements(&self) {
@@ -300,17 +309,19 @@ impl Database for PostgresDatabase {
     }
 
     fn sessions_free(&self) -> Result<Option<usize>, DatabaseError> {
-        location::sessions_free(&mut self.control()?, &self.url)
+        location::sessions_free(&mut self.control().map_err(database_error)?, &self.url)
     }
 
     fn run_script(&self, schema: &Schema, sql: &str) -> Result<(), DatabaseError> {
-        let mut connection = self.control()?;
-        connection.run(&format!("SET search_path = {}, public", schema_sql::quoted_name(schema)))?;
+        let mut connection = self.control().map_err(database_error)?;
+        connection
+            .run(&format!("SET search_path = {}, public", schema_sql::quoted_name(schema)))
+            .map_err(database_error)?;
         connection.run(sql).map_err(|error| crate::session::query_failure(sql, error))
     }
 
     fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
-        let watch = |url| past_conflicts(|| Watch::new(Asker::new(Connection::open(url)?)));
+        let watch = |url| past_conflicts(|| Watch::new(Asker::new(Connection::open(url).map_err(database_error)?)));
         let primary = watch(&self.url)?;
         Ok(Some(match self.standby_url() {
             None => Box::new(primary),

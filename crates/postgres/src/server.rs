@@ -43,7 +43,7 @@ use configuration::PORT;
 pub(crate) use configuration::SLOT;
 pub use error::ServerError;
 use home::{Home, default_bases};
-pub use installation::{Installation, SUPPORTED, Version};
+pub use installation::{Installation, Version};
 pub use leftovers::clean_up_leftovers;
 pub use options::{DOP_MAX, Effect, SERVER_OPTIONS, ServerOption};
 use running::Running;

@@ -2,19 +2,21 @@
 
 mod backend_share;
 mod failure;
+mod rows;
 mod statement_map;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use plimsoll_pg::connection::{Connection, Prepared, TransactionState, WireError};
 use plimsoll_policy::{CpuScheduler, Priority};
 use plimsoll_workload::database::{DatabaseError, QueryAnswer, QueryPlan, Session, SessionUsage};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use crate::arrow_rows;
 use crate::cache_classes::{BackendClass, CacheClasses, ClassedQuery};
-use crate::connection::{Connection, Prepared, TransactionState, WireError};
 use crate::degrees::{self, QueryDegrees};
+use crate::failure::database_error;
 use crate::governor::{CLASSES, class_of, name_of_class, tagged};
 use crate::plan;
 use crate::server::ServerSettings;
@@ -102,12 +104,15 @@ impl PostgresSession {
             let told = options.tells_class.then_some(class);
             connection.prepare(&format!("begin_{}", CLASSES[class]), &tagged("BEGIN", told))
         };
-        let begin = [begins(0)?, begins(1)?];
+        let begin = [begins(0).map_err(database_error)?, begins(1).map_err(database_error)?];
         let named = options.names_class.then(|| class_of(Priority::default()));
         if let Some(class) = named {
-            connection.run(&naming(class))?;
+            connection.run(&naming(class)).map_err(database_error)?;
         }
-        let (commit, rollback) = (connection.prepare("commit", "COMMIT")?, connection.prepare("rollback", "ROLLBACK")?);
+        let (commit, rollback) = (
+            connection.prepare("commit", "COMMIT").map_err(database_error)?,
+            connection.prepare("rollback", "ROLLBACK").map_err(database_error)?,
+        );
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         let cache =
             options.cache_classes.as_ref().map(|classes| BackendClass::new(classes, connection.server_process()));
@@ -148,7 +153,7 @@ impl PostgresSession {
         self.degree = None;
         if self.connection.lost().is_none() && self.connection.transaction_state() != TransactionState::Idle {
             // If this fails, the connection is lost, and the next call reports it.
-            let _ = self.connection.execute(&self.rollback, &[], &mut self.nothing);
+            let _ = rows::run(&mut self.connection, &self.rollback, &[], &mut self.nothing);
         }
     }
 
@@ -214,7 +219,7 @@ impl PostgresSession {
         let prepared = known.get_or_make(statement.sql, |number| {
             self.connection.prepare(&format!("{prefix}{number}"), &tagged(statement.sql, class))
         })?;
-        self.connection.execute(prepared, parameters, rows)
+        rows::run(&mut self.connection, prepared, parameters, rows)
     }
 }
 
@@ -248,8 +253,8 @@ impl Session for PostgresSession {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
         self.name_class().map_err(|error| failure::of_command("SET application_name", error))?;
-        self.connection
-            .execute(&self.begin[self.class.unwrap_or_default()], &[], &mut self.nothing)
+        let begin = &self.begin[self.class.unwrap_or_default()];
+        rows::run(&mut self.connection, begin, &[], &mut self.nothing)
             .map_err(|error| failure::of_command("BEGIN", error))?;
         self.is_open = true;
         Ok(())
@@ -269,7 +274,7 @@ impl Session for PostgresSession {
 
     fn commit(&mut self) -> Result<(), DatabaseError> {
         self.ended()?;
-        let committed = self.connection.execute(&self.commit, &[], &mut self.nothing);
+        let committed = rows::run(&mut self.connection, &self.commit, &[], &mut self.nothing);
         committed.map_err(|error| {
             self.recover();
             failure::of_command("COMMIT", error)
@@ -279,7 +284,7 @@ impl Session for PostgresSession {
     fn rollback(&mut self) -> Result<(), DatabaseError> {
         self.ended()?;
         self.degree = None;
-        let rolled_back = self.connection.execute(&self.rollback, &[], &mut self.nothing);
+        let rolled_back = rows::run(&mut self.connection, &self.rollback, &[], &mut self.nothing);
         rolled_back.map_err(|error| failure::of_command("ROLLBACK", error))
     }
 

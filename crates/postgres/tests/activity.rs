@@ -4,11 +4,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
+use plimsoll_policy::Doing;
 use plimsoll_postgres::activity::{Asker, Watch};
-use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
-use plimsoll_workload::activity::{Activity, ActivityWatch, Doing, Statements};
+use plimsoll_workload::activity::{Activity, ActivityWatch, Statements};
 
 /// A look takes less than a millisecond, and every state that tests wait for comes about quickly.
 const LOOKS_MAX: usize = 20_000;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use plimsoll_machine::space::available_memory;
 use plimsoll_notation::meant_or_all;
+use plimsoll_pg::url::{ServerUrl, UrlError};
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::governor::GovernorError;
 use plimsoll_postgres::server::{PrivateServer, SERVER_OPTIONS, ServerError, ServerSettings};
-use plimsoll_postgres::url::{ServerUrl, UrlError};
 use plimsoll_workload::database::{Database, DatabaseError, Room};
 use serde_json::Value;
 

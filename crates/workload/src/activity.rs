@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use plimsoll_policy::Doing;
+
 use crate::database::DatabaseError;
 
 /// Samples the activity of a server's processes.
@@ -38,26 +40,6 @@ pub struct Activity {
     pub leader: Option<i32>,
     /// Its activity.
     pub doing: Doing,
-}
-
-/// The possible activities of a process (MW 2.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doing {
-    /// It waits for nothing: it is on a core or waits for one.
-    Running,
-    /// It waits for a lock that another transaction holds.
-    Lock,
-    /// It waits for a device.
-    Io,
-    /// It waits for another process that reads or writes the same page, or the log: short waits behind a device, which MW
-    /// counts as waits for devices.
-    IoLatch,
-    /// It waits for its client within a transaction.
-    Client,
-    /// It waits for something else: a latch of another kind, a worker, a timer.
-    Other,
-    /// It serves no request.
-    Idle,
 }
 
 /// A server's work for its own upkeep since it began to count.

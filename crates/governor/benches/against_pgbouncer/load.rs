@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::proxy::Proxy;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 use tempfile::TempDir;
 
 use crate::load::REPORTS;

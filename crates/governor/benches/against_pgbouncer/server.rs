@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::{ServerHost, ServerUrl};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
 /// How long the server may take to notice that its clients have disconnected.
 const LEAVE_MAX: Duration = Duration::from_secs(60);

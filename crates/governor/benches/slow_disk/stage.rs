@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use plimsoll_machine::groups::restore_left_over;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 
 use crate::Way;
 use crate::groups::{Group, disk_below};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use plimsoll_postgres::scram::{ITERATIONS_MAX, keyed, salted};
+use plimsoll_pg::scram::{ITERATIONS_MAX, keyed, salted};
 use rand::Rng;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_postgres::parallel_workers::ParallelWorkers;
+use plimsoll_pg::parallel_workers::ParallelWorkers;
 
 use super::cache::Cache;
 use super::given_shares::GivenShares;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_notation::sql::fingerprint;
 use plimsoll_notation::{At, did_you_mean, listed};
 use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, Priority, Target};
@@ -12,7 +13,6 @@ use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms
 use super::resolve::{Reader, place_of};
 use super::typed::{TypedClass, TypedPreemptible, TypedRule, TypedSettings};
 use crate::settings::{ClassSettings, CpuShare, DiskUse, Held, cache_fault, target_faults};
-use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
 
 /// The default nice value of classes with priority low.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_notation::{At, Problem, Problems, did_you_mean, listed};
+use plimsoll_pg::url::{ServerHost, ServerUrl};
 use plimsoll_policy::{PreemptionPolicy, StarvationBound, preemption_policies};
-use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
 use super::typed::{TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedMode, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};

@@ -1,7 +1,7 @@
 //! Passwords in a settings file.
 
 use plimsoll_notation::{At, place};
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::url::ServerUrl;
 
 use super::lenient;
 

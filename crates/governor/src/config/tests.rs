@@ -377,7 +377,7 @@ fn a_statement_is_its_fingerprint() {
     let config =
         good(&format!("{START}[[rule]]\nclass = \"high\"\nuser = \"a\"\nstatement = \"select 1 from t where x = 5\""));
     let fingerprint = config.settings.rules.rules()[0].fingerprint.expect("one was taken");
-    assert_eq!(fingerprint, crate::statement::fingerprint(b"SELECT 1 FROM t WHERE x = 7"));
+    assert_eq!(fingerprint, plimsoll_notation::sql::fingerprint(b"SELECT 1 FROM t WHERE x = 7"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_postgres::connection::{PROTOCOL, is_version_1};
+use plimsoll_pg::connection::{PROTOCOL, is_version_1};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use plimsoll_pg::url::SslMode;
 use plimsoll_policy::ClassIndex;
-use plimsoll_postgres::url::SslMode;
 
 use crate::admin::scram::Verifier;
 use crate::settings::{ClassSettings, Settings};

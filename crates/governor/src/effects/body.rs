@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use plimsoll_notation::sql::is_moment;
 use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
@@ -122,7 +123,7 @@ fn read_once(
                 }
             }
             TokenKind::Operator if !token.text.starts_with(b":") => read_operator(token.text, found),
-            TokenKind::Literal => found.generates |= statement::is_moment(token.text),
+            TokenKind::Literal => found.generates |= is_moment(token.text),
             _ => {}
         }
         read_facts(&token, before.as_ref(), found);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plimsoll_postgres::url::{ServerHost, ServerUrl};
+use plimsoll_pg::url::{ServerHost, ServerUrl};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 

@@ -83,7 +83,7 @@ fn health_says_whether_clients_should_come_and_why_not() {
 fn a_server_that_is_back_is_noticed_without_clients() {
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut settings = (*governor().settings()).clone();
-    settings.server.host = plimsoll_postgres::url::ServerHost::Tcp("127.0.0.1".to_owned());
+    settings.server.host = plimsoll_pg::url::ServerHost::Tcp("127.0.0.1".to_owned());
     settings.server.port = server.local_addr().expect("an address").port();
     let governor = Arc::new(Governor::new(settings, Instant::now()));
     let page = start(&governor).expect("it starts");

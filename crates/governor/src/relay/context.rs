@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use plimsoll_postgres::connection::client_tls;
+use plimsoll_pg::connection::client_tls;
 use rustls::ClientConfig;
 
 use super::listener::Peer;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
-use plimsoll_postgres::connection::check_protocol;
+use plimsoll_pg::connection::check_protocol;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 

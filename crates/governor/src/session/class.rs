@@ -1,5 +1,6 @@
 //! The class of a session and of its transactions: from rules, `SET plimsoll.class` or tags.
 
+use plimsoll_notation::sql::fingerprint;
 use plimsoll_policy::ClassIndex;
 
 use super::answers::Notice;
@@ -30,7 +31,7 @@ impl Session {
         read: &Statement<'_>,
     ) -> (Option<(ClassIndex, ChosenBy)>, bool) {
         let rules = &self.settings.rules;
-        let fingerprint = rules.needs_fingerprints().then(|| statement::fingerprint(sql));
+        let fingerprint = rules.needs_fingerprints().then(|| fingerprint(sql));
         match rules.of_statement(&self.login, self.login_class, read.tag.as_deref(), fingerprint) {
             Some(matched) => {
                 let by = matched.rule.map_or(ChosenBy::Tag, |rule| ChosenBy::Rule(Some(rule)));

@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
+use plimsoll_notation::sql::normalise;
 use plimsoll_policy::{Foreseen, Unsafe};
 
 use super::answers::END_ANSWERS;
@@ -22,7 +23,7 @@ use super::prepared::Note;
 use super::{Flow, Gate, Outbox, Session, Unit};
 use crate::effects::{Foresight, Inquiry, Next, Outlook, Safe, TextKey};
 use crate::registry::SessionCard;
-use crate::statement::{self, TextRules, has_ignoring_case};
+use crate::statement::{TextRules, has_ignoring_case};
 
 /// How many prepared statements have a key; others are unknown.
 const STATEMENTS_MAX: usize = 4000;
@@ -158,7 +159,7 @@ impl Texts {
             (self.role, self.path, self.acts_as, self.local, of_session).hash(hash);
             match rules == TextRules::default() {
                 // A literal such as 'now' has another value each time.
-                true => statement::normalise(sql, |part| hash.write(part)).hash(hash),
+                true => normalise(sql, |part| hash.write(part)).hash(hash),
                 // The normal form assumes these rules.
                 false => hash.write(sql),
             }

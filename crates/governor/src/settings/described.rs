@@ -1,7 +1,7 @@
 //! Settings in readable form, as keys and values: for `SHOW CONFIG`, and to report the changes of a reload.
 
 use glob::Pattern;
-use plimsoll_postgres::url::{ServerHost, ServerUrl};
+use plimsoll_pg::url::{ServerHost, ServerUrl};
 
 use super::{ClassSettings, CpuShare, DiskUse, Settings};
 use crate::config::quantity::{write_duration, write_size};

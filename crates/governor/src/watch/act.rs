@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::{Cancel, Connection, Prepared, WireError};
 use plimsoll_policy::Priority;
-use plimsoll_postgres::connection::{Cancel, Connection, Prepared, WireError};
 
 use super::aimed::{Aimed, CancelOutcome};
 use super::control::{Signals, Up};

@@ -15,8 +15,8 @@ mod work;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::{Connection, Prepared, WireError};
 use plimsoll_policy::{GovernorAtServer, GovernorPlace, stands_by_for};
-use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 
 use super::control::{Control, Signals, Up};
 use super::{levers, statements};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use plimsoll_postgres::connection::{Connection, Prepared, WireError};
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::{Connection, Prepared, WireError};
+use plimsoll_pg::url::ServerUrl;
 
 use super::beside::Observing;
 use super::{levers, statements};

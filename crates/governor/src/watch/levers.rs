@@ -1,6 +1,6 @@
 //! The watcher's levers and whether they work, in words, for the governor's health.
 
-use plimsoll_postgres::connection::WireError;
+use plimsoll_pg::connection::WireError;
 
 use super::control::Signals;
 use crate::governor::{Governor, Lever};

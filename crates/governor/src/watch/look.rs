@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::WireError;
+use plimsoll_pg::connection::WireError;
 
 use super::control::Up;
 use crate::registry::SessionCard;

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::WireError;
 use plimsoll_policy::{ClassIndex, Login};
-use plimsoll_postgres::connection::WireError;
 
 use super::control::Up;
 use super::late::cards_of;

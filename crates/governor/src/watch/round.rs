@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use plimsoll_pg::connection::WireError;
 use plimsoll_policy::{
     Action, Activity, CpuScheduler, Cycle, NoReplay, Rules, StarvationBound, Unsafe, cpu_scheduler, cycles, decide,
     waiters_behind,
 };
-use plimsoll_postgres::connection::WireError;
 
 use super::act::{LookedAt, Target, cancel, inherit};
 use super::control::Up;

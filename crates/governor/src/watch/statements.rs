@@ -4,7 +4,7 @@
 //! tables. It therefore begins with an empty `search_path` ([`Connection::open_isolated`]), and every name below is qualified
 //! with `pg_catalog`; a test reads them.
 //!
-//! [`Connection::open_isolated`]: plimsoll_postgres::connection::Connection::open_isolated
+//! [`Connection::open_isolated`]: plimsoll_pg::connection::Connection::open_isolated
 
 /// Whether commits may wait for standbys. Such a wait must never be cancelled: the transaction is committed, its client
 /// receives a success, and a failover loses it.

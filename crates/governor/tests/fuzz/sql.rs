@@ -1,6 +1,7 @@
 //! Arbitrary bytes as the text of a query: they are read, and their fingerprint is computed.
 
 use plimsoll_governor::statement::{self, Strings};
+use plimsoll_notation::sql::{fingerprint, normalised};
 
 /// Reads a text with either treatment of backslashes.
 pub fn read(sql: &[u8]) {
@@ -11,7 +12,7 @@ pub fn read(sql: &[u8]) {
         assert_eq!(format!("{:?}", read.clone().into_owned()), format!("{read:?}"));
     }
     // The values of literals do not matter, only their positions.
-    let fingerprint = statement::fingerprint(sql);
-    assert_eq!(fingerprint, statement::fingerprint(sql));
-    statement::normalised(sql);
+    let fingerprint = fingerprint(sql);
+    assert_eq!(fingerprint, fingerprint(sql));
+    normalised(sql);
 }

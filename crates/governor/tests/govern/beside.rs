@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::governor::{GovernorMode, GovernorProcess, GovernorSettings};
 use plimsoll_postgres::server::PrivateServer;
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::{Need, skip, until};
 
 use super::nice;

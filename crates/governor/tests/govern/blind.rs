@@ -1,7 +1,7 @@
 //! What a governor sees of sessions whose texts are not valid in the encoding of its own connection.
 
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
 
 use super::beside::{CLASSES, beside_at, client, lever, open, server};

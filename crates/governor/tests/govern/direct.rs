@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::{Password, ServerUrl};
 use plimsoll_postgres::server::PrivateServer;
-use plimsoll_postgres::url::{Password, ServerUrl};
 use plimsoll_testing::until;
 use rustix::process::geteuid;
 

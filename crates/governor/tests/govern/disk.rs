@@ -10,9 +10,9 @@ use plimsoll_machine::control::{Amount, Limits, Subject};
 use plimsoll_machine::groups::Cgroups;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::Limiter;
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::{Need, skip, until};
 
 use super::process::{Governor, in_front_of, open, url};

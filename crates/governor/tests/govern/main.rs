@@ -19,11 +19,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_governor::run::{End, govern};
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::{Need, skip, until};
-use process::{Governor, get, in_front_of, open, rows, settings, start_server, url, value};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
+
+use process::{Governor, get, in_front_of, open, rows, settings, start_server, url, value};
 
 /// Contains the path of the settings in the governor's process.
 const SETTINGS: &str = "PLIMSOLL_TEST_GOVERN";

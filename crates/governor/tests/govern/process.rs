@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::{Password, ServerUrl};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::{Password, ServerUrl};
 use plimsoll_testing::until;
 use rustix::process::{Pid, Signal, kill_process};
 

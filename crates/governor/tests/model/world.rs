@@ -12,8 +12,8 @@ use plimsoll_governor::governor::Governor;
 use plimsoll_governor::registry::SessionCard;
 use plimsoll_governor::relay::{self, Address, Running};
 use plimsoll_governor::watch;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 
 use super::interposer::Interposer;
 use super::script::{SHAPES, User, replacing};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use plimsoll_governor::config::{Surroundings, parse};
 use plimsoll_governor::settings::Settings;
-use plimsoll_postgres::connection::PROTOCOL;
+use plimsoll_pg::connection::PROTOCOL;
 use rustls::{ServerConnection, StreamOwned};
 
 use crate::certificates::{self_signed, signed};

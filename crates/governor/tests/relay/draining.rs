@@ -2,7 +2,7 @@
 
 use plimsoll_governor::admin::scram::hash_password;
 use plimsoll_governor::settings::AdminUser;
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 
 use crate::world::*;
 

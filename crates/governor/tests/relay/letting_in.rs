@@ -128,8 +128,7 @@ fn a_server_that_is_not_there_is_named() {
 
 #[test]
 fn a_server_is_found_by_name() {
-    let world =
-        World::with(|settings| settings.server.host = plimsoll_postgres::url::ServerHost::Tcp("localhost".into()));
+    let world = World::with(|settings| settings.server.host = plimsoll_pg::url::ServerHost::Tcp("localhost".into()));
     let _session = world.session("ann", &[1; 4]);
 }
 

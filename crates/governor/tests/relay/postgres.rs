@@ -6,10 +6,10 @@ use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::Running;
 use plimsoll_governor::settings::Settings;
 use plimsoll_governor::watch;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::ClassIndex;
-use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 
 use crate::world::*;
 

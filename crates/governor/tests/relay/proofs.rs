@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::Command;
 
 use plimsoll_governor::relay::Address;
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::{ServerUrl, account_name};
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::{ServerUrl, account_name};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 

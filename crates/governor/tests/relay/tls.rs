@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_governor::settings::Settings;
-use plimsoll_postgres::connection::{PROTOCOL, client_tls};
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::{PROTOCOL, client_tls};
+use plimsoll_pg::url::ServerUrl;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};

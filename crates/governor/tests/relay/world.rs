@@ -10,7 +10,7 @@ use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::{self, Address, Running};
 use plimsoll_governor::settings::*;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::url::ServerUrl;
 pub use plimsoll_testing::until;
 
 /// Longer than anything here takes; only failures wait that long.

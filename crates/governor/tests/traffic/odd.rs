@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 use plimsoll_testing::until;
 
 use super::client::{Client, PATIENCE};

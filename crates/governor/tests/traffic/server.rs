@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 
 pub use super::client::PASSWORD;
 

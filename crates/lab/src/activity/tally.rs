@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use plimsoll_machine::cpu_time::ThreadTimes;
+use plimsoll_policy::Doing;
 use plimsoll_policy::Priority;
-use plimsoll_workload::activity::{Activity, Doing};
+use plimsoll_workload::activity::Activity;
 use plimsoll_workload::driver::{Board, UnderWay, WorkloadThreads};
 
 use crate::results::Seen;

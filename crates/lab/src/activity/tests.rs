@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
-use plimsoll_policy::Priority;
-use plimsoll_workload::activity::{Activity, ActivityWatch, Doing, StatementTotals, Statements, Upkeep};
+use plimsoll_policy::{Doing, Priority};
+use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::driver::{Board, DrivenWorkload, UnderWay, WorkloadThreads};
 

@@ -1,7 +1,7 @@
 //! Simulated observations and their findings.
 
 use plimsoll_machine::cpu_time::ThreadTimes;
-use plimsoll_workload::activity::Doing;
+use plimsoll_policy::Doing;
 
 use super::*;
 use crate::snapshot::{CounterKey, Counters, DatabaseCounter, Look, Session};

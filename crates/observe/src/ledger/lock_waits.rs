@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_workload::activity::Doing;
+use plimsoll_policy::Doing;
 use serde::{Deserialize, Serialize};
 
 use super::transactions::since;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use plimsoll_policy::Doing;
 use plimsoll_policy::class_proposal::LONG;
-use plimsoll_workload::activity::Doing;
 
 use super::Bucket;
 use crate::identity::LoginId;

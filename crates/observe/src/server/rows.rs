@@ -3,9 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use plimsoll_postgres::activity::doing;
-use plimsoll_postgres::values::bytea;
-use plimsoll_workload::activity::Doing;
+use plimsoll_pg::activity::doing;
+use plimsoll_pg::values::bytea;
+use plimsoll_policy::Doing;
 
 use crate::ledger::{HolderState, doing_of};
 use crate::snapshot::{DatabaseCounter, Holder, LockRow, Login, Session, StatementCounter, Text};

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use plimsoll_pg::connection::{Connection, Prepared};
 use plimsoll_workload::database::DatabaseError;
 
 use super::Ask;
-use crate::connection::{Connection, Prepared, past_conflicts};
+use crate::failure::{database_error, past_conflicts};
 
 /// Queries over a connection of its own.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Ask for Asker {
     fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), DatabaseError> {
         if !self.prepared.contains_key(sql) {
             let name = format!("a{}", self.prepared.len());
-            let prepared = past_conflicts(|| Ok(self.connection.prepare_text(&name, sql)?))?;
+            let prepared = past_conflicts(|| Ok(self.connection.prepare_text(&name, sql).map_err(database_error)?))?;
             self.prepared.insert(sql.to_owned(), prepared);
         }
         let (prepared, connection, mut given) = (&self.prepared[sql], &mut self.connection, 0_u64);
@@ -40,7 +41,7 @@ impl Ask for Asker {
                 given += 1;
                 each(row);
             });
-            match asked.map_err(DatabaseError::from) {
+            match asked.map_err(database_error) {
                 // Rows that were already passed on cannot be taken back.
                 Err(DatabaseError::Conflict) if given > 0 => {
                     Err(DatabaseError::Failed("a standby's replay has cancelled a look at its sessions".to_owned()))

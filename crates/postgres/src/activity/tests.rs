@@ -1,6 +1,6 @@
 //! A watch over prescribed answers.
 
-use plimsoll_workload::activity::Doing;
+use plimsoll_policy::Doing;
 
 use super::*;
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use plimsoll_machine::resctrl::Resctrl;
 use plimsoll_machine::resctrl::fake::{FakeKernel, Mirror, Shape};
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::cache_class::CacheClass::{Depends, Polluting, Sensitive};
 use plimsoll_workload::database::Session;
 use plimsoll_workload::statement::{Rows, Statement};
@@ -13,7 +14,6 @@ use plimsoll_workload::statement::{Rows, Statement};
 use super::*;
 use crate::server::ServerSettings;
 use crate::session::{PostgresSession, SessionOptions, Warnings};
-use crate::url::ServerUrl;
 
 /// A server, and the simulated kernel that it runs on.
 struct World {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use plimsoll_machine::host::Host;
+use plimsoll_pg::parallel_workers::ParallelWorkers;
 use plimsoll_policy::cache_class::CacheClass;
 
 use super::CacheBinding;
-use crate::parallel_workers::ParallelWorkers;
 
 /// The time between two looks. A worker lives about as long as its query, which is confined because it reads far more
 /// than the cache holds.

@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
+use plimsoll_pg::connection::{Connection, WireError};
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::schema::Schema;
 use postgres_protocol::escape::escape_literal;
 
 use super::schema_sql::schema_name;
-use crate::connection::{Connection, WireError};
+use crate::failure::database_error;
 
 /// The claims of this process, by schema.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl Claims {
     pub fn end_alone(&self, schema: &Schema, open: Open<'_>) -> Result<(), DatabaseError> {
         self.with(schema, open, |claim, name| {
             if std::mem::take(&mut claim.is_alone) {
-                claim.connection.text(&format!("SELECT pg_advisory_unlock({})", key(name)))?;
+                claim.connection.text(&format!("SELECT pg_advisory_unlock({})", key(name))).map_err(database_error)?;
             }
             Ok(())
         })
@@ -64,7 +65,7 @@ impl Claims {
         // A server that was restarted has forgotten its locks.
         claims.retain(|_, claim| claim.connection.lost().is_none());
         if !claims.contains_key(&name) {
-            let mut connection = open()?;
+            let mut connection = open().map_err(database_error)?;
             lock(&mut connection, &name, "pg_try_advisory_lock_shared")?;
             claims.insert(name.clone(), Claim { connection, is_alone: false });
         }
@@ -79,7 +80,7 @@ fn key(name: &str) -> String {
 
 fn lock(connection: &mut Connection, name: &str, function: &str) -> Result<(), DatabaseError> {
     let key = key(name);
-    if connection.text(&format!("SELECT {function}({key})"))?.as_deref() == Some("t") {
+    if connection.text(&format!("SELECT {function}({key})")).map_err(database_error)?.as_deref() == Some("t") {
         return Ok(());
     }
     let holder = format!(
@@ -88,8 +89,10 @@ fn lock(connection: &mut Connection, name: &str, function: &str) -> Result<(), D
          AND (classid, objid) = (SELECT a::oid, b::oid FROM (VALUES ({key})) AS of(i, j), \
          LATERAL (SELECT i::bigint & 4294967295, j::bigint & 4294967295) AS at(a, b)) LIMIT 1"
     );
-    let by =
-        connection.text(&holder)?.map_or_else(String::new, |pid| format!(" (the server's process {pid} holds them)"));
+    let by = connection
+        .text(&holder)
+        .map_err(database_error)?
+        .map_or_else(String::new, |pid| format!(" (the server's process {pid} holds them)"));
     Err(DatabaseError::Failed(format!(
         "another plimsoll uses the tables in {name} of this database{by}, and they would have to be loaded again; wait until it has ended, \
          or use another database"

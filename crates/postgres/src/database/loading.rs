@@ -5,12 +5,13 @@ use std::thread;
 
 use arrow::record_batch::RecordBatch;
 use bytes::BytesMut;
+use plimsoll_pg::connection::{Connection, WireError};
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::schema::{Schema, Table, TableId};
 
 use super::schema_sql::{self, quoted_table};
 use crate::binary_copy::Encoder;
-use crate::connection::{Connection, WireError};
+use crate::failure::database_error;
 use crate::session::Warnings;
 
 const PIECE_BYTES: usize = 128 << 10;
@@ -57,7 +58,7 @@ pub(super) fn finish(
     let workers = cores.min(TABLES_AT_ONCE_MAX).min(schema.tables.len());
     let next = AtomicUsize::new(0);
     let work = || -> Result<(), DatabaseError> {
-        let mut connection = connect()?;
+        let mut connection = connect().map_err(database_error)?;
         // Relaxed: nothing else depends on this counter.
         while let Some(table) = schema.tables.get(next.fetch_add(1, Ordering::Relaxed)) {
             complete(&mut connection, schema, table)?;
@@ -69,7 +70,7 @@ pub(super) fn finish(
         let ends = threads.into_iter().map(|thread| thread.join().expect("completing tables does not panic"));
         ends.collect::<Vec<_>>().into_iter().collect::<Result<(), _>>()
     })?;
-    match connect()?.run("CHECKPOINT") {
+    match connect().map_err(database_error)?.run("CHECKPOINT") {
         Err(error) if error.server().is_some_and(|error| error.code == "42501") => {
             warnings.tell(
                 "the server was not made to write what was loaded to its files, so that it does so while it is measured; \
@@ -78,7 +79,7 @@ pub(super) fn finish(
             );
             Ok(())
         }
-        done => Ok(done?),
+        done => Ok(done.map_err(database_error)?),
     }
 }
 

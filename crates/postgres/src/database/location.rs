@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_workload::database::{DatabaseError, Footprint};
 use procfs::process::Process;
 
-use crate::connection::Connection;
+use crate::failure::database_error;
 use crate::session::Warnings;
-use crate::url::ServerUrl;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Location {
@@ -42,7 +43,7 @@ impl Location {
                 );
                 None
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(database_error(error)),
         };
         Ok(Location { postmaster, folder })
     }
@@ -65,14 +66,16 @@ const SESSIONS: &str = "select current_setting('max_connections')::int \
 /// server's limit says nothing then of how many clients that accepts.
 pub(super) fn sessions_free(connection: &mut Connection, url: &ServerUrl) -> Result<Option<usize>, DatabaseError> {
     let (ours, mut free) = (connection.local_port(), None);
-    connection.text_rows(SESSIONS, &mut |row| {
-        if let [Some(left), seen, Some(port)] = *row {
-            let is_direct = match ours {
-                Some(ours) => seen == Some(&ours.to_string()),
-                None => seen.is_none() && port == url.port.to_string(),
-            };
-            free = left.parse::<i64>().ok().filter(|_| is_direct);
-        }
-    })?;
+    connection
+        .text_rows(SESSIONS, &mut |row| {
+            if let [Some(left), seen, Some(port)] = *row {
+                let is_direct = match ours {
+                    Some(ours) => seen == Some(&ours.to_string()),
+                    None => seen.is_none() && port == url.port.to_string(),
+                };
+                free = left.parse::<i64>().ok().filter(|_| is_direct);
+            }
+        })
+        .map_err(database_error)?;
     Ok(free.map(|left| usize::try_from(left + 1).unwrap_or(0)))
 }

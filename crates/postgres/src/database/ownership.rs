@@ -1,13 +1,14 @@
 //! Who owns a schema: we do if it carries our mark; any other is left alone.
 
+use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_workload::benchmark::Writes;
 use plimsoll_workload::database::{DatabaseError, LoadedData};
 use plimsoll_workload::schema::Schema;
 use postgres_protocol::escape::escape_literal;
 
 use super::schema_sql::{self, MARK, quoted_name, schema_name};
-use crate::connection::{Connection, WireError};
-use crate::url::ServerUrl;
+use crate::failure::database_error;
 
 enum Present {
     Nothing,
@@ -35,7 +36,7 @@ fn foreign(schema: &Schema) -> DatabaseError {
 
 /// Whether our schema exists; one of another owner is an error.
 fn is_there(connection: &mut Connection, schema: &Schema) -> Result<bool, DatabaseError> {
-    match present(connection, schema)? {
+    match present(connection, schema).map_err(database_error)? {
         Present::Nothing => Ok(false),
         Present::Ours(_) => Ok(true),
         Present::Foreign => Err(foreign(schema)),
@@ -54,7 +55,7 @@ pub(super) fn create(connection: &mut Connection, schema: &Schema, url: &ServerU
                  DATABASE {database} TO {user}"
             ))
         }
-        _ => DatabaseError::from(error),
+        _ => database_error(error),
     })
 }
 
@@ -65,7 +66,9 @@ pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), D
     }
     // A NOTICE would list every object that is dropped with it.
     let name = quoted_name(schema);
-    Ok(connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))?)
+    Ok(connection
+        .run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))
+        .map_err(database_error)?)
 }
 
 pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
@@ -78,14 +81,14 @@ pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Res
 /// Notes behind the mark which data the tables hold. Nothing is written without a schema of ours, as for tables that
 /// users have made.
 pub(super) fn note(connection: &mut Connection, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
-    let Present::Ours(_) = present(connection, schema)? else { return Ok(()) };
+    let Present::Ours(_) = present(connection, schema).map_err(database_error)? else { return Ok(()) };
     let comment = escape_literal(&format!("{MARK}; data={}; written={}", data.data, data.written.name()));
-    Ok(connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema)))?)
+    Ok(connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema))).map_err(database_error)?)
 }
 
 /// Which data the tables hold, if that was noted.
 pub(super) fn noted(connection: &mut Connection, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
-    let Present::Ours(noted) = present(connection, schema)? else { return Ok(None) };
+    let Present::Ours(noted) = present(connection, schema).map_err(database_error)? else { return Ok(None) };
     let Some((data, written)) = noted.strip_prefix("; data=").and_then(|noted| noted.rsplit_once("; written=")) else {
         return Ok(None);
     };

@@ -1,15 +1,15 @@
 //! How the sessions of clients are opened: at the server, through a governor, beside it, or at the standby.
 
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_workload::database::{DatabaseError, Session};
 use plimsoll_workload::schema::Schema;
 
 use super::split::SplitSession;
 use super::standby::{StandbySession, StandbyWatch, with_fault};
 use super::{PostgresDatabase, Server, check_tables, schema_sql};
-use crate::connection::past_conflicts;
+use crate::failure::{database_error, past_conflicts};
 use crate::governor::name_of_class;
 use crate::session::{PostgresSession, SessionOptions};
-use crate::url::ServerUrl;
 
 impl PostgresDatabase {
     pub(super) fn open_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
@@ -18,7 +18,7 @@ impl PostgresDatabase {
         if self.settings().governor().is_some_and(|governor| governor.mode.split) {
             return Ok(Box::new(self.split_session(schema, url, options)?));
         }
-        let mut connection = self.connections.open(&url)?;
+        let mut connection = self.connections.open(&url).map_err(database_error)?;
         check_tables(&mut connection, schema)?;
         let name = schema_sql::schema_name(schema);
         Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
@@ -33,15 +33,21 @@ impl PostgresDatabase {
     ) -> Result<SplitSession, DatabaseError> {
         let direct = ServerUrl { host: self.url.host.clone(), port: self.url.port, ..governed.clone() };
         // The session's own connections are opened only when it needs them; missing tables are reported now.
-        check_tables(&mut self.connections.open(&direct)?, schema)?;
+        check_tables(&mut self.connections.open(&direct).map_err(database_error)?, schema)?;
         let mut ways = [governed, direct];
         for (class, url) in ways.iter_mut().enumerate() {
             url.application_name = name_of_class(class);
         }
         let (name, warnings) = (schema_sql::schema_name(schema), self.warnings.clone());
         let connections = self.connections.clone();
-        let open =
-            move |class: usize| PostgresSession::new(connections.open(&ways[class])?, Some(&name), &options, &warnings);
+        let open = move |class: usize| {
+            PostgresSession::new(
+                connections.open(&ways[class]).map_err(database_error)?,
+                Some(&name),
+                &options,
+                &warnings,
+            )
+        };
         Ok(SplitSession::new(Box::new(open)))
     }
 
@@ -92,12 +98,12 @@ impl PostgresDatabase {
         let (name, warnings) = (schema_sql::schema_name(schema), self.warnings.clone());
         let begin = move |connection| PostgresSession::new(connection, Some(&name), &options, &warnings);
         let first = past_conflicts(|| {
-            let mut connection = self.connections.open(&url)?;
+            let mut connection = self.connections.open(&url).map_err(database_error)?;
             check_tables(&mut connection, schema)?;
             begin(connection)
         });
         let connections = self.connections.clone();
-        let again = move || begin(connections.open(&url)?);
+        let again = move || begin(connections.open(&url).map_err(database_error)?);
         Ok(Box::new(StandbySession::new(first.map_err(told)?, Box::new(again))))
     }
 }

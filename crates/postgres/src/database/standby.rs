@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::Priority;
 use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::{DatabaseError, QueryAnswer, QueryPlan, Session, SessionUsage};
@@ -9,10 +11,9 @@ use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use crate::activity::{Ask, Asker, Watch};
-use crate::connection::{Connection, past_conflicts};
+use crate::failure::{database_error, past_conflicts};
 use crate::server::SLOT;
 use crate::session::PostgresSession;
-use crate::url::ServerUrl;
 
 /// A standby that replays nothing for this long, although there is log to replay and no queries run, does not recover
 /// by itself.
@@ -44,7 +45,7 @@ pub(super) struct StandbyWatch {
 impl StandbyWatch {
     /// Opens connections of its own.
     pub fn open(primary: &ServerUrl, standby: &ServerUrl) -> Result<StandbyWatch, DatabaseError> {
-        let ask = |url| past_conflicts(|| Ok(Asker::new(Connection::open(url)?)));
+        let ask = |url| past_conflicts(|| Ok(Asker::new(Connection::open(url).map_err(database_error)?)));
         let (primary, standby) = (ask(primary)?, ask(standby)?);
         Ok(StandbyWatch { primary, standby, written: written(), looked: None, applying: Duration::ZERO })
     }
@@ -53,7 +54,7 @@ impl StandbyWatch {
     pub(crate) fn wait_until_fresh(&mut self, fault: &dyn Fn() -> Option<String>) -> Result<(), DatabaseError> {
         // This commit waits for the disk, so that earlier commits, which may not have waited, are on disk, too.
         let commit = "BEGIN; SET LOCAL synchronous_commit = on; SELECT txid_current(); COMMIT";
-        self.primary.connection().run(commit)?;
+        self.primary.connection().run(commit).map_err(database_error)?;
         let goal = self.look_at_primary()?;
         let (mut best, mut since) = (0, Instant::now());
         loop {

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_notation::toml_string;
+use plimsoll_pg::url::ServerUrl;
 
 use super::{CLASSES, GovernorSettings, name_of_class};
-use crate::url::ServerUrl;
 
 /// The port in the name of the governor's socket; the governor listens on no address.
 pub(super) const PORT: u16 = 6432;

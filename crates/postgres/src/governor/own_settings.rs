@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use plimsoll_notation::toml_string;
+use plimsoll_pg::url::{Password, ServerUrl};
 use toml::{Table, Value};
 
 use super::CLASSES;
 use super::configuration::{CONSOLE, READER};
-use crate::url::{Password, ServerUrl};
 
 /// The settings that a governor is started with.
 #[derive(Debug)]

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::url::{Password, ServerHost, ServerUrl};
 use plimsoll_workload::database::ProxyCounts;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -16,8 +18,6 @@ use tempfile::TempDir;
 use super::GovernorSettings;
 use super::configuration::{self, CONSOLE, PORT, READER};
 use super::own_settings::{self, OwnSettings};
-use crate::connection::{Connection, WireError};
-use crate::url::{Password, ServerHost, ServerUrl};
 
 /// The watchdog of the governor: a shell that waits until its input is closed, by us or by the kernel after we have
 /// ended in any way. It then ends the governor, and removes its folder. A governor that does not end in time is killed.

@@ -2,11 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use plimsoll_pg::url::ServerUrl;
+
 use super::configuration::text;
 use super::*;
 use crate::server::ServerSettings;
 use crate::server::options::MachineSize;
-use crate::url::ServerUrl;
 
 fn with(options: &[(&str, &str)]) -> ServerSettings {
     ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 }).with(options).unwrap()

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use plimsoll_notation::meant_or_all;
+use plimsoll_pg::connection::SUPPORTED;
 
-use super::installation::{Installation, SUPPORTED};
+use super::installation::Installation;
 use super::options::known_options;
 
 /// Why a private server could not be created or changed.

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::error::ServerError;
+use plimsoll_pg::connection::SUPPORTED;
 
-/// Major versions that are supported.
-pub const SUPPORTED: RangeInclusive<u32> = 13..=18;
+use super::error::ServerError;
 
 /// Usual folders of programs, with a `*` for a version: packages of Debian and Ubuntu, Red Hat's packages from
 /// postgresql.org, PostgreSQL's own `make install`, Homebrew.

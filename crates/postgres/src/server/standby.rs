@@ -10,6 +10,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
+
 use super::account::command;
 use super::cluster::{DATABASE, USER};
 use super::configuration::{PORT, SLOT};
@@ -18,8 +21,6 @@ use super::home::Home;
 use super::log;
 use super::running::Running;
 use super::{PrivateServer, write_configuration};
-use crate::connection::Connection;
-use crate::url::ServerUrl;
 
 /// A running standby. Dropping it stops it and removes everything it had.
 #[derive(Debug)]

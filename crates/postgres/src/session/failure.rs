@@ -1,10 +1,11 @@
 //! The meaning of a server's error for a workload.
 
+use plimsoll_pg::connection::{ServerError, WireError};
 use plimsoll_workload::database::{DatabaseError, Refusal};
 use plimsoll_workload::statement::{Statement, Value};
 
 use super::SessionOptions;
-use crate::connection::{ServerError, WireError};
+use crate::failure::database_error;
 
 /// Characters of a text parameter, or of a query around its mistake, that a message shows.
 const SHOWN_MAX: usize = 60;
@@ -46,7 +47,7 @@ pub(super) fn of_setting(error: WireError, options: &SessionOptions) -> Database
 fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseError {
     let WireError::Server(server) = &error else {
         return match error {
-            lost @ (WireError::Unreachable(_) | WireError::Lost(_)) => lost.into(),
+            lost @ (WireError::Unreachable(_) | WireError::Lost(_)) => database_error(lost),
             other => DatabaseError::Failed(told(&other)),
         };
     };

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use plimsoll_postgres::connection::{Connection, WireError};
-use plimsoll_postgres::scram::{keyed, salted};
+use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::scram::{keyed, salted};
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::PrivateServer;
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::postgres_version;
 use sha2::{Digest, Sha256};
 

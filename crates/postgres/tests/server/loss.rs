@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::thread;
 use std::time::Duration;
 
-use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_pg::connection::{Connection, WireError};
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_testing::until;
 use plimsoll_workload::database::{Database, DatabaseError, Session};

@@ -7,9 +7,9 @@ use arrow::array::{
     ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, StringViewArray, TimestampMicrosecondArray,
 };
 use arrow::record_batch::RecordBatch;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::ServerSettings;
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_workload::benchmark::Writes;
 use plimsoll_workload::database::{Database, LoadedData};
 use plimsoll_workload::schema::{ColumnKind, Schema, SecondaryIndex, Storage, Table, column, nullable};

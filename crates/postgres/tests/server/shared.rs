@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_testing::until;

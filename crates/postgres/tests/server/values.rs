@@ -1,19 +1,44 @@
 //! Every kind of value to the server and back, and the server's notion of equality.
 
-use plimsoll_postgres::connection::Connection;
-use plimsoll_workload::statement::{Rows, Value};
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::values::{RowSink, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::shared::{connection, database};
 
+/// A result; its values as they are debugged: `Int(5)`, `Text("a")`, `Null`.
+#[derive(Default)]
+struct Seen {
+    rows: Vec<Vec<String>>,
+    affected: u64,
+}
+
+impl RowSink for Seen {
+    fn clear(&mut self) {
+        *self = Seen::default();
+    }
+
+    fn start(&mut self, columns: usize) {
+        self.rows.push(Vec::with_capacity(columns));
+    }
+
+    fn append(&mut self, value: Value<'_>) {
+        self.rows.last_mut().expect("a row has begun").push(format!("{value:?}"));
+    }
+
+    fn set_affected(&mut self, rows: u64) {
+        self.affected = rows;
+    }
+}
+
 /// One row of one column, as text for comparing: `Int(5)`, `Text("a")`, `Null`.
 fn ask(connection: &mut Connection, sql: &str, parameters: &[Value<'_>]) -> Result<String, String> {
     let prepared = connection.prepare("", sql).map_err(|error| error.to_string())?;
-    let mut rows = Rows::new();
-    connection.execute(&prepared, parameters, &mut rows).map_err(|error| error.to_string())?;
-    assert_eq!(rows.len(), 1, "{sql}");
-    Ok(format!("{:?}", rows.value(0, 0)))
+    let mut seen = Seen::default();
+    connection.execute(&prepared, parameters.iter().copied(), &mut seen).map_err(|error| error.to_string())?;
+    assert_eq!(seen.rows.len(), 1, "{sql}");
+    Ok(seen.rows[0][0].clone())
 }
 
 #[test]
@@ -94,17 +119,14 @@ fn the_server_agrees_on_numbers_and_times() {
     );
     let connection = std::cell::RefCell::new(connection);
     let outcome = runner.run(&strategy, |(one, two, days, time, decimal)| {
-        let mut rows = Rows::new();
+        let mut seen = Seen::default();
         let values = [one, two, days, time].map(Value::Int);
-        connection.borrow_mut().execute(&integers, &values, &mut rows).unwrap();
-        prop_assert_eq!(rows.text(0, 0), format!("{one} {two} {days} {time}"));
-        connection.borrow_mut().execute(&decimals, &[Value::Text(&decimal)], &mut rows).unwrap();
-        let told = match rows.value(0, 0) {
-            Value::Int(number) => number.to_string(),
-            Value::Text(text) => text.to_owned(),
-            Value::Null => "null".to_owned(),
-        };
-        prop_assert_eq!(told, rows.text(0, 1));
+        connection.borrow_mut().execute(&integers, values.into_iter(), &mut seen).unwrap();
+        prop_assert_eq!(&seen.rows[0][0], &format!("{:?}", Value::Text(&format!("{one} {two} {days} {time}"))));
+        connection.borrow_mut().execute(&decimals, [Value::Text(&decimal)].into_iter(), &mut seen).unwrap();
+        let [told, text] = seen.rows[0].as_slice() else { panic!("{:?}", seen.rows) };
+        let as_text = told.strip_prefix("Int(").map(|number| format!("Text(\"{}\")", number.trim_end_matches(')')));
+        prop_assert_eq!(&as_text.unwrap_or_else(|| told.clone()), text);
         Ok(())
     });
     outcome.unwrap();
@@ -115,7 +137,7 @@ fn rows_and_counts_of_changed_rows_are_told() {
     let database = database();
     let mut connection = connection(&database);
     connection.run("CREATE TEMP TABLE t (a int, b text)").unwrap();
-    let mut rows = Rows::new();
+    let mut seen = Seen::default();
     for (sql, rows_expected, affected) in [
         ("INSERT INTO t SELECT i, repeat('x', i) FROM generate_series(1, 3000) i", 0, 3_000),
         ("UPDATE t SET b = '' WHERE a <= 5", 0, 5),
@@ -125,11 +147,12 @@ fn rows_and_counts_of_changed_rows_are_told() {
         ("", 0, 0),
     ] {
         let prepared = connection.prepare("", sql).unwrap();
-        connection.execute(&prepared, &[], &mut rows).unwrap();
-        assert_eq!((rows.len(), rows.affected()), (rows_expected, affected), "{sql}");
+        connection.execute(&prepared, std::iter::empty(), &mut seen).unwrap();
+        assert_eq!((seen.rows.len(), seen.affected), (rows_expected, affected), "{sql}");
         if rows_expected == 3_000 {
-            assert!((0..3_000).all(|row| rows.int(row, 0) == row as i64 + 1
-                && rows.text(row, 1).len() == if row < 5 { 0 } else { row + 1 }));
+            let text = |row: usize| if row < 5 { String::new() } else { "x".repeat(row + 1) };
+            let expect = |row: usize| [format!("Int({})", row + 1), format!("Text(\"{}\")", text(row))];
+            assert!((0..3_000).all(|row| seen.rows[row] == expect(row)));
         }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerError, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::{Database, DatabaseError, Session};
 use plimsoll_workload::registry;

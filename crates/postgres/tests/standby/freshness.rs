@@ -19,7 +19,7 @@ fn what_is_written_is_counted_and_what_is_replayed_catches_up() {
     let before = watch.look().unwrap();
     assert_eq!(before.unit, ChangeUnit::LogBytes);
     let mut primary = pair.on_primary();
-    let written = |primary: &mut plimsoll_postgres::connection::Connection| -> u64 {
+    let written = |primary: &mut plimsoll_pg::connection::Connection| -> u64 {
         primary.text("select pg_current_wal_lsn() - '0/0'").unwrap().unwrap().parse().unwrap()
     };
     let from = written(&mut primary);

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
 use plimsoll_workload::database::{Database, OptionChange};
 

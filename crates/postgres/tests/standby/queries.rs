@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_policy::Doing;
 use plimsoll_testing::until;
-use plimsoll_workload::activity::Doing;
 use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
 
 use super::common::{Pair, ROWS, TABLE, answer};
@@ -174,7 +174,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-fn wait_until_asleep(mut other: plimsoll_postgres::connection::Connection) {
+fn wait_until_asleep(mut other: plimsoll_pg::connection::Connection) {
     let asleep = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
     until("the query to run", || other.text(asleep).unwrap().is_some());
 }

@@ -1,8 +1,9 @@
 //! `SHOW FINGERPRINT 'statement'`.
 
+use plimsoll_notation::sql::fingerprint;
+
 use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::command::Call;
-use crate::statement::fingerprint;
 
 pub const COLUMNS: &[Column] = &[text("fingerprint")];
 

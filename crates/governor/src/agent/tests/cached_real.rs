@@ -14,10 +14,10 @@ use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{began_at, children};
 use plimsoll_machine::resctrl::ResctrlFiles;
 use plimsoll_machine::resctrl::fake::{FakeKernel, Mirror, Shape};
+use plimsoll_pg::connection::Connection;
 use plimsoll_policy::ClassIndex;
 use plimsoll_policy::cache_class::CacheClass;
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_postgres::connection::Connection;
 use plimsoll_testing::{Need, skip, until};
 
 use super::real::{governor, scan_in_parallel, server, session, workers};

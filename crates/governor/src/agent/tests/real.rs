@@ -10,10 +10,10 @@ use plimsoll_machine::groups::{Cgroups, GroupFolder};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, ProcessShare, children, title};
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::ClassIndex;
-use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::PrivateServer;
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::{Need, skip, until};
 
 use crate::governor::Governor;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use plimsoll_machine::groups::disk;
 use plimsoll_machine::host::Host;
 use plimsoll_notation::sql_name;
-use plimsoll_postgres::connection::{Connection, ServerError, WireError};
-use plimsoll_postgres::server::SUPPORTED;
-use plimsoll_postgres::url::{ServerUrl, SslMode, account_name};
+use plimsoll_pg::connection::SUPPORTED;
+use plimsoll_pg::connection::{Connection, ServerError, WireError};
+use plimsoll_pg::url::{ServerUrl, SslMode, account_name};
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpStream, UnixStream};
-use plimsoll_postgres::connection::tls_remedy;
-use plimsoll_postgres::url::{ServerHost, SslMode, SslNegotiation};
+use plimsoll_pg::connection::tls_remedy;
+use plimsoll_pg::url::{ServerHost, SslMode, SslNegotiation};
 use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
 

@@ -1,8 +1,8 @@
 //! Every listed function exists in the server, and every volatile function of the server is listed.
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::url::ServerUrl;
 
 use super::*;
 

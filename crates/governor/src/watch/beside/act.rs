@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use plimsoll_postgres::connection::{Prepared, WireError};
+use plimsoll_pg::connection::{Prepared, WireError};
 
 use super::Observing;
 use super::cards::Cards;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use plimsoll_notation::sql::fingerprint;
 use plimsoll_policy::{ClassIndex, Matched, Priority, Unsafe};
 
 use super::sight::{Doing, Row, Sight};
@@ -20,7 +21,7 @@ use crate::awake::HOLD;
 use crate::governor::Governor;
 use crate::registry::{BackendKey, CardState, ChosenBy, Immunity, NO_WORKER, Observed, Phase, SessionCard};
 use crate::settings::Settings;
-use crate::statement::{Statement, fingerprint, read};
+use crate::statement::{Statement, read};
 use crate::watch::late::present_priority;
 
 /// The known sessions, by their processes.

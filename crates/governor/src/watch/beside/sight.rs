@@ -1,8 +1,8 @@
 //! The sessions that a server shows at one moment.
 
+use plimsoll_pg::connection::{Connection, Prepared, WireError};
+use plimsoll_pg::values::bytea;
 use plimsoll_policy::{GovernorAtServer, GovernorPlace, Login};
-use plimsoll_postgres::connection::{Connection, Prepared, WireError};
-use plimsoll_postgres::values::bytea;
 
 use crate::watch::control::{NAME, NAME_BESIDE};
 

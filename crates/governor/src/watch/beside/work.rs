@@ -8,8 +8,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::WireError;
 use plimsoll_policy::{EndedWork, Priority};
-use plimsoll_postgres::connection::WireError;
 
 use super::cards::{Cards, Noticed};
 use crate::governor::Governor;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_postgres::connection::{Connection, WireError};
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::url::ServerUrl;
 
 use super::stage::{Client, HIGH, LOW, Stage, url};
 use crate::governor::{Governor, Outcome, PreemptionEvent, SessionCommand};

@@ -1,7 +1,7 @@
 //! The statements of a governor beside its server: which sessions they affect, and which they must not.
 
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 
 use super::stage::{Client, LOW, Stage, governor, url};
 use crate::watch::beside::Observing;

@@ -1,7 +1,7 @@
 //! Objects that users have created under every name that the governor's sessions use. They record that they ran.
 
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 
 use super::acting::{end_hit, scene_of};
 use super::stage::{Client, HIGH, LOW, Stage, server, url};

@@ -1,7 +1,7 @@
 //! The thread itself: it wakes when a session rings, acts, reports what works, and ends.
 
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
 
 use super::stage::{Client, HIGH, LOW, governor, server, url};

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::{ClassIndex, Login, PreemptionPolicy};
-use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::server::PrivateServer;
-use plimsoll_postgres::url::ServerUrl;
 
 use crate::agent::Agent;
 use crate::governor::{Governor, SessionCommand, WorkerCommand, WorkerHandle};

@@ -1,7 +1,7 @@
 //! A control session whose server process is stopped while victims are chosen, and continues later.
 
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
 use rustix::process::{Pid, Signal, kill_process};
 

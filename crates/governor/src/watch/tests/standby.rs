@@ -1,6 +1,6 @@
 //! A canary: without the check of the statement that signals, a cancel ends a commit's wait for a standby.
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 
 use super::stage::url;
 use crate::testing;

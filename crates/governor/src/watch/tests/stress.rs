@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::ClassIndex;
-use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::PrivateServer;
-use plimsoll_postgres::url::ServerUrl;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
 use plimsoll_testing::until;
 use postgres_protocol::message::frontend;
 

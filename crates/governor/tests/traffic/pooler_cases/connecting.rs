@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use plimsoll_postgres::connection::client_tls;
-use plimsoll_postgres::url::ServerUrl;
+use plimsoll_pg::connection::client_tls;
+use plimsoll_pg::url::ServerUrl;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 

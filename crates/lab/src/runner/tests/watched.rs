@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use arrow::record_batch::RecordBatch;
+use plimsoll_policy::Doing;
 use plimsoll_policy::Priority;
-use plimsoll_workload::activity::{Activity, ActivityWatch, Doing};
+use plimsoll_workload::activity::{Activity, ActivityWatch};
 use plimsoll_workload::database::{
     Database, DatabaseError, OptionChange, QueryAnswer, QueryPlan, Refusal, Session, SessionUsage,
 };

@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 
-use plimsoll_postgres::connection::Connection;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::Password;
 use plimsoll_postgres::server::PrivateServer;
-use plimsoll_postgres::url::Password;
 use plimsoll_testing::until;
 use rustls::pki_types::pem::PemObject;
 

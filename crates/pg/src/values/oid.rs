@@ -2,17 +2,28 @@
 
 use postgres_protocol::Oid;
 
-pub(crate) const BOOL: Oid = 16;
-pub(crate) const INT8: Oid = 20;
-pub(crate) const INT2: Oid = 21;
-pub(crate) const INT4: Oid = 23;
-pub(crate) const TEXT: Oid = 25;
-pub(crate) const FLOAT4: Oid = 700;
-pub(crate) const FLOAT8: Oid = 701;
-pub(crate) const DATE: Oid = 1082;
-pub(crate) const TIMESTAMP: Oid = 1114;
-pub(crate) const TIMESTAMPTZ: Oid = 1184;
-pub(crate) const NUMERIC: Oid = 1700;
+/// `boolean`.
+pub const BOOL: Oid = 16;
+/// `bigint`.
+pub const INT8: Oid = 20;
+/// `smallint`.
+pub const INT2: Oid = 21;
+/// `integer`.
+pub const INT4: Oid = 23;
+/// `text`.
+pub const TEXT: Oid = 25;
+/// `real`.
+pub const FLOAT4: Oid = 700;
+/// `double precision`.
+pub const FLOAT8: Oid = 701;
+/// `date`.
+pub const DATE: Oid = 1082;
+/// `timestamp`.
+pub const TIMESTAMP: Oid = 1114;
+/// `timestamp with time zone`.
+pub const TIMESTAMPTZ: Oid = 1184;
+/// `numeric`.
+pub const NUMERIC: Oid = 1700;
 
 /// The name of a type that is handled specially.
 pub(crate) fn known(oid: Oid) -> Option<&'static str> {

@@ -1,35 +1,47 @@
 //! Columns of results: how their values are requested and read.
 
-use plimsoll_workload::statement::{Rows, Value};
 use postgres_protocol::Oid;
 
 use super::numeric::Numeric;
-use super::{DAYS_TO_2000, MICROSECONDS_TO_2000, oid};
+use super::{DAYS_TO_2000, MICROSECONDS_TO_2000, RowSink, Value, oid};
 
+/// How the values of a column are requested and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CellKind {
+pub enum CellKind {
+    /// `boolean`, as 0 or 1.
     Bool,
+    /// `smallint`.
     Int2,
+    /// `integer`.
     Int4,
+    /// `bigint`.
     Int8,
+    /// `double precision`.
     Float8,
+    /// `date`, in days from 1970-01-01.
     Date,
+    /// `timestamp`, in microseconds from 1970-01-01.
     Timestamp,
+    /// `numeric`: an integer if it is shown without decimal places and fits, else text.
     Numeric,
     /// The server's text.
     Text,
 }
 
+/// A value as it was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Cell<'a> {
+pub enum Cell<'a> {
+    /// An integer, a date, a timestamp or a boolean.
     Int(i64),
+    /// A number with a fraction.
     Float(f64),
+    /// The server's text.
     Text(&'a str),
 }
 
 impl CellKind {
-    /// How values of a type are read into [`Rows`].
-    pub(crate) fn of(of: Oid) -> Self {
+    /// How values of a type are read into a [`RowSink`].
+    pub fn of(of: Oid) -> Self {
         match of {
             oid::BOOL => CellKind::Bool,
             oid::INT2 => CellKind::Int2,
@@ -48,7 +60,7 @@ impl CellKind {
     }
 
     /// Reads a value of any kind but numeric. Dates and times before or after all others are text: `infinity`.
-    pub(crate) fn read(self, bytes: &[u8]) -> Result<Cell<'_>, String> {
+    pub fn read(self, bytes: &[u8]) -> Result<Cell<'_>, String> {
         let wrong = |what| format!("{} bytes that are no {what}", bytes.len());
         let four = |what| bytes.try_into().map(i32::from_be_bytes).map_err(|_| wrong(what));
         let eight = |what| bytes.try_into().map(i64::from_be_bytes).map_err(|_| wrong(what));
@@ -82,7 +94,8 @@ impl CellKind {
         })
     }
 
-    pub(crate) fn append(self, field: Option<&[u8]>, rows: &mut Rows) -> Result<(), String> {
+    /// Reads a value and passes it on; `None` is null.
+    pub(crate) fn append(self, field: Option<&[u8]>, rows: &mut impl RowSink) -> Result<(), String> {
         let Some(bytes) = field else {
             rows.append(Value::Null);
             return Ok(());

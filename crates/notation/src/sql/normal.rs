@@ -15,10 +15,9 @@
 
 use std::iter::Peekable;
 
-use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use sha2::{Digest, Sha256};
 
-use super::{TextRules, is_moment};
+use super::{Lexer, TextRules, Token, TokenKind};
 
 /// Key words after which an expression begins or a parenthesis is not a call, in alphabetical order. They are part of
 /// the definition of the normal form.
@@ -69,7 +68,7 @@ const BEFORE_EXPRESSIONS: &[&str] = &[
 /// A number that is the same for all texts that differ only in their values. The documentation of the module defines it.
 ///
 /// ```
-/// use plimsoll_governor::statement::fingerprint;
+/// use plimsoll_notation::sql::fingerprint;
 ///
 /// assert_eq!(fingerprint(b"select * from t where a in (1, 2)"), fingerprint(b"SELECT *\nFROM t WHERE a IN ($1)"));
 /// assert_ne!(fingerprint(b"select a from t"), fingerprint(b"select b from t"));
@@ -84,7 +83,7 @@ pub fn fingerprint(sql: &[u8]) -> u64 {
 /// The normal form of a text, for display; bytes that are not UTF-8 are replaced.
 ///
 /// ```
-/// use plimsoll_governor::statement::normalised;
+/// use plimsoll_notation::sql::normalised;
 ///
 /// assert_eq!(normalised(b"SELECT f(1) FROM t WHERE a IN (1,2) -- soon"), "select f(?) from t where a in (?)");
 /// ```
@@ -95,7 +94,7 @@ pub fn normalised(sql: &[u8]) -> String {
 }
 
 /// Passes the normal form of a text on in parts. Returns whether a value in it depends on the clock, such as `'now'`.
-pub(crate) fn normalise(sql: &[u8], sink: impl FnMut(&[u8])) -> bool {
+pub fn normalise(sql: &[u8], sink: impl FnMut(&[u8])) -> bool {
     Normaliser::new(sql, sink).run()
 }
 
@@ -302,6 +301,14 @@ fn needs_space(before: Before, piece: Piece<'_>) -> bool {
         _ => false,
     };
     !is_tight && !matches!(before, Before::Nothing | Before::Tight)
+}
+
+/// Whether a literal may be the input of a date or time that depends on the clock.
+pub fn is_moment(literal: &[u8]) -> bool {
+    const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+    const BYTES_MAX: usize = 64;
+    let mut words = literal.split(|byte| !byte.is_ascii_alphabetic());
+    literal.len() <= BYTES_MAX && words.any(|word| MOMENTS.iter().any(|it| word.eq_ignore_ascii_case(it.as_bytes())))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Password {
     }
 
     /// The bytes for the server.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
@@ -202,7 +202,7 @@ impl ServerUrl {
 
     /// The same server and database as another user, with that user's password from the password file or the
     /// environment.
-    pub(crate) fn with_user(&self, user: &str) -> Self {
+    pub fn with_user(&self, user: &str) -> Self {
         if user == self.user {
             return self.clone();
         }

@@ -2,7 +2,7 @@
 
 /// The values of a row one after the other; `None` is null.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     rest: &'a [u8],
     left: u16,
 }

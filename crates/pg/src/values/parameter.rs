@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use bytes::{BufMut, BytesMut};
-use plimsoll_workload::statement::Value;
 use postgres_protocol::{IsNull, Oid};
 
-use super::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric, oid};
+use super::{DAYS_TO_2000, MICROSECONDS_TO_2000, Value, numeric, oid};
 
 /// The format in which a value is sent: 1 binary, 0 text.
 pub(crate) fn format(value: Value<'_>, of: Oid) -> i16 {

@@ -3,7 +3,7 @@
 //! Names and meanings are those of PostgreSQL's manual, chapter "Monitoring Database Activity", and of
 //! `wait_event_names.txt` (17) or `wait_event.c` and `lwlock.c` (before) in its sources.
 
-use plimsoll_workload::activity::Doing;
+use plimsoll_policy::Doing;
 
 /// Light-weight locks that admit one process at a time to a page or to the log. A process that waits for one waits for
 /// another that reads or writes, or is about to.

@@ -1,10 +1,10 @@
 //! Prepared statements: parsed once, then one send and one receive for each execution.
 
 use std::error::Error;
+use std::iter;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
-use plimsoll_workload::statement::{Rows, Value};
 use postgres_protocol::Oid;
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend::{self, BindError};
@@ -12,7 +12,7 @@ use postgres_protocol::message::frontend::{self, BindError};
 use super::{Connection, WireError, text_row, unexpected};
 use crate::values::cell::CellKind;
 use crate::values::fields::Fields;
-use crate::values::parameter;
+use crate::values::{RowSink, Value, parameter};
 
 /// A statement that the server has parsed.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct Column {
     /// Its type, as an OID of pg_type.
     pub type_oid: u32,
     /// How its values are read.
-    pub(crate) kind: CellKind,
+    pub kind: CellKind,
 }
 
 impl Prepared {
@@ -57,12 +57,7 @@ impl Connection {
     }
 
     /// Prepares a statement; `kind_of` decides how each column's values are read, by its type.
-    pub(crate) fn prepare_for(
-        &mut self,
-        name: &str,
-        sql: &str,
-        kind_of: fn(Oid) -> CellKind,
-    ) -> Result<Prepared, WireError> {
+    pub fn prepare_for(&mut self, name: &str, sql: &str, kind_of: fn(Oid) -> CellKind) -> Result<Prepared, WireError> {
         self.check()?;
         let output = &mut self.output;
         let written = frontend::parse(name, sql, [], output).and_then(|()| frontend::describe(b'S', name, output));
@@ -85,7 +80,7 @@ impl Connection {
 
     /// The first value of the first row of a text that must be one statement: the server refuses several (42601) and
     /// runs none of them. `None` if the value is null or there is no row.
-    pub(crate) fn text_of_one(&mut self, sql: &str) -> Result<Option<String>, WireError> {
+    pub fn text_of_one(&mut self, sql: &str) -> Result<Option<String>, WireError> {
         // The next unnamed statement replaces it.
         let prepared = self.prepare_text("", sql)?;
         let mut first = None;
@@ -102,12 +97,16 @@ impl Connection {
         parameters: &[&str],
         each: &mut dyn FnMut(&[Option<&str>]),
     ) -> Result<(), WireError> {
-        let values: Vec<Value<'_>> = parameters.iter().copied().map(Value::Text).collect();
-        self.stream_with(prepared, &values, |fields| text_row(fields, each))
+        self.stream_with(prepared, parameters.iter().copied().map(Value::Text), |fields| text_row(fields, each))
     }
 
-    /// Runs a prepared statement; its rows replace what `rows` held.
-    pub fn execute(&mut self, prepared: &Prepared, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), WireError> {
+    /// Runs a prepared statement; its result replaces what `rows` held.
+    pub fn execute<'v>(
+        &mut self,
+        prepared: &Prepared,
+        parameters: impl ExactSizeIterator<Item = Value<'v>> + Clone,
+        rows: &mut impl RowSink,
+    ) -> Result<(), WireError> {
         rows.clear();
         self.check()?;
         self.bind(prepared, parameters)?;
@@ -138,18 +137,18 @@ impl Connection {
     }
 
     /// Runs a prepared statement without parameters and passes on each row as received.
-    pub(crate) fn stream(
+    pub fn stream(
         &mut self,
         prepared: &Prepared,
         each: impl FnMut(Fields<'_>) -> Result<(), String>,
     ) -> Result<(), WireError> {
-        self.stream_with(prepared, &[], each)
+        self.stream_with(prepared, iter::empty(), each)
     }
 
-    fn stream_with(
+    fn stream_with<'v>(
         &mut self,
         prepared: &Prepared,
-        values: &[Value<'_>],
+        values: impl ExactSizeIterator<Item = Value<'v>> + Clone,
         mut each: impl FnMut(Fields<'_>) -> Result<(), String>,
     ) -> Result<(), WireError> {
         self.check()?;
@@ -161,7 +160,11 @@ impl Connection {
         })
     }
 
-    fn bind(&mut self, prepared: &Prepared, values: &[Value<'_>]) -> Result<(), WireError> {
+    fn bind<'v>(
+        &mut self,
+        prepared: &Prepared,
+        values: impl ExactSizeIterator<Item = Value<'v>> + Clone,
+    ) -> Result<(), WireError> {
         let types = &prepared.parameters;
         if values.len() != types.len() {
             let what = format!("the statement has {} parameters and was given {}", types.len(), values.len());
@@ -170,10 +173,10 @@ impl Connection {
         let bound = frontend::bind(
             "",
             &prepared.name,
-            values.iter().zip(types).map(|(value, of)| parameter::format(*value, *of)),
-            values.iter().zip(types).enumerate(),
+            values.clone().zip(types).map(|(value, of)| parameter::format(value, *of)),
+            values.zip(types).enumerate(),
             |(number, (value, of)), output| {
-                parameter::write(*value, *of, output).map_err(|why| format!("parameter ${}: {why}", number + 1).into())
+                parameter::write(value, *of, output).map_err(|why| format!("parameter ${}: {why}", number + 1).into())
             },
             prepared.formats.iter().copied(),
             &mut self.output,

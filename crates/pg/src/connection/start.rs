@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -17,8 +18,8 @@ use super::{Connection, TransactionState, refusal, tls};
 use crate::scram::Login;
 use crate::url::{Password, ServerUrl, SslMode};
 
-/// The oldest supported server, as a `server_version_num`.
-const VERSION_MIN: u32 = 130_000;
+/// Major versions of PostgreSQL that are supported.
+pub const SUPPORTED: RangeInclusive<u32> = 13..=18;
 
 /// The name of the mechanism.
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
@@ -102,8 +103,8 @@ fn version(connection: &Connection) -> Result<u32, WireError> {
     let major = numbers.next().and_then(Result::ok).unwrap_or(0);
     let minor = numbers.next().and_then(Result::ok).unwrap_or(0);
     let number = major.saturating_mul(10_000).saturating_add(minor.min(9_999));
-    if number < VERSION_MIN {
-        let what = format!("the server is PostgreSQL {text}; 13 or newer is needed");
+    if major < *SUPPORTED.start() {
+        let what = format!("the server is PostgreSQL {text}; {} or newer is needed", SUPPORTED.start());
         return Err(WireError::Refused(what));
     }
     Ok(number)

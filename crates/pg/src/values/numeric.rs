@@ -91,7 +91,7 @@ pub(crate) fn write_whole(number: i64, out: &mut BytesMut) {
 }
 
 /// Writes `number / 10^scale`, shown with as many decimal places.
-pub(crate) fn write_decimal(number: i128, scale: i8, out: &mut BytesMut) -> Result<(), String> {
+pub fn write_decimal(number: i128, scale: i8, out: &mut BytesMut) -> Result<(), String> {
     let places = u32::try_from(scale).map_err(|_| format!("a decimal with scale {scale}"))?;
     // Decimal places are filled up to whole digits of base 10 000, so that the point lies between two of them.
     let fraction_digits = places.div_ceil(4);

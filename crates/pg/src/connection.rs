@@ -31,12 +31,12 @@ use postgres_protocol::message::frontend;
 
 pub use cancel::Cancel;
 pub use copy::CopyIn;
-pub(crate) use error::past_conflicts;
 pub use error::{ServerError, WireError};
 use input::{HEAD_BYTES, Input};
 use open_connections::Listed;
 pub use open_connections::OpenConnections;
 pub use prepared::{Column, Prepared};
+pub use start::SUPPORTED;
 use stream::Stream;
 pub use tls::{PROTOCOL, check_protocol, client_tls, is_version_1, tls_remedy};
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
-use plimsoll_workload::database::DatabaseError;
 use postgres_protocol::message::backend::{ErrorFields, Message};
 
 /// Why an operation on a connection failed.
@@ -33,33 +32,6 @@ impl WireError {
             _ => None,
         }
     }
-}
-
-impl From<WireError> for DatabaseError {
-    fn from(error: WireError) -> Self {
-        match error {
-            WireError::Unreachable(why) => DatabaseError::Unreachable(why),
-            WireError::Lost(why) => DatabaseError::ConnectionLost(why),
-            WireError::Server(error) if error.code == "40001" => DatabaseError::Conflict,
-            other => DatabaseError::Failed(other.to_string()),
-        }
-    }
-}
-
-/// How often a read is attempted while a standby's replay cancels it. Replay cancels queries that block the clean-up of
-/// a page; the next attempt begins when that is done.
-const BEGUN_MAX: usize = 1000;
-
-/// Reads, and tries again while a standby's replay cancels it. Opening a session reads catalogs, and is cancelled like
-/// a query: its connection is lost (`FATAL: canceling statement due to conflict with recovery`).
-pub(crate) fn past_conflicts<T>(mut read: impl FnMut() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
-    for _ in 1..BEGUN_MAX {
-        match read() {
-            Err(DatabaseError::Conflict) => {}
-            ended => return ended,
-        }
-    }
-    read()
 }
 
 /// An error or notice of a server. Displayed in one line as in psql, with the code.
