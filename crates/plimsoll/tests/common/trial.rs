@@ -48,7 +48,7 @@ pub const TRAVELLING: &str = r#"name = "travelling"
 name = "reads"
 kind = "rows"
 scale = 0.01
-clients = 4
+clients = 8
 round_trip = "const 5ms"
 parameters = { updates = 0 }
 
