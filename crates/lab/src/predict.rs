@@ -240,6 +240,9 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
             Err(refused) => refusal(asked, refused.to_string()),
         });
     }
+    if let Some(others) = inputs.others() {
+        mixes.iter_mut().for_each(|mix| mix.cautions.push(others.clone()));
+    }
     Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(&judged), cache })
 }
 

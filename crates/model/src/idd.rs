@@ -37,7 +37,8 @@ pub const LOCK_SHARE_MAX: f64 = 0.05;
 /// reports more than 26 %. It widens intervals beyond measurements, for each doubling.
 pub const UNADJUSTED_ERROR: f64 = 0.26;
 
-/// A response that is not known within this factor, to either side, is not predicted. Within it a reader still learns the order of magnitude.
+/// A response that is not known within this factor, to either side, is not predicted. Within it a reader learns the order of magnitude, and
+/// whether a promise is kept or broken by far. Beyond it more measurements are the better answer.
 pub const FACTOR_MAX: f64 = 10.0;
 
 /// Standard deviations on either side of a mean that hold 95 % of a normal distribution.

@@ -103,7 +103,7 @@ fn a_run_predicts_mixes_and_advises_a_load() {
         let [per_s, ms] = ["throughput_per_s", "response_ms"].map(|figure| reads[figure]["value"].as_f64().unwrap());
         assert!(ms >= 5.0, "a request travels for 5 ms: {mix}");
         let clients = per_s * ms / 1e3;
-        assert!((3.5..4.1).contains(&clients), "its four clients wait for answers nearly always: {mix}");
+        assert!((7.0..8.2).contains(&clients), "its eight clients wait for answers nearly always: {mix}");
     }
     let measured = predict(&[]);
     assert_eq!(items(&measured["mixes"]).len(), 2);

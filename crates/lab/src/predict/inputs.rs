@@ -13,6 +13,7 @@ use super::PredictError;
 use super::points::{Asked, AskedMember};
 use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s, response};
 use crate::analysis::cells::{Cell, Cells};
+use crate::experiment::OTHERS_MAX;
 use crate::results::{Point, Results, WorkloadResult};
 use crate::units::distinct;
 
@@ -36,6 +37,19 @@ impl<'a> Inputs<'a> {
         let cells = Cells::of(&results.points);
         let noise = noise(&cells);
         Inputs { results, cells, noise }
+    }
+
+    /// Which part of the cores others used during the runs, if it was more than an experiment usually permits.
+    pub(super) fn others(&self) -> Option<String> {
+        let valid = self.results.points.iter().filter(|point| point.valid);
+        let busy: Vec<f64> = valid.filter_map(|point| point.device.busy_cores_others).collect();
+        let busy = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
+        let cores = self.results.machine.cores_usable;
+        (busy > OTHERS_MAX * cores as f64).then(|| {
+            format!(
+                "other processes kept {busy:.1} of {cores} cores busy during the runs, and the model does not know how long requests waited for them"
+            )
+        })
     }
 
     /// The swept settings that are not loads, each once, in the order in which they ran.

@@ -401,6 +401,20 @@ fn a_key_and_its_values_are_read() {
 }
 
 #[test]
+fn others_on_the_machine_are_named_with_what_they_used() {
+    let mut alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let cores = alone.machine.cores_usable as f64;
+    let others = |alone: &Results| {
+        let predicted = predict(alone, None, &request(Some("long.clients=30"), Model::Mva)).expect("known key");
+        predicted.mixes[0].cautions.iter().any(|caution| caution.starts_with("other processes kept"))
+    };
+    alone.points.iter_mut().for_each(|point| point.device.busy_cores_others = Some(0.05 * cores));
+    assert!(!others(&alone));
+    alone.points.iter_mut().for_each(|point| point.device.busy_cores_others = Some(0.75 * cores));
+    assert!(others(&alone));
+}
+
+#[test]
 fn the_guide_names_the_factor_from_which_on_nothing_is_predicted() {
     let guide = include_str!("../../../../docs/predict.md").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(guide.contains(&format!("A response that is not known within a factor of {},", idd::FACTOR_MAX)));
