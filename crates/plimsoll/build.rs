@@ -1,15 +1,14 @@
 //! Puts the commit into the binary, so that every result names the code that measured it, and links it small.
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::{env, fs};
+#[path = "../commands/link_small.rs"]
+mod link_small;
 
-/// If set, keeps the symbols (a fifth of the program) for `perf` and for names in backtraces.
-const SYMBOLS: &str = "PLIMSOLL_SYMBOLS";
+use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    link_small();
+    println!("cargo:rerun-if-changed=../commands/link_small.rs");
+    link_small::link_small();
     // This file changes with each commit and checkout. Outside of a checkout it is missing, and so is the commit.
     for file in ["HEAD", "index"] {
         if let Some(path) = git(&["rev-parse", "--git-path", file]) {
@@ -20,44 +19,6 @@ fn main() {
     let is_changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
     let suffix = if is_changed && !commit.is_empty() { "+changes" } else { "" };
     println!("cargo:rustc-env=PLIMSOLL_COMMIT={commit}{suffix}");
-}
-
-/// The linker does this for the program alone. `strip` and link-time optimisation in the profile are of every crate: changing them
-/// compiles DataFusion again.
-fn link_small() {
-    println!("cargo:rerun-if-env-changed={SYMBOLS}");
-    if env::var_os(SYMBOLS).is_some() {
-        return;
-    }
-    println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
-    // Functions with identical code are linked once. Rust promises no function an address of its own; data keep theirs.
-    const FOLD: &str = "-Wl,--icf=all";
-    // Addresses in tables of functions, which are as many as there are types and traits, take an eighth of the space in this form. The
-    // loader must know it: glibc does from 2.36 on.
-    const PACK: &str = "-Wl,-z,pack-relative-relocs";
-    if linked_with(FOLD).is_some() {
-        println!("cargo:rustc-link-arg-bins={FOLD}");
-    }
-    let runs = |program: PathBuf| Command::new(program).status().is_ok_and(|status| status.success());
-    if linked_with(PACK).is_some_and(runs) {
-        println!("cargo:rustc-link-arg-bins={PACK}");
-    }
-}
-
-/// A small program, linked with an argument, if the linker knows that. LLD does, which Rust brings and uses by default on x86-64; others may not.
-fn linked_with(argument: &str) -> Option<PathBuf> {
-    let variable = |name: &str| env::var(name).unwrap_or_default();
-    let folder = PathBuf::from(variable("OUT_DIR"));
-    let (source, program) = (folder.join("probe.rs"), folder.join("probe"));
-    let flags = variable("CARGO_ENCODED_RUSTFLAGS");
-    let linker = env::var("RUSTC_LINKER").map(|linker| format!("-Clinker={linker}"));
-    let mut rustc = Command::new(variable("RUSTC"));
-    rustc.args(["--target", &variable("TARGET")]).args(linker);
-    rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
-    rustc.arg(format!("-Clink-arg={argument}")).arg(&source).arg("-o").arg(&program);
-    let is_linked =
-        fs::write(&source, "fn main() {}").is_ok() && rustc.output().is_ok_and(|output| output.status.success());
-    is_linked.then_some(program)
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

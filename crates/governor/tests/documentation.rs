@@ -71,7 +71,7 @@ fn the_unit_runs_what_there_is() {
     for line in [
         "Type=notify",
         "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'",
-        "ExecStart=plimsoll govern --config /etc/plimsoll/plimsoll.toml",
+        "ExecStart=plimsoll-governor govern --config /etc/plimsoll/plimsoll.toml",
         "AmbientCapabilities=CAP_SYS_NICE",
     ] {
         assert!(unit.lines().any(|other| other == line), "{line}");

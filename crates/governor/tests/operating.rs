@@ -11,7 +11,7 @@ use plimsoll_governor::metrics;
 
 const DASHBOARD: &str = "../../docs/examples/grafana-dashboard.json";
 const ALERTS: &str = "../../docs/examples/prometheus-alerts.yml";
-const MANIFEST: &str = "../plimsoll/Cargo.toml";
+const MANIFEST: &str = "../commands/Cargo.toml";
 
 /// Functions, aggregations and words of PromQL that our expressions use.
 const WORDS: &str =
@@ -215,7 +215,7 @@ fn the_debian_package_has_what_it_names() {
         let [from, to, mode] = &asset.as_array().unwrap()[..] else { panic!("{asset:?} is not: from, to, mode") };
         let [from, to, mode] = [from, to, mode].map(|part| part.as_str().unwrap());
         assert!(u32::from_str_radix(mode, 8).is_ok(), "{from} has no mode");
-        if from != "target/release/plimsoll" {
+        if from != "target/release/plimsoll-governor" {
             let pattern = folder.join(from);
             assert!(glob::glob(pattern.to_str().unwrap()).unwrap().next().is_some(), "there is no {from}");
         }
@@ -255,7 +255,7 @@ fn the_container_file_has_the_compiler_and_a_user_by_number() {
     let user: u32 = value("USER ").parse().unwrap();
     assert!(lines.iter().any(|line| line.contains(&format!("useradd --system --uid {user} "))), "{user} has no name");
     // The binary that runs is the one that was built, and its settings are where the guide has them.
-    assert_eq!(value("COPY --from=build /source/target/release/plimsoll "), "/usr/bin/plimsoll");
-    assert_eq!(value("ENTRYPOINT "), r#"["/usr/bin/plimsoll", "govern"]"#);
+    assert_eq!(value("COPY --from=build /source/target/release/plimsoll-governor "), "/usr/bin/plimsoll-governor");
+    assert_eq!(value("ENTRYPOINT "), r#"["/usr/bin/plimsoll-governor", "govern"]"#);
     assert_eq!(value("CMD "), r#"["--config", "/etc/plimsoll/plimsoll.toml"]"#);
 }

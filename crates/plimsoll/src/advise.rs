@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::Failure;
+use plimsoll_commands::output::{print_result, tell};
 use plimsoll_lab::advise::verify::{VERIFY, Verification};
 use plimsoll_lab::advise::{Advice, Request, advise, settings_file};
 use plimsoll_lab::experiment::{parse, resolve};
@@ -14,8 +16,6 @@ use plimsoll_lab::table::advice;
 
 use crate::arguments::AdviseOptions;
 use crate::experiment::Experiment;
-use crate::failure::Failure;
-use crate::output::{print_result, tell};
 use crate::run::{say_how_long, terms};
 
 /// Advises and prints. Fails as a claim does if no value keeps the promise, or if a measurement shows that the advised

@@ -1,7 +1,6 @@
 //! The commands and options of the command line.
 
 mod compare;
-mod manual;
 mod models;
 
 use std::path::PathBuf;
@@ -9,14 +8,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use plimsoll_commands::arguments::SharedCommand;
 use plimsoll_lab::until_decided;
 use plimsoll_machine::hog::HogSpec;
-use plimsoll_observe::observe::SECONDS_DEFAULT;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 
 pub use compare::CompareOptions;
-pub use manual::{CompletionsOptions, ManOptions};
 pub use models::{AdviseOptions, PredictOptions};
 
 /// Measures what database workloads need from the machine, and what happens when they share it.
@@ -74,22 +72,9 @@ pub enum Command {
     Check(CheckOptions),
     /// Report what this machine is, and what can be measured and limited on it
     Machine(MachineOptions),
-    /// Look at a live PostgreSQL server: where response time goes, which sessions block which, what a governor would change
-    ///
-    /// Nothing is installed and nothing is changed: one read-only connection, at most 1 % of a core. The role needs
-    /// pg_monitor to see the sessions of others; docs/observe.md explains every figure. Ctrl-C ends early with a report.
-    Observe(ObserveOptions),
-    /// Govern a PostgreSQL server, in front of it or beside it, to keep important work fast
-    ///
-    /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it again, SIGTERM waits until sessions are idle and
-    /// ends, SIGQUIT ends at once.
-    Govern(GovernOptions),
-    /// Watch a governor: classes, queue, preemptions, refreshed each second
-    Top(TopOptions),
-    /// Print completions of the command line for a shell
-    Completions(CompletionsOptions),
-    /// Write manual pages: plimsoll.1 and one for each command
-    Man(ManOptions),
+    /// A command for a live server.
+    #[command(flatten)]
+    Shared(SharedCommand),
     /// Act as a hog: take a set amount of one resource until the input ends; a line of input asks for a report
     #[command(hide = true)]
     Hog(HogOptions),
@@ -355,63 +340,6 @@ pub struct HogOptions {
     /// The folder for the file of a disk hog [default: the one for temporary files]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
-}
-
-/// `plimsoll observe`.
-#[derive(Debug, Args)]
-pub struct ObserveOptions {
-    /// The server, such as postgres://monitor@db.example/postgres
-    #[arg(value_name = "URL")]
-    pub url: String,
-    /// Seconds to observe
-    #[arg(long, default_value_t = SECONDS_DEFAULT)]
-    pub seconds: f64,
-    /// The folder for results.json and report.html [default: runs/observe-TIME]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Write settings for a governor: the classes that were seen, with reasons
-    #[arg(long, value_name = "FILE")]
-    pub write: Option<PathBuf>,
-    /// Print results.json instead of a summary
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `plimsoll govern`.
-#[derive(Debug, Args)]
-pub struct GovernOptions {
-    /// The settings file, such as docs/examples/plimsoll.toml
-    #[arg(long, value_name = "FILE", required_unless_present = "hash_password")]
-    pub config: Option<PathBuf>,
-    /// Work beside the server, not in the connection path; overrides `[mode]` in the settings
-    #[arg(long, requires = "config")]
-    pub beside: bool,
-    /// Read the settings, print what they mean and all faults in them, and exit
-    #[arg(long, requires = "config")]
-    pub check: bool,
-    /// With --check: log in to the server as clients will, and check the rights of the control user
-    #[arg(long, requires = "check")]
-    pub connect: bool,
-    /// With --check: print one JSON document instead of text
-    #[arg(long, requires = "check")]
-    pub json: bool,
-    /// Read a password from standard input and print the `verifier` for a user of the console
-    #[arg(long, conflicts_with_all = ["config", "check"])]
-    pub hash_password: bool,
-}
-
-/// `plimsoll top`.
-#[derive(Debug, Args)]
-pub struct TopOptions {
-    /// The address of the governor's live page
-    #[arg(value_name = "URL", default_value = "http://127.0.0.1:6433")]
-    pub url: String,
-    /// Print one table and exit
-    #[arg(long)]
-    pub once: bool,
-    /// Print the state as one JSON document and exit
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `plimsoll machine`.

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+use plimsoll_commands::failure::{CHECK_FAILED, Failure};
+use plimsoll_commands::interrupt;
+use plimsoll_commands::output::{print, print_json};
 use plimsoll_workload::benchmark::CheckLine;
 use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::registry::benchmark;
 
 use crate::arguments::CheckOptions;
-use crate::failure::{CHECK_FAILED, Failure};
-use crate::interrupt;
 use crate::loading::{load, parse_target};
-use crate::output::{print, print_json};
 use crate::progress::Progress;
 
 /// Loads a workload's data and checks it.

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::Failure;
+use plimsoll_commands::output::print_result;
 use plimsoll_lab::compare::compare;
 use plimsoll_lab::run_directory::read_results;
 use plimsoll_lab::table::comparison;
 
 use crate::arguments::CompareOptions;
-use crate::failure::Failure;
-use crate::output::print_result;
 
 /// Compares and prints.
 pub fn run(options: &CompareOptions) -> Result<ExitCode, Failure> {

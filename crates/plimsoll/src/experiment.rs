@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use plimsoll_commands::failure::Failure;
+use plimsoll_commands::interrupt;
+use plimsoll_commands::output::tell;
 use plimsoll_lab::capacity;
 use plimsoll_lab::claim::first_result::{self, Hashes};
 use plimsoll_lab::document::{Provenance, document, settings};
@@ -19,11 +22,8 @@ use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::DriveError;
 use plimsoll_workload::file::WorkloadFile;
 
-use crate::failure::Failure;
 use crate::hog;
-use crate::interrupt;
 use crate::memory_speed;
-use crate::output::tell;
 use crate::progress::Progress;
 use crate::provenance::Beginning;
 use crate::targets::TARGETS;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::Failure;
 use plimsoll_machine::hog::{HogPlace, serve};
 
 use crate::arguments::HogOptions;
-use crate::failure::Failure;
 
 /// The program and the first argument that start a hog.
 pub fn command() -> Vec<OsString> {

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use plimsoll_commands::failure::Failure;
+use plimsoll_commands::interrupt;
+use plimsoll_commands::output::{print, print_json};
 use plimsoll_target::{DEFAULT_URL, PRIVATE_URL};
 use plimsoll_workload::registry::Catalog;
 
 use crate::arguments::LoadOptions;
 use crate::bench::parameters;
-use crate::failure::Failure;
-use crate::interrupt;
 use crate::loading::{load, parse_target};
-use crate::output::{print, print_json};
 use crate::progress::Progress;
 
 /// Loads a workload's data into a database that outlives this process.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use plimsoll_commands::failure::Failure;
 use plimsoll_lab::capacity::check_fits;
 use plimsoll_target::Target;
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, load_anew};
@@ -9,7 +10,6 @@ use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::Database;
 
 use crate::arguments::TargetOptions;
-use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// Parses the requested target.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::Failure;
+use plimsoll_commands::output::{print, print_json, print_result};
 use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_machine::groups;
 use plimsoll_machine::hog::pirate::{Validation, validate};
@@ -15,9 +17,7 @@ use plimsoll_target::clean_up_leftovers;
 use serde::Serialize;
 
 use crate::arguments::MachineOptions;
-use crate::failure::Failure;
 use crate::memory_speed;
-use crate::output::{print, print_json, print_result};
 use crate::progress::Progress;
 
 /// Describes the machine, measures its memory, or restores it.

@@ -1,7 +1,7 @@
 //! `plimsoll`: measures what each workload needs from the machine and what happens when workloads share it.
 //!
 //! This crate is only the command line: it turns arguments into calls of the libraries, and errors into the exit codes
-//! of [`failure`].
+//! of [`failure`]. What it shares with `plimsoll-governor` is in `plimsoll_commands`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic if the reader is gone; see `output`")]
 
@@ -12,17 +12,11 @@ mod check;
 mod compare;
 mod exhibits;
 mod experiment;
-mod failure;
-mod govern;
 mod hog;
-mod interrupt;
 mod load;
 mod loading;
 mod machine;
-mod manual;
 mod memory_speed;
-mod observe;
-mod output;
 mod predict;
 mod progress;
 mod provenance;
@@ -32,11 +26,11 @@ mod run;
 mod simulate;
 mod study;
 mod targets;
-mod top;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use plimsoll_commands::failure;
 
 use arguments::{Arguments, Command};
 
@@ -55,11 +49,7 @@ fn main() -> ExitCode {
         Command::Load(options) => load::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),
-        Command::Govern(options) => govern::run(options),
-        Command::Top(options) => top::run(options),
-        Command::Observe(options) => observe::run(options),
-        Command::Completions(options) => manual::completions(options),
-        Command::Man(options) => manual::pages(options),
+        Command::Shared(command) => command.run(Arguments::command()),
         Command::Hog(options) => hog::run(options),
     };
     match outcome {

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::Failure;
+use plimsoll_commands::output::print_result;
 use plimsoll_lab::predict::{Request, hold_out, predict};
 use plimsoll_lab::run_directory::read_results;
 use plimsoll_lab::table::prediction;
 
 use crate::arguments::PredictOptions;
-use crate::failure::Failure;
-use crate::output::print_result;
 
 /// Predicts and prints. Fails as a check does if no mix could be predicted.
 pub fn run(options: &PredictOptions) -> Result<ExitCode, Failure> {

@@ -5,11 +5,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use plimsoll_commands::output::tell;
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::runner::RunProgress;
 use plimsoll_workload::driver::Phase;
-
-use crate::output::tell;
 
 /// Requests that outlast the window by this time are named, because how long they take was not announced.
 const OUTLASTING: Duration = Duration::from_secs(1);

@@ -32,11 +32,6 @@ impl Beginning {
         self.instant.elapsed().as_secs_f64()
     }
 
-    /// The time in a form that is valid in file names, UTC.
-    pub fn file_stamp(&self) -> String {
-        self.started.strftime("%Y%m%dT%H%M%SZ").to_string()
-    }
-
     /// For results that are complete now.
     pub fn provenance(&self) -> Provenance {
         let commit = env!("PLIMSOLL_COMMIT");

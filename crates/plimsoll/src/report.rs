@@ -3,12 +3,12 @@
 use std::fs;
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::Failure;
+use plimsoll_commands::output::print;
 use plimsoll_lab::report::render_all;
 use plimsoll_lab::run_directory::{read_source, rewrite_report};
 
 use crate::arguments::ReportOptions;
-use crate::failure::Failure;
-use crate::output::print;
 
 /// Writes it.
 pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {

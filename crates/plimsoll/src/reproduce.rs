@@ -9,6 +9,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::{CHECK_FAILED, Failure, INTERRUPTED};
+use plimsoll_commands::output::{print_result, tell};
+use plimsoll_commands::place::default_place;
 use plimsoll_lab::claim::first_result::FirstResults;
 use plimsoll_lab::document::settings;
 use plimsoll_lab::experiment::{Terms, parse, resolve};
@@ -24,10 +27,7 @@ use plimsoll_notation::nearest;
 use crate::arguments::ReproduceOptions;
 use crate::exhibits::{CAUSES, CLAIMS_LOCK, EXHIBITS, Source};
 use crate::experiment::Experiment;
-use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
-use crate::output::{print_result, tell};
 use crate::run::{blocks_max, core_count, longest, say_how_long, terms};
-use crate::study::default_place;
 use crate::targets::TARGETS;
 
 /// The page, in the folder of a reproduction.

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use plimsoll_commands::failure::{CHECK_FAILED, Failure, INTERRUPTED};
+use plimsoll_commands::output::{print, print_json, tell};
+use plimsoll_commands::place::default_place;
 use plimsoll_lab::experiment::{Cores, Experiment as ExperimentFile, Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimVerdict, Results};
@@ -18,9 +21,6 @@ use plimsoll_machine::space::available_memory;
 
 use crate::arguments::{CoreCount, RunOptions, UntilDecidedOptions};
 use crate::experiment::{Ended, Experiment};
-use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
-use crate::output::{print, print_json, tell};
-use crate::study::default_place;
 use crate::targets::TARGETS;
 
 /// Experiments that take longer than this are probably a typing error.

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::Failure;
 use plimsoll_lab::simulation::URL;
 
 use crate::arguments::{RunOptions, SimulateOptions};
-use crate::failure::Failure;
 use crate::run;
 
 /// Simulates an experiment. Refuses experiments that need a database.

@@ -1,9 +1,13 @@
 //! `plimsoll study`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
+use plimsoll_commands::failure::{Failure, INTERRUPTED};
+use plimsoll_commands::interrupt;
+use plimsoll_commands::output::tell;
+use plimsoll_commands::place::default_place;
 use plimsoll_lab::capacity;
 use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::host_limits::HostLimits;
@@ -17,11 +21,8 @@ use plimsoll_machine::space::available_memory;
 
 use crate::arguments::{StudyOptions, TargetOptions};
 use crate::experiment::{Before, Ended, Experiment, begin_failure, run_failure};
-use crate::failure::{Failure, INTERRUPTED};
 use crate::hog;
-use crate::interrupt;
 use crate::loading::parse_target;
-use crate::output::tell;
 use crate::progress::Progress;
 use crate::provenance::Beginning;
 use crate::run::{say_how_long, show};
@@ -177,9 +178,4 @@ pub fn target_options(options: &TargetOptions) -> Result<BTreeMap<String, String
     parse_target(options)?;
     let pairs = options.options.iter().filter_map(|option| option.split_once('='));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
-}
-
-/// The default folder for results.
-pub fn default_place(name: &str) -> PathBuf {
-    PathBuf::from("runs").join(format!("{name}-{}", Beginning::now().file_stamp()))
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
+use plimsoll_commands::arguments::GovernOptions;
 use plimsoll_lab::targets::Targets;
 use plimsoll_workload::registry::{BENCHMARKS, kind_and_scale};
 
@@ -13,6 +14,9 @@ use crate::exhibits::EXHIBITS;
 use crate::targets::TARGETS;
 
 const ROOT: &str = "../..";
+
+/// The small program, which has only the shared commands.
+const GOVERNOR: &str = "plimsoll-governor";
 
 #[test]
 fn the_command_line_is_consistent() {
@@ -45,16 +49,17 @@ fn words(line: &str) -> Vec<String> {
     words.into_iter().chain(word).collect()
 }
 
-/// The arguments of plimsoll in a line of an example, if it is a command: behind variables, or by way of cargo.
+/// The program and its arguments in a line of an example, if it is a command of ours: behind variables, or by way of cargo.
 fn arguments(line: &str) -> Option<Vec<String>> {
     let words: Vec<String> = words(line).into_iter().skip_while(|word| word.contains('=')).collect();
     let by_cargo = ["cargo", "run", "--release", "--"];
-    let rest = match words.first()?.as_str() {
-        "plimsoll" => &words[1..],
-        "cargo" if words.starts_with(&by_cargo.map(str::to_owned)) => &words[by_cargo.len()..],
-        _ => return None,
-    };
-    Some(rest.to_vec())
+    match words.first()?.as_str() {
+        "plimsoll" | GOVERNOR => Some(words),
+        "cargo" if words.starts_with(&by_cargo.map(str::to_owned)) => {
+            Some([&["plimsoll".to_owned()], &words[by_cargo.len()..]].concat())
+        }
+        _ => None,
+    }
 }
 
 /// Every command in the examples of a page, with its line.
@@ -93,7 +98,7 @@ fn refusal(command: &Command) -> Option<String> {
         }
         Command::Run(RunOptions { experiment: Some(file), .. })
         | Command::Simulate(SimulateOptions { experiment: file, .. })
-        | Command::Govern(GovernOptions { config: Some(file), .. }) => is_there(file),
+        | Command::Shared(SharedCommand::Govern(GovernOptions { config: Some(file), .. })) => is_there(file),
         Command::Reproduce(ReproduceOptions { study: Some(study), .. }) => {
             let is_one = |name: String| name == *study || name.starts_with(&format!("{study}-"));
             let is_known = EXHIBITS.iter().any(|source| is_one(source.name()));
@@ -110,8 +115,10 @@ fn every_command_of_the_guides_can_be_typed() {
     for page in pages() {
         for (at, arguments) in commands(&fs::read_to_string(&page).expect("readable")) {
             count += 1;
-            let typed = Arguments::try_parse_from(["plimsoll"].into_iter().map(str::to_owned).chain(arguments));
-            let fault = match &typed {
+            let fault = match Arguments::try_parse_from(&arguments) {
+                Ok(typed) if arguments[0] == GOVERNOR && !matches!(typed.command, Command::Shared(_)) => {
+                    Some(format!("{GOVERNOR} has no such command"))
+                }
                 Ok(typed) => refusal(&typed.command),
                 Err(error) => Some(error.to_string()),
             };
@@ -140,7 +147,7 @@ fn commands_are_seen() {
     let page = "plimsoll no\n```\n  A=b plimsoll bench 'file:x y' --check   # why\nsh\ncargo run --release -- study # x\n```\n";
     let found: Vec<String> =
         commands(page).into_iter().map(|(at, words)| format!("{at} {}", words.join("|"))).collect();
-    assert_eq!(found, ["3 bench|file:x y|--check", "5 study"]);
+    assert_eq!(found, ["3 plimsoll|bench|file:x y|--check", "5 plimsoll|study"]);
     let refused = |line: &[&str]| {
         let typed = Arguments::try_parse_from(["plimsoll"].iter().chain(line)).expect("it can be typed");
         refusal(&typed.command).is_some()

@@ -1,4 +1,4 @@
-//! `plimsoll govern`.
+//! `govern`.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `plimsoll observe`: a look at a live server.
+//! `observe`: a look at a live server.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::arguments::ObserveOptions;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{print_result, tell, tell_as_is};
-use crate::study::default_place;
+use crate::place::default_place;
 
 /// Longer observations are refused: this command takes a look, and is not a service.
 const SECONDS_MAX: f64 = 7.0 * 86_400.0;
 
-/// Observes, until the time is over or Ctrl-C, and reports.
-pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
+/// Observes, until the time is over or Ctrl-C, and reports. `program` is named in the report on what to do next.
+pub fn run(options: &ObserveOptions, program: &str) -> Result<ExitCode, Failure> {
     if !(options.seconds > 0.0 && options.seconds <= SECONDS_MAX) {
         return Err(Failure::Input(anyhow::anyhow!("--seconds is more than 0 and at most {SECONDS_MAX}")));
     }
@@ -48,7 +48,8 @@ pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
     })?;
     // A full disk must not lose minutes of observing: the files are kept elsewhere, and the summary is printed in any case.
     let settings = options.write.as_ref().map(|_| settings_file(&observation, &url));
-    let written = write(options.write.as_deref(), settings.as_deref(), &place, &observation);
+    let proposal = options.write.as_deref().zip(settings.as_deref());
+    let written = write(proposal, program, &place, &observation);
     if written.is_err() {
         directory::discard(&place);
         match directory::rescue(&observation, settings.as_deref()) {
@@ -62,11 +63,16 @@ pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the proposed settings, if they are wanted, and the folder of results.
-fn write(file: Option<&Path>, settings: Option<&str>, place: &Path, observation: &Observation) -> Result<(), Failure> {
-    if let Some((file, settings)) = file.zip(settings) {
+fn write(
+    proposal: Option<(&Path, &str)>,
+    program: &str,
+    place: &Path,
+    observation: &Observation,
+) -> Result<(), Failure> {
+    if let Some((file, settings)) = proposal {
         directory::write_file(file, settings).map_err(Failure::world)?;
         tell(format_args!(
-            "proposed settings: {0}; to check them: plimsoll govern --check --config {0}",
+            "proposed settings: {0}; to check them: {program} govern --check --config {0}",
             file.display()
         ));
     }

@@ -1,4 +1,4 @@
-//! `plimsoll top`: a governor's state, refreshed continually.
+//! `top`: a governor's state, refreshed continually.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
