@@ -32,7 +32,7 @@ impl Ask for Asker {
     fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), DatabaseError> {
         if !self.prepared.contains_key(sql) {
             let name = format!("a{}", self.prepared.len());
-            let prepared = past_conflicts(|| Ok(self.connection.prepare_text(&name, sql).map_err(database_error)?))?;
+            let prepared = past_conflicts(|| self.connection.prepare_text(&name, sql).map_err(database_error))?;
             self.prepared.insert(sql.to_owned(), prepared);
         }
         let (prepared, connection, mut given) = (&self.prepared[sql], &mut self.connection, 0_u64);

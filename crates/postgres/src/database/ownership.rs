@@ -66,9 +66,7 @@ pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), D
     }
     // A NOTICE would list every object that is dropped with it.
     let name = quoted_name(schema);
-    Ok(connection
-        .run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))
-        .map_err(database_error)?)
+    connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE")).map_err(database_error)
 }
 
 pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
@@ -83,7 +81,7 @@ pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Res
 pub(super) fn note(connection: &mut Connection, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
     let Present::Ours(_) = present(connection, schema).map_err(database_error)? else { return Ok(()) };
     let comment = escape_literal(&format!("{MARK}; data={}; written={}", data.data, data.written.name()));
-    Ok(connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema))).map_err(database_error)?)
+    connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema))).map_err(database_error)
 }
 
 /// Which data the tables hold, if that was noted.
