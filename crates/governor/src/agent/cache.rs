@@ -241,7 +241,7 @@ impl Cache {
         let (Some(facts), Some(made)) = (facts, &self.made) else { return false };
         let strangers = self.strangers.get_or_insert_with(|| made.groups.strangers());
         let elsewhere = strangers.get(&process);
-        if elsewhere.is_some_and(|folder| is_of_plimsoll(folder)) {
+        if elsewhere.is_some_and(is_of_plimsoll) {
             // Another governor is about to end, and will move it back.
             return false;
         }
