@@ -1,6 +1,6 @@
 -- Each transaction updates two of ten rows in random order, so that transactions run into deadlocks. For pgbench:
---   psql -c 'CREATE TABLE ten (id int PRIMARY KEY, n bigint NOT NULL); INSERT INTO ten SELECT id, 0 FROM generate_series(1, 10) id'
---   pgbench -n -c 16 -j 2 -T 30 --max-tries=0 -f docs/examples/two-of-ten.sql
+--   psql -c 'CREATE TABLE ten (id int PRIMARY KEY, n bigint)' -c 'INSERT INTO ten SELECT generate_series(1, 10), 0'
+--   pgbench -n -c 16 -j 2 -T 30 -f docs/examples/two-of-ten.sql
 \set first random(1, 10)
 \set second random(1, 10)
 BEGIN;
