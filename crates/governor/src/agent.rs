@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::group_folder::GroupFolder;
+use plimsoll_machine::groups::GroupFolder;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, has_autogroups};

@@ -1,7 +1,6 @@
 //! `plimsoll govern`: starts everything, and ends it on request.
 
 mod log;
-mod notify;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Instant;
 
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -73,9 +73,10 @@ pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     let mut inherited = inherit(&governor)?;
     let mut page =
         page::start_with(&governor, &mut inherited).map_err(|error| GovernError::System(error.to_string()))?;
+    let watcher = watch::start(Arc::clone(&governor));
+    watcher.wait_until_asked();
     let mut running = relay::start_with(Arc::clone(&governor), &mut inherited)
         .map_err(|error| GovernError::System(error.to_string()))?;
-    let watcher = watch::start(Arc::clone(&governor));
     let is_beside = governor.settings().is_beside;
     if is_beside {
         tracing::info!(server = %governor.settings().server.address(), "beside the server: no client comes through this governor");
@@ -87,9 +88,9 @@ pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
         tracing::info!("the live page is at http://{address}/");
     }
     take_over(&governor, inherited, &mut running, &mut page, &sender);
-    notify::tell("READY=1");
+    tell_systemd(&[NotifyState::Ready]);
     let end = attend(&governor, &heard, &sender, running, &mut page);
-    notify::tell("STOPPING=1");
+    tell_systemd(&[NotifyState::Stopping]);
     drop(watcher);
     drop(page);
     tracing::info!(?end, "ended");
@@ -176,18 +177,26 @@ fn attend(
     end
 }
 
+/// Sends systemd a notification (`sd_notify(3)`) if it has asked for them: `Type=notify` or `notify-reload`.
+fn tell_systemd(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!("systemd cannot be told: {error}");
+    }
+}
+
 /// Reads the settings again. The log has the changes, or the reason why there are none.
 fn reload(governor: &Arc<Governor>) {
-    notify::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", notify::monotonic_micros()));
+    let now = NotifyState::monotonic_usec_now().into_iter();
+    tell_systemd(&[NotifyState::Reloading].into_iter().chain(now).collect::<Vec<_>>());
     let _ = governor.reload_file();
-    notify::tell("READY=1");
+    tell_systemd(&[NotifyState::Ready]);
 }
 
 fn drain(governor: &Arc<Governor>, why: &str) {
     if governor.is_draining.swap(true, Ordering::Relaxed) {
         return;
     }
-    notify::tell("STOPPING=1");
+    tell_systemd(&[NotifyState::Stopping]);
     let (all, sessions) = (governor.registry.len(), governor.registry.relayed());
     match governor.settings().is_beside {
         true => tracing::info!(sessions = all, "ends, and sessions at the server go on as they were before: {why}"),

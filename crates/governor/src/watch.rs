@@ -34,6 +34,7 @@ mod tracked;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 pub struct Watcher {
     governor: Arc<Governor>,
     stop: Arc<AtomicBool>,
+    /// Disconnected once the server has been asked, or could not be.
+    asked: Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -66,13 +69,22 @@ pub struct Watcher {
 pub fn start(governor: Arc<Governor>) -> Watcher {
     let stop = Arc::new(AtomicBool::new(false));
     let watch = Watch::new(governor.clone(), stop.clone());
-    let thread = std::thread::Builder::new().name("watcher".to_owned()).spawn(move || watch.run());
+    let (asks, asked) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("watcher".to_owned()).spawn(move || watch.run(asks));
     // Without the thread nothing is preempted, but traffic flows; the levers' state reports it.
     let thread = thread.map_err(|error| levers::all_off(&governor, &format!("no thread can be started: {error}"))).ok();
-    Watcher { governor, stop, thread }
+    Watcher { governor, stop, asked, thread }
 }
 
 impl Watcher {
+    /// Waits until the control connection has been made and the server asked, or neither could be, for at most two seconds.
+    ///
+    /// Before that, nothing shows which code is older than a transaction, so a transaction that begins is not replayed.
+    pub fn wait_until_asked(&self) {
+        // Nothing is ever sent: the other end is dropped, or the server is slow and clients are not to wait for it.
+        let _ = self.asked.recv_timeout(control::PATIENCE);
+    }
+
     /// Ends the thread and waits until it has ended.
     pub fn stop(self) {}
 }
@@ -122,11 +134,13 @@ impl Watch {
         Watch { governor, stop, control, agent, round, outside, beside, cycles, budget, has_look_failed: false }
     }
 
-    fn run(mut self) {
+    fn run(mut self, asks: Sender<()>) {
+        let mut asks = Some(asks);
         while !self.stops() {
             let now = Instant::now();
             self.count_cpu();
             let is_new = self.tend(now);
+            drop(asks.take());
             let settings = self.governor.settings();
             let outside_due = self.outside.due(&settings, now);
             let cycles_due = self.cycles.due(&self.governor, &settings, now);

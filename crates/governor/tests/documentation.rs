@@ -1,4 +1,4 @@
-//! Tables of `docs/governor.md` that are generated from the code. `PLIMSOLL_BLESS=1` rewrites them.
+//! Tables of the governor's guides that are generated from the code. `PLIMSOLL_BLESS=1` rewrites them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -13,6 +13,8 @@ use plimsoll_governor::registry::Immunity;
 use plimsoll_policy::NoReplay;
 
 const GUIDE: &str = "../../docs/governor.md";
+const SETTINGS: &str = "../../docs/governor-settings.md";
+const CONSOLE: &str = "../../docs/governor-console.md";
 const SAFETY: &str = "../../docs/governor-safety.md";
 /// Rows of that document without a test; the number may only decrease.
 const WITHOUT_A_TEST: usize = 0;
@@ -44,11 +46,12 @@ fn tables_are_those_of_the_code() {
     });
     let names = metrics::names().into_iter().map(|(name, about)| vec![code(&name), cell(about)]);
     let keys = schema::keys().into_iter().map(|(key, about)| vec![code(&key), cell(&about)]);
-    let text = fs::read_to_string(GUIDE).unwrap();
-    let right = with_block(&text, "commands", &table(&["command", "what it does", "who"], commands));
-    let right = with_block(&right, "metrics", &table(&["metric", "what it is"], names));
-    let right = with_block(&right, "keys", &table(&["key", "what it is"], keys));
-    plimsoll_testing::check_made(GUIDE, &right);
+    let console = fs::read_to_string(CONSOLE).unwrap();
+    let console = with_block(&console, "commands", &table(&["command", "what it does", "who"], commands));
+    let console = with_block(&console, "metrics", &table(&["metric", "what it is"], names));
+    plimsoll_testing::check_made(CONSOLE, &console);
+    let settings = fs::read_to_string(SETTINGS).unwrap();
+    plimsoll_testing::check_made(SETTINGS, &with_block(&settings, "keys", &table(&["key", "what it is"], keys)));
 }
 
 #[test]

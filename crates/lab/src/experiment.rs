@@ -24,7 +24,7 @@ mod workloads;
 pub(crate) use duration::duration;
 pub use plimsoll_notation::FileError as ExperimentError;
 pub use resolve::{Terms, resolve};
-pub(crate) use runs::REPEATS;
+pub(crate) use runs::{OTHERS_MAX, REPEATS};
 pub use size::Cores;
 pub(crate) use sweep::range;
 

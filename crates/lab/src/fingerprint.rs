@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
+use fnv::FnvHasher;
 use plimsoll_machine::MachineFacts;
 use serde_json::Value;
 
@@ -29,24 +30,10 @@ pub fn machine_fingerprint(machine: &MachineFacts) -> String {
 }
 
 fn hash(parts: impl Iterator<Item = String>) -> String {
-    let mut hasher = Fnv(0xCBF2_9CE4_8422_2325);
+    // FNV-1a: not cryptographic, only for comparison.
+    let mut hasher = FnvHasher::default();
     parts.for_each(|part| hasher.write(part.as_bytes()));
     format!("{:016x}", hasher.finish())
-}
-
-/// FNV-1a, 64 bits: not cryptographic, only for comparison.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use std::str::FromStr;
 use plimsoll_model::des;
 use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Slowdown, Turns};
 use plimsoll_model::mva::Method;
-use plimsoll_model::network::Network;
 use plimsoll_model::statistics::Interval as ModelInterval;
 use plimsoll_notation::{choices, did_you_mean};
 use serde::Serialize;
@@ -241,6 +240,9 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
             Err(refused) => refusal(asked, refused.to_string()),
         });
     }
+    if let Some(others) = inputs.others() {
+        mixes.iter_mut().for_each(|mix| mix.cautions.push(others.clone()));
+    }
     Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(&judged), cache })
 }
 
@@ -257,7 +259,8 @@ impl Taught {
         let known = all.iter().position(|taught| taught.base == *base);
         let at = known.unwrap_or_else(|| {
             let lessons = inputs.lessons(base);
-            let turns = Turns::learn(&lessons, &inputs.machine_of(base));
+            let noise = inputs.noise.map(|noise| noise.within_block);
+            let turns = Turns::learn(&lessons, &inputs.machine_of(base), noise);
             all.push(Taught { base: base.clone(), lessons, turns });
             all.len() - 1
         });
@@ -282,7 +285,7 @@ fn refusal(asked: &Asked, why: String) -> PredictedMix {
 fn shown(asked: &Asked, inputs: &Inputs<'_>, (mix, prediction): (&Mix, &Prediction), model: Model) -> PredictedMix {
     let ranks = inputs.ranks(asked);
     let known = ranks.as_ref().and_then(|ranks| ranks.as_ref().ok());
-    let simulated = (model == Model::Des).then(|| simulate(&prediction.network, known)).flatten();
+    let simulated = (model == Model::Des).then(|| simulate(prediction, known)).flatten();
     let is_ranked = simulated.is_some() && known.is_some();
     let workload = |at: usize| {
         let (member, class) = (&asked.members[at], &prediction.classes[at]);
@@ -359,14 +362,14 @@ fn cautions(
     cautions
 }
 
-/// Simulates a network, with classes that go first at the cores if ranks are given.
-fn simulate(network: &Network, ranks: Option<&Vec<u8>>) -> Option<Vec<des::ClassFigures>> {
-    let mut settings = des::Settings::plain(network, SEED);
+/// Simulates a predicted network, with classes that go first at the cores if ranks are given.
+fn simulate(prediction: &Prediction, ranks: Option<&Vec<u8>>) -> Option<Vec<des::ClassFigures>> {
+    let mut settings = prediction.simulation(SEED);
     if let Some(ranks) = ranks {
         settings.by_priority[0] = true;
         settings.behaviours.iter_mut().zip(ranks).for_each(|(behaviour, rank)| behaviour.priority = *rank);
     }
-    des::simulate(network, &settings).ok()
+    des::simulate(&prediction.network, &settings).ok()
 }
 
 /// An interval around another figure, as wide in proportion.

@@ -82,7 +82,7 @@ pub enum RunProgress<'a> {
         /// How far the present run is.
         run: Progress,
     },
-    /// Others on the machine disturbed a run for the first time in the experiment.
+    /// Others on the machine disturbed a run for the first time in the experiment, or its server is away.
     Disturbed {
         /// How, and who they are.
         why: &'a str,

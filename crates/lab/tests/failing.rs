@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arrow::record_batch::RecordBatch;
-use plimsoll_lab::compare::compare;
+use plimsoll_lab::compare::{MARGIN, compare};
 use plimsoll_lab::document::{Provenance, document, settings};
 use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::limits::NoLimits;
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::Results;
-use plimsoll_lab::runner::{Runner, Selection, Watch};
+use plimsoll_lab::runner::{RunProgress, Runner, Selection, Watch};
 use plimsoll_lab::table::{self, comparison};
 use plimsoll_lab::targets::Targets;
 use plimsoll_lab::{report, run_directory};
@@ -174,8 +174,13 @@ fn run(way: &str, percent: u64, of_run: &str) -> Results {
     let resolved = parse(&text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&targets, false)));
     let plan: Plan = resolved.unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
+    let mut is_away_told = false;
+    let mut progress = |progress: RunProgress<'_>| {
+        is_away_told |= matches!(progress, RunProgress::Disturbed { why, .. } if why.contains("the server is away"));
+    };
+    let mut watch = Watch { progress: &mut progress, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
     let outcome = Runner::new(&plan, &targets, &mut NoLimits).run(&Selection::default(), Vec::new(), &mut watch);
+    assert_eq!(is_away_told, loses_the_server(way, percent), "waiting for a server is told, and only that");
     let records = outcome.unwrap_or_else(|error| panic!("{way} {percent}: {error}")).records;
     let provenance = Provenance {
         version: "0".to_owned(),
@@ -184,6 +189,10 @@ fn run(way: &str, percent: u64, of_run: &str) -> Results {
         elapsed_s: 1.0,
     };
     document(&plan, settings(&plan, &targets), provenance, MachineFacts::read(), &records, Vec::new())
+}
+
+fn loses_the_server(way: &str, percent: u64) -> bool {
+    percent > 0 && ["restart", "killed"].contains(&way)
 }
 
 /// The text on the terminal and that of the report, each on one line.
@@ -227,7 +236,7 @@ fn requests_that_fail_are_told_with_their_share_and_reason() {
                     "the bound is named where it is exceeded: {text}"
                 );
             }
-            let compared = compare(&sound, &results, 0.05, true).unwrap();
+            let compared = compare(&sound, &results, MARGIN, true).unwrap();
             assert_eq!(compared.failures.len(), 1, "{way} {percent}: a difference in failures is a difference");
             let first = comparison::render(&compared).lines().next().unwrap().to_owned();
             assert!(first.starts_with("failures differ: w in alone:w: requests that failed: 0 of"), "{first}");
@@ -258,7 +267,7 @@ fn runs_of_which_nothing_works_are_invalid_with_their_reason() {
         for text in told(&results) {
             assert!(text.contains(why), "{way}: {text}");
         }
-        let compared = compare(&run(way, 0, ""), &results, 0.05, true).unwrap();
+        let compared = compare(&run(way, 0, ""), &results, MARGIN, true).unwrap();
         let text = comparison::render(&compared).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             text.starts_with("not compared: alone:w: no valid run in the other run:") && text.contains(why),

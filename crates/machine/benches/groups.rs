@@ -1,5 +1,5 @@
 //! Measures how nice values, scheduling policies and control groups help processes that wake often while others compute
-//! continuously. It uses the governor's means: [`ProcessShare`], [`IdleGroup`], and the control `autogroups`.
+//! continuously. It uses the governor's means: [`ProcessShare`], an [`idle`] group, and the control `autogroups`.
 //!
 //! Two processes represent important server processes and wake every 2 ms to compute for 0.3 ms; ten represent reports.
 //! Each is a process session of its own, as PostgreSQL's processes are. Times run from when a process should have woken
@@ -17,12 +17,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::cgroup::Cgroups;
 use plimsoll_machine::control::{Amount, Limits, Subject};
 use plimsoll_machine::cpu_time::process_cpu_time;
-use plimsoll_machine::group_folder::GroupFolder;
+use plimsoll_machine::groups::{Cgroups, GroupFolder, OwnGroup, idle};
 use plimsoll_machine::host::Host;
-use plimsoll_machine::idle_group::IdleGroup;
 use plimsoll_machine::limiter::Limiter;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::ProcessFacts;
@@ -126,16 +124,16 @@ fn measure(autogroups: bool, place: GroupPlace, window: Duration, state: &Path) 
     let count = if place == GroupPlace::Absent { 0 } else { REPORTS };
     let mut reports: Vec<Process> = (0..count).map(|_| Process::start("--computes", window)).collect();
     // Removed below, after its last process has ended.
-    let (idle, plain) = match place {
+    let (own, plain) = match place {
         GroupPlace::IdleGroup => {
-            let made = IdleGroup::make(&host, &state.join("group"), ProcessIdentity::own());
+            let made = idle::make(&host, &state.join("group"), ProcessIdentity::own());
             (Some(made.map_err(|error| error.to_string())?), None)
         }
         GroupPlace::PlainGroup => (None, Some(PlainGroup::make(&host)?)),
         GroupPlace::Absent | GroupPlace::Own => (None, None),
     };
-    let folder = idle.as_ref().and_then(IdleGroup::as_folder);
-    let folder = folder.or_else(|| GroupFolder::at(&host, &plain.as_ref()?.0).ok());
+    let folder = own.as_ref().map(OwnGroup::folder).or_else(|| Some(&*plain.as_ref()?.0));
+    let folder = folder.and_then(|folder| GroupFolder::at(&host, folder).ok());
     for report in &reports {
         let process = report.0.id().cast_signed();
         let facts = ProcessFacts::of(&host, process).ok_or("a process has ended at once")?;
@@ -147,7 +145,7 @@ fn measure(autogroups: bool, place: GroupPlace, window: Duration, state: &Path) 
     important.iter_mut().chain(&mut reports).for_each(Process::go);
     let mut times: Vec<f64> = important.into_iter().flat_map(Process::figures).collect();
     let used: f64 = reports.into_iter().flat_map(Process::figures).sum();
-    drop((idle, plain));
+    drop((own, plain));
     limiter.restore().map_err(|error| error.to_string())?;
     times.sort_by(f64::total_cmp);
     let late = times.iter().filter(|time| **time > LATE_MS).count();

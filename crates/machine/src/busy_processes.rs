@@ -1,12 +1,13 @@
 //! Which processes took the cores in a stretch of time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 use crate::process_tree::stat::{Stat, from_ticks};
+use crate::process_tree::tree;
 
 /// The CPU time of every process so far.
 #[derive(Debug, Clone)]
@@ -33,7 +34,7 @@ const CORES_MIN: f64 = 0.02;
 impl ProcessTimes {
     /// Reads `/proc`. Takes some tens of microseconds for each process, so it is done outside of windows.
     pub fn read(host: &Host) -> ProcessTimes {
-        let numbers = host.names("/proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
+        let numbers = host.numbers("/proc").into_iter();
         let named = |process: i32| Some((process, Stat::read_named(host, format!("/proc/{process}/stat"))?));
         ProcessTimes { read_at: Instant::now(), processes: numbers.filter_map(named).collect() }
     }
@@ -49,7 +50,7 @@ impl ProcessTimes {
         if length_s <= 0.0 {
             return Vec::new();
         }
-        let ours = self.with_descendants(ours);
+        let ours = tree(self.processes.iter().map(|(process, (_, stat))| (*process, stat.parent)), ours);
         let mut by_name: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for (process, (name, stat)) in self.processes.iter().filter(|(process, _)| !ours.contains(process)) {
             // The time of its beginning distinguishes it from an earlier process of the same number.
@@ -69,19 +70,6 @@ impl ProcessTimes {
         let mut busy: Vec<BusyProcesses> = busy.filter(|busy| busy.cores >= CORES_MIN).collect();
         busy.sort_by(|a, b| b.cores.total_cmp(&a.cores));
         busy
-    }
-
-    fn with_descendants(&self, processes: &[i32]) -> BTreeSet<i32> {
-        let mut family: BTreeSet<i32> = processes.iter().copied().collect();
-        loop {
-            let children = self.processes.iter().filter(|(_, (_, stat))| family.contains(&stat.parent));
-            let children: Vec<i32> =
-                children.map(|(process, _)| *process).filter(|one| !family.contains(one)).collect();
-            if children.is_empty() {
-                return family;
-            }
-            family.extend(children);
-        }
     }
 }
 

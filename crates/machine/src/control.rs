@@ -14,7 +14,6 @@ pub(crate) mod cpu_weight;
 pub(crate) mod disk;
 #[cfg(test)]
 pub(crate) mod fake;
-pub(crate) mod group;
 mod huge_pages;
 mod kernel_word;
 pub(crate) mod llc_ways;
@@ -22,6 +21,7 @@ mod memory;
 pub(crate) mod memory_bandwidth;
 mod nice;
 mod prefetchers;
+pub(crate) mod resctrl;
 pub(crate) mod threads;
 
 use std::collections::BTreeMap;
@@ -316,8 +316,8 @@ pub static CONTROLS: &[&dyn Control] = &[
     &cpu_weight::CpuWeight,
     &cpu_quota::CpuQuota,
     &nice::Nice,
-    &llc_ways::LlcWays,
-    &memory_bandwidth::MemoryBandwidth,
+    &llc_ways::CONTROL,
+    &memory_bandwidth::CONTROL,
     &memory::Memory,
     &disk::READ_MB_S,
     &disk::WRITE_MB_S,

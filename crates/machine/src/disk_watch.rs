@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::control::disk::device::Device;
-use crate::control::group::{DISK, site};
+use crate::groups::{DISK, site};
 use crate::host::Host;
 use crate::pressure::PressureSample;
 use crate::processor_time::share;

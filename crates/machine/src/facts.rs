@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::memory::{HugePages, NumaNode};
 use crate::availability::Availability;
-use crate::cgroup::Cgroups;
 use crate::control::CONTROLS;
+use crate::groups::Cgroups;
 use crate::host::Host;
 use crate::sensor::SENSORS;
 use processor::{Identity, Topology};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procfs::FromRead;
+use procfs::process::{MountInfo, MountInfos};
 
 use crate::change::{Changes, Kernel};
 
@@ -89,6 +90,22 @@ impl Host {
             entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
+    }
+
+    /// The names in a folder that are numbers, as those of processes in `/proc` and of threads in `/proc/PID/task`.
+    pub(crate) fn numbers(&self, folder: impl AsRef<Path>) -> Vec<i32> {
+        self.names(folder).iter().filter_map(|name| name.parse().ok()).collect()
+    }
+
+    /// The mount table as this process sees it.
+    pub(crate) fn mounts(&self) -> Vec<MountInfo> {
+        self.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default()
+    }
+
+    /// The mount that holds a folder. If several are mounted over each other, the last one is visible.
+    pub(crate) fn mount_of(&self, folder: &Path) -> Option<MountInfo> {
+        let within = self.mounts().into_iter().filter(|mount| folder.starts_with(&mount.mount_point));
+        within.max_by_key(|mount| mount.mount_point.as_os_str().len())
     }
 
     /// A file in a format that `procfs` can parse.

@@ -12,46 +12,40 @@
 //! - Devices: `device` (load of processors and disks), [`disk_watch`] (a server's processes on its disk), `frequency` of cores, [`space`]
 //!   (free memory and disk), [`memory_speed`] (latencies and bandwidths).
 //! - Hardware events: [`counters`], interpreted by [`top_down`] and the older [`cache_miss`].
-//! - Control groups: [`pressure`] and [`group_use`] from the kernel, [`resctrl`] from the processor.
+//! - Of [`groups`]: [`pressure`] and use by the kernel's figures, [`resctrl`] by the processor's.
 //! - Processes: [`busy_processes`] names those that took the cores, [`process_identity`] distinguishes them, [`process_share`] is the CPU share of one, [`process_room`] says how many more
 //!   threads and files this one can have.
 //!
 //! Limits:
 //! - A [`limiter::Limiter`] puts limits in force, checks that they take effect, and restores the machine. [`hog`]s occupy
 //!   resources that cannot be limited.
-//! - [`group_folder`] is a control group that processes can be moved to. [`disk_group`] limits the reads of some
-//!   processes, and [`idle_group`] gives its processes idle cores only; each is an [`own_group`].
+//! - [`groups`] are read and made, and processes are moved to them: to those of an operator, and to our own, which limit
+//!   reads from a disk or give idle cores only.
 //! - [`placement`] binds threads of this process to cores.
 //!
-//! All reading goes through [`host`] and [`cgroup`], and all changes go through [`change`]. A [`host::Host`] is the real host or a folder
+//! All reading goes through [`host`] and [`groups`], and all changes go through [`change`]. A [`host::Host`] is the real host or a folder
 //! that looks like one.
 
 mod availability;
 mod block_io_delay;
 pub mod busy_processes;
 pub mod cache_miss;
-pub mod cgroup;
 pub mod change;
 pub mod control;
 pub mod counters;
 pub mod cpu_time;
 pub mod describe;
 mod device;
-pub mod disk_group;
 pub mod disk_speed;
 pub mod disk_watch;
 pub mod facts;
 mod frequency;
-pub mod group_cores;
-pub mod group_folder;
-pub mod group_use;
+pub mod groups;
 pub mod hog;
 pub mod host;
-pub mod idle_group;
 pub mod idle_latency;
 pub mod limiter;
 pub mod memory_speed;
-pub mod own_group;
 pub mod placement;
 pub mod pressure;
 pub mod process_identity;
@@ -59,7 +53,6 @@ pub mod process_room;
 pub mod process_share;
 pub mod process_tree;
 pub mod processor_time;
-pub mod resctrl;
 pub mod run_queue;
 pub mod sensor;
 pub mod space;
@@ -67,3 +60,4 @@ pub mod top_down;
 
 pub use describe::Description;
 pub use facts::MachineFacts;
+pub use groups::resctrl;

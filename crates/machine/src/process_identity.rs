@@ -43,7 +43,7 @@ impl ProcessIdentity {
             there == folder
                 || there.as_os_str().as_bytes().strip_suffix(b" (deleted)") == Some(folder.as_os_str().as_bytes())
         };
-        let ids = host.names("/proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
+        let ids = host.numbers("/proc").into_iter();
         let mut found: Vec<_> = ids.filter(works_there).filter_map(|id| ProcessIdentity::of(host, id)).collect();
         found.sort_by_key(|process| process.id);
         found

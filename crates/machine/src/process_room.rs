@@ -1,6 +1,6 @@
 //! How many more threads and open files this process can have.
 
-use crate::cgroup::Cgroups;
+use crate::groups::Cgroups;
 use crate::host::Host;
 
 /// How much the scarcest limit on something leaves.

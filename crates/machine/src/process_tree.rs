@@ -9,7 +9,7 @@
 
 pub(crate) mod stat;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use procfs::process::Schedstat;
@@ -71,23 +71,14 @@ impl TreeSample {
 
     /// `at` precedes the listing, so a process that began earlier and is not in the list was never in the tree.
     fn of(host: &Host, known: &[ProcessIdentity], at: Option<u64>, stats: &BTreeMap<i32, Stat>) -> TreeSample {
-        let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-        for (id, stat) in stats {
-            children.entry(stat.parent).or_default().push(*id);
-        }
         let is_there = |key: &&ProcessIdentity| stats.get(&key.id).is_some_and(|stat| stat.began == key.began);
-        let mut todo: Vec<i32> = known.iter().filter(is_there).map(|key| key.id).collect();
-        let mut processes = BTreeMap::new();
-        while let Some(id) = todo.pop() {
-            let Some(stat) = stats.get(&id) else { continue };
-            let key = ProcessIdentity { id, began: stat.began };
-            if processes.contains_key(&key) {
-                continue;
-            }
-            todo.extend(children.get(&id).into_iter().flatten());
-            processes.insert(key, Process::read(host, id, stat));
-        }
-        TreeSample { host: host.clone(), at, processes }
+        let roots: Vec<i32> = known.iter().filter(is_there).map(|key| key.id).collect();
+        let process = |id: i32| {
+            let stat = stats.get(&id)?;
+            Some((ProcessIdentity { id, began: stat.began }, Process::read(host, id, stat)))
+        };
+        let tree = tree(parents(stats), &roots);
+        TreeSample { host: host.clone(), at, processes: tree.into_iter().filter_map(process).collect() }
     }
 
     /// The ids of the processes.
@@ -179,14 +170,14 @@ impl TreeSample {
 
 impl Process {
     fn read(host: &Host, id: i32, stat: &Stat) -> Process {
-        let thread = |name: String| {
-            let folder = format!("/proc/{id}/task/{name}");
+        let thread = |thread: i32| {
+            let folder = format!("/proc/{id}/task/{thread}");
             let stat = Stat::read(host, format!("{folder}/stat"))?;
             let kept = host.parsed::<Schedstat>(format!("{folder}/schedstat"));
             let run = Duration::from_nanos(kept.map_or(0, |kept| kept.sum_exec_runtime));
-            Some((ProcessIdentity { id: name.parse().ok()?, began: stat.began }, run))
+            Some((ProcessIdentity { id: thread, began: stat.began }, run))
         };
-        let threads = host.names(format!("/proc/{id}/task")).into_iter().filter_map(thread).collect();
+        let threads = host.numbers(format!("/proc/{id}/task")).into_iter().filter_map(thread).collect();
         // The total is read after the threads, so that it includes their times.
         let stat = Stat::read(host, format!("/proc/{id}/stat")).filter(|now| now.began == stat.began).unwrap_or(*stat);
         Process { parent: stat.parent, cpu_ticks: stat.cpu_ticks, children_ticks: stat.children_ticks, threads }
@@ -195,8 +186,36 @@ impl Process {
 
 /// Every process that can be seen, by its id.
 fn all_processes(host: &Host) -> BTreeMap<i32, Stat> {
-    let ids = host.names("/proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
-    ids.filter_map(|id| Some((id, Stat::read(host, format!("/proc/{id}/stat"))?))).collect()
+    let process = |id: i32| Some((id, Stat::read(host, format!("/proc/{id}/stat"))?));
+    host.numbers("/proc").into_iter().filter_map(process).collect()
+}
+
+/// Each process with its parent.
+fn parents(stats: &BTreeMap<i32, Stat>) -> impl Iterator<Item = (i32, i32)> {
+    stats.iter().map(|(id, stat)| (*id, stat.parent))
+}
+
+/// These processes and their descendants among processes that are given with their parents. A descendant whose parent
+/// has ended is not found.
+pub(crate) fn tree(parents: impl Iterator<Item = (i32, i32)>, roots: &[i32]) -> BTreeSet<i32> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for (process, parent) in parents {
+        children.entry(parent).or_default().push(process);
+    }
+    let mut found = BTreeSet::new();
+    let mut next = roots.to_vec();
+    // Ids that are used again while we read could make a circle: each process is followed once.
+    while let Some(process) = next.pop() {
+        if found.insert(process) {
+            next.extend(children.get(&process).into_iter().flatten());
+        }
+    }
+    found
+}
+
+/// These processes and their present descendants.
+pub(crate) fn tree_of(host: &Host, roots: &[i32]) -> BTreeSet<i32> {
+    tree(parents(&all_processes(host)), roots)
 }
 
 /// Clock ticks since boot, of the clock by which the kernel says when a process began.

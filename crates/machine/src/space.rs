@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::cgroup::Cgroups;
+use crate::groups::Cgroups;
 use crate::host::Host;
 
 /// Memory this process can still take without swapping, bytes: what the kernel has to give, and no more than the room

@@ -10,10 +10,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
-use plimsoll_machine::disk_group::{self, DiskGroup};
-use plimsoll_machine::group_folder::GroupFolder;
+use plimsoll_machine::groups::disk::{self, DiskGroup};
+use plimsoll_machine::groups::{GroupFolder, idle};
 use plimsoll_machine::host::Host;
-use plimsoll_machine::idle_group::{self, IdleGroup};
 use plimsoll_machine::limiter::{Limiter, LimiterError, restore_left_over};
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_testing::{Need, PATIENCE, skip, until};
@@ -319,7 +318,7 @@ fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
     let mut server = Command::new("sleep");
     let server = Subprocess(server.arg("1000").current_dir(folder.path()).stdin(Stdio::null()).spawn().unwrap());
     let identity = ProcessIdentity::of(&host, server.id()).unwrap();
-    if let Err(why) = disk_group::probe(&host, identity.id) {
+    if let Err(why) = disk::probe(&host, identity.id) {
         return skip(Need::Disk, why);
     }
     // Begins to read on a signal.
@@ -336,18 +335,19 @@ fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
     let mut group = DiskGroup::make(&host, state.path(), identity, 4_000_000).unwrap();
     let (held, free) = (reader(), reader());
     let process = ProcessIdentity::of(&host, held.id()).unwrap();
-    let home = group.as_folder().unwrap().beside(&host, process).unwrap();
-    group.as_folder().unwrap().take(&host, process).unwrap();
-    assert!(!group.is_empty());
+    let destination = GroupFolder::at(&host, group.group().folder()).unwrap();
+    let home = destination.beside(&host, process).unwrap();
+    destination.take(&host, process).unwrap();
+    assert!(!group.group().is_empty());
     let (held, free) = (read(held), read(free));
     assert!(held > Duration::from_millis(1500), "8 MiB at 4 MB/s take two seconds, not {held:?}");
     assert!(free < held / 2, "{free:?}, beside {held:?}");
-    until("the group is empty", || group.is_empty());
+    until("the group is empty", || group.group().is_empty());
     // Remaining processes are sent back when the group is removed.
     let waiting = reader();
     let process = ProcessIdentity::of(&host, waiting.id()).unwrap();
-    group.as_folder().unwrap().take(&host, process).unwrap();
-    let path = group.folder().to_owned();
+    destination.take(&host, process).unwrap();
+    let path = group.group().folder().to_owned();
     group.remove().unwrap();
     assert!(!path.exists());
     let server_group = GroupFolder::at(&host, home.folder()).unwrap();
@@ -361,15 +361,16 @@ fn an_idle_group_leaves_its_core_to_everybody_else() {
     // Stands for a server.
     let server = Subprocess::start("sleep", &["1000"]);
     let identity = ProcessIdentity::of(&host, server.id()).unwrap();
-    if let Err(why) = idle_group::probe(&host, identity.id) {
+    if let Err(why) = idle::probe(&host, identity.id) {
         return skip(Need::Cgroups, why);
     }
     let burner = || Subprocess::start("setsid", &["taskset", "-c", "0", "sh", "-c", "read go; while :; do :; done"]);
     let (mut held, mut free) = (burner(), burner());
-    let group = IdleGroup::make(&host, state.path(), identity).unwrap();
+    let group = idle::make(&host, state.path(), identity).unwrap();
     let process = ProcessIdentity::of(&host, held.id()).unwrap();
-    let home = group.as_folder().unwrap().beside(&host, process).unwrap();
-    group.as_folder().unwrap().take(&host, process).unwrap();
+    let destination = GroupFolder::at(&host, group.folder()).unwrap();
+    let home = destination.beside(&host, process).unwrap();
+    destination.take(&host, process).unwrap();
     for burner in [&mut held, &mut free] {
         burner.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     }

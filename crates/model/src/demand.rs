@@ -10,7 +10,7 @@
 
 use thiserror::Error;
 
-use crate::statistics::{Interval, student};
+use crate::statistics::{Deviation, Interval};
 
 /// A measured figure, or why it is missing.
 pub type Figure = Result<f64, String>;
@@ -35,6 +35,8 @@ pub struct Block {
     pub log_s: Figure,
     /// Seconds that requests waited for locks.
     pub lock_s: Figure,
+    /// Seconds that requests spent on the way between client and server, between their statements.
+    pub round_trip_s: f64,
     /// Instructions, in user and kernel mode.
     pub instructions: Figure,
     /// Instructions spent spinning for locks.
@@ -68,6 +70,8 @@ pub struct Demand {
     pub log_s: Figure,
     /// Seconds waiting for locks.
     pub lock_s: Figure,
+    /// Seconds of round trips between its statements.
+    pub round_trip_s: f64,
     /// Instructions.
     pub instructions: Figure,
     /// Instructions spent spinning.
@@ -79,8 +83,8 @@ pub struct Demand {
 impl Demand {
     /// The share of the time at the cores, 0 to 1, that is the client's own between requests and no part of the response; 0 if unknown.
     pub(crate) fn between_share(&self) -> f64 {
-        let elsewhere: f64 = [&self.disk_s, &self.log_s, &self.lock_s].into_iter().flatten().sum();
-        let at_cores_s = (self.response_s - elsewhere).max(0.0);
+        let waits_s: f64 = [&self.disk_s, &self.log_s, &self.lock_s].into_iter().flatten().sum();
+        let at_cores_s = (self.response_s - waits_s - self.round_trip_s).max(0.0);
         let between_s = self.between_s.as_ref().map_or(0.0, |seconds| seconds.max(0.0));
         if between_s > 0.0 { between_s / (between_s + at_cores_s) } else { 0.0 }
     }
@@ -127,6 +131,7 @@ impl Alone {
             disk_s: mean(|block| &block.disk_s),
             log_s: mean(|block| &block.log_s),
             lock_s: mean(|block| &block.lock_s),
+            round_trip_s: used().map(|block| block.round_trip_s).sum::<f64>() / requests as f64,
             instructions: mean(|block| &block.instructions),
             spin_instructions: mean(|block| &block.spin_instructions),
             between_s: mean(|block| &block.between_s),
@@ -134,20 +139,27 @@ impl Alone {
     }
 }
 
-/// The 95 % interval of a figure that is `whole` over all blocks and `without[j]` over all but block `j`: Student's t on the
-/// jackknife's standard error, in logarithms (Tukey 1958; Efron and Tibshirani, *An Introduction to the Bootstrap*, 11). Without
-/// spread where there are fewer than two blocks, or a figure is not above 0.
+/// The 95 % interval of a figure that is `whole` over all blocks and `without[j]` over all but block `j`: Student's t on
+/// [`jackknife_error`]. Without spread where that is unknown.
 pub fn jackknife(whole: f64, without: &[f64]) -> Interval {
+    match jackknife_error(whole, without) {
+        Some(error) => Interval::around(whole, &error, 1.0),
+        None => Interval::without_spread(whole),
+    }
+}
+
+/// The jackknife's standard error of such a figure, in logarithms (Tukey 1958; Efron and Tibshirani, *An Introduction to the Bootstrap*,
+/// 11). `None` if there are fewer than two blocks, or a figure is not above 0.
+pub(crate) fn jackknife_error(whole: f64, without: &[f64]) -> Option<Deviation> {
     let count = without.len() as f64;
     if without.len() < 2 || without.iter().chain([&whole]).any(|figure| *figure <= 0.0 || !figure.is_finite()) {
-        return Interval::without_spread(whole);
+        return None;
     }
     let logarithms: Vec<f64> = without.iter().map(|figure| figure.ln()).collect();
     let mean = logarithms.iter().sum::<f64>() / count;
     let squares: f64 = logarithms.iter().map(|logarithm| (logarithm - mean).powi(2)).sum();
-    let error = ((count - 1.0) / count * squares).sqrt();
-    let factor = (student::quantile(0.975, count - 1.0) * error).exp();
-    Interval { value: whole, low: Some(whole / factor), high: Some(whole * factor) }
+    let relative = ((count - 1.0) / count * squares).sqrt();
+    Some(Deviation { relative, degrees_of_freedom: count - 1.0 })
 }
 
 #[cfg(test)]
@@ -169,6 +181,7 @@ pub(crate) mod tests {
             disk_s: Ok(all * disk_s),
             log_s: Ok(0.0),
             lock_s: Ok(0.0),
+            round_trip_s: 0.0,
             instructions: Err("no counters".to_owned()),
             spin_instructions: Err("no counters".to_owned()),
             between_s: Ok(0.0),
@@ -204,6 +217,8 @@ pub(crate) mod tests {
         let demand = alone(vec![Some(Block { requests: 20, response_s: 3.0, ..block })]).demand(None).unwrap();
         // Of 3 s, 1 s went to the disk and 1 s to locks; 3 s of client work follow on 1 s at the cores.
         assert!((demand.between_share() - 0.75).abs() < 1e-12, "{demand:?}");
+        let travels = Demand { round_trip_s: demand.response_s / 6.0, ..demand.clone() };
+        assert!((travels.between_share() - 6.0 / 7.0).abs() < 1e-12, "another 0.5 s went to round trips: {travels:?}");
         let unknown = Demand { between_s: Err("clients think".to_owned()), ..demand };
         assert_eq!(unknown.between_share(), 0.0);
     }

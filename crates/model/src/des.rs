@@ -1,6 +1,6 @@
 //! Event simulation of a closed [`Network`], for questions that means do not answer: percentiles, priorities, a lock.
 //!
-//! A request needs its demands at the stations in their order; each is exponential. Stations share evenly, or serve more important classes
+//! A request needs its demands at the stations in their order; each is exponential, or at some stations always the mean. Stations share evenly, or serve more important classes
 //! first: important classes get the service that they would get alone, the others get the rest. Requests of some classes may hold
 //! the network's only lock from their beginning to their end.
 //!
@@ -43,6 +43,8 @@ pub struct Settings {
     pub behaviours: Vec<Behaviour>,
     /// Whether each station serves more important classes first. Delays serve all classes alike.
     pub by_priority: Vec<bool>,
+    /// Whether all demands of a class at each station are its mean, instead of exponential.
+    pub is_constant: Vec<bool>,
     /// Requests of all classes together that each run measures, after a quarter of as many that it does not.
     pub requests: u64,
     /// Independent runs, at least 2.
@@ -57,6 +59,7 @@ impl Settings {
         Self {
             behaviours: vec![Behaviour::default(); network.classes().len()],
             by_priority: vec![false; network.stations().len()],
+            is_constant: vec![false; network.stations().len()],
             requests: 2_000,
             runs: 10,
             seed,

@@ -11,20 +11,24 @@
 
 use thiserror::Error;
 
-use crate::demand::{Alone, TooFew, jackknife};
+use crate::demand::{Alone, TooFew};
+use crate::des;
 use crate::mva::{Method, Unsolved};
 use crate::network::{Fault, Network};
-use crate::statistics::Interval;
+use crate::statistics::{Deviation, Interval};
 
 mod mix;
 mod pool;
 mod slowdown;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 pub use slowdown::{Calibration, Slowdown};
 pub use turns::{Lesson, Residual, Turn, Turns};
+
+use spread::Spread;
 
 /// The share of response time, 0 to 1, above which waiting for locks decides a mix with shared tables.
 pub const LOCK_SHARE_MAX: f64 = 0.05;
@@ -33,8 +37,9 @@ pub const LOCK_SHARE_MAX: f64 = 0.05;
 /// reports more than 26 %. It widens intervals beyond measurements, for each doubling.
 pub const UNADJUSTED_ERROR: f64 = 0.26;
 
-/// An interval that reaches farther than by this factor to either side says nothing that a reader could use.
-const FACTOR_MAX: f64 = 10.0;
+/// A response that is not known within this factor, to either side, is not predicted. Within it a reader learns the order of magnitude, and
+/// whether a promise is kept or broken by far. Beyond it more measurements are the better answer.
+pub const FACTOR_MAX: f64 = 10.0;
 
 /// Standard deviations on either side of a mean that hold 95 % of a normal distribution.
 const NORMAL_95: f64 = 1.96;
@@ -86,6 +91,8 @@ pub struct Mix {
     pub slowdown: Slowdown,
     /// How much longer they wait at the cores than under even sharing.
     pub turns: Turns,
+    /// How much the mean responses of equal runs differ, over everything that was measured; `None` if unknown.
+    pub noise: Option<Deviation>,
     /// Its distance beyond the measurements: how many times clients or cores would have to be doubled, or halved, from
     /// the nearest measured ones. 0 within.
     pub doublings_beyond: f64,
@@ -117,7 +124,7 @@ pub enum Refused {
     Unsolved(#[from] Unsolved),
     #[error("slowed demands and throughputs did not settle in {0} steps")]
     NotSettled(usize),
-    #[error("the response of `{class}` is known to a factor of {factor:.0} only, because {why}")]
+    #[error("the response of `{class}` is known to a factor of {factor:.0} only, not {FACTOR_MAX}, because {why}")]
     Unknown { class: String, factor: f64, why: String },
 }
 
@@ -190,82 +197,40 @@ pub struct Prediction {
     pub cautions: Vec<Caution>,
 }
 
+impl Prediction {
+    /// Settings to [simulate](crate::des) the network. Requests need exponential demands, but travel for the mean time: a round trip is as long
+    /// as the network makes it, and the sum of several hardly spreads.
+    pub fn simulation(&self, seed: u64) -> des::Settings {
+        let mut settings = des::Settings::plain(&self.network, seed);
+        settings.is_constant[mix::ROUND_TRIPS] = true;
+        settings
+    }
+}
+
 /// Predicts a mix.
 pub fn predict(mix: &Mix, machine: &Machine) -> Result<Prediction, Refused> {
     let whole = mix::solve(mix, machine, None)?;
-    let blocks = mix.members.iter().map(|member| member.alone.blocks.len()).max().unwrap_or(0);
-    // A block that no class has leaves nothing out.
-    let is_there =
-        |block: &usize| mix.members.iter().any(|member| member.alone.blocks.get(*block).is_some_and(Option::is_some));
-    // If too few requests are left without a block, its share in the spread is unknown, and so is the interval.
-    let without: Option<Vec<mix::Solved>> =
-        (0..blocks).filter(is_there).map(|block| mix::solve(mix, machine, Some(block)).ok()).collect();
-    let noise = |of: &dyn Fn(&mix::Solved) -> f64| {
-        let without: Vec<f64> = without.iter().flatten().map(of).collect();
-        jackknife(of(&whole), &without)
-    };
-    let error = model_error(mix);
+    let spread = Spread::of(mix, machine, &whole);
     let class = |at: usize| {
-        let figures = &whole.solution.classes[at];
+        let (member, figures) = (&mix.members[at], &whole.solution.classes[at]);
         // An error of the response moves the cycle of a client, and so its throughput, by the response's part of it.
-        let part = whole.response_s(at) * figures.throughput / f64::from(mix.members[at].population.max(1));
-        ClassPrediction {
-            throughput: widened(noise(&|solved| solved.solution.classes[at].throughput), error * part.min(1.0)),
-            response_s: (mix.members[at].population > 0)
-                .then(|| widened(noise(&|solved| solved.response_s(at)), error)),
+        let part = whole.response_s(at) * figures.throughput / f64::from(member.population.max(1));
+        let response_s = (member.population > 0).then(|| spread.interval(|solved| solved.response_s(at), 1.0));
+        response_s.map_or(Ok(()), |response| spread.check_known(mix, &member.alone.name, response))?;
+        Ok(ClassPrediction {
+            throughput: spread.interval(|solved| solved.solution.classes[at].throughput, part.min(1.0)),
+            response_s,
             cpu_factor: whole.cpu_factors[at],
-        }
+        })
     };
+    let classes = (0..mix.members.len()).map(class).collect::<Result<Vec<ClassPrediction>, Refused>>()?;
     let any_clients = mix.members.iter().any(|member| member.population > 0);
-    let classes: Vec<ClassPrediction> = (0..mix.members.len()).map(class).collect();
-    check_known(mix, &classes, error)?;
     Ok(Prediction {
         classes,
-        response_s: any_clients.then(|| widened(noise(&mix::Solved::mean_response_s), error)),
+        response_s: any_clients.then(|| spread.interval(mix::Solved::mean_response_s, 1.0)),
         bottleneck: whole.bottleneck(),
         method: whole.solution.method,
         cautions: mix::cautions(mix, &whole),
         network: whole.network_of_all_clients(mix),
     })
-}
-
-/// Refuses responses about which nothing is known.
-fn check_known(mix: &Mix, classes: &[ClassPrediction], error: f64) -> Result<(), Refused> {
-    for (member, predicted) in mix.members.iter().zip(classes) {
-        let factor = predicted.response_s.and_then(|response| Some(response.high? / response.value));
-        let Some(factor) = factor.filter(|factor| *factor > FACTOR_MAX) else { continue };
-        let why = match mix.turns.error {
-            _ if error < FACTOR_MAX.ln() / 2.0 => {
-                "its measurements alone differ that much from block to block; measure more blocks (repeats), or on a quieter machine".to_owned()
-            }
-            Some(residual) => format!(
-                "the model misses measured mixes by a factor of {:.1}; measure more of them, near this one",
-                residual.deviation.exp()
-            ),
-            None => "it lies far beyond what was measured; measure nearer to it".to_owned(),
-        };
-        return Err(Refused::Unknown { class: member.alone.name.clone(), factor, why });
-    }
-    Ok(())
-}
-
-/// Half the width of the model's error interval, in logarithms: the error that measured mixes leave unexplained, and
-/// more beyond them. Without measured mixes only the distance beyond measurements is known to be uncertain.
-fn model_error(mix: &Mix) -> f64 {
-    let beyond = mix.doublings_beyond;
-    match mix.turns.error {
-        Some(residual) => residual.half_width() * (1.0 + beyond * beyond).sqrt(),
-        None => NORMAL_95 * UNADJUSTED_ERROR * beyond,
-    }
-}
-
-/// An interval with another independent error, of this half-width in logarithms. Stays without spread if the noise is unknown and there is no other
-/// error.
-fn widened(noise: Interval, error: f64) -> Interval {
-    if error <= 0.0 || noise.value <= 0.0 {
-        return noise;
-    }
-    let own = noise.high.map_or(0.0, |high| (high / noise.value).ln());
-    let factor = own.hypot(error).exp();
-    Interval { value: noise.value, low: Some(noise.value / factor), high: Some(noise.value * factor) }
 }

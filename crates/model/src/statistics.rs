@@ -45,6 +45,7 @@ mod tests;
 pub mod verdict;
 
 pub use comparison::{Comparison, Finding, compare_runs, compare_settings};
+pub(crate) use estimate::CONFIDENCE;
 pub use estimate::{Interval, estimate};
 pub use floor::{NoiseFloor, noise_floor, repeated_setting};
 pub use noise::{Deviation, Noise};

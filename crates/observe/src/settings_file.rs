@@ -37,7 +37,10 @@ fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
             observation.plimsoll, observation.seconds, observation.server.version, observation.started
         ),
     );
-    comment(text, "Read it, then run `govern --check --connect --config FILE`. docs/governor.md explains every key.");
+    comment(
+        text,
+        "Read it, then run `govern --check --connect --config FILE`. docs/governor-settings.md explains every key.",
+    );
     for missing in &observation.missing {
         comment(text, &format!("Not seen: {} ({}).", missing.what, missing.why));
     }

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use plimsoll_commands::failure::Failure;
 use plimsoll_commands::output::{print, print_json, print_result};
 use plimsoll_machine::disk_speed::DiskSpeed;
+use plimsoll_machine::groups;
 use plimsoll_machine::hog::pirate::{Validation, validate};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{default_state_folder, restore_left_over};
 use plimsoll_machine::memory_speed::{MemorySpeed, Options};
-use plimsoll_machine::own_group;
 use plimsoll_machine::{Description, MachineFacts};
 use plimsoll_target::clean_up_leftovers;
 use serde::Serialize;
@@ -105,7 +105,7 @@ impl fmt::Display for Probed {
 /// Undoes what a killed plimsoll has left.
 fn restore(json: bool) -> Result<ExitCode, Failure> {
     let mut restored = restore_left_over(&Host::real(), &default_state_folder()).map_err(Failure::world)?;
-    for of_process in own_group::restore_left_over(&Host::real(), &default_state_folder()) {
+    for of_process in groups::restore_left_over(&Host::real(), &default_state_folder()) {
         let of_process = of_process.map_err(Failure::world)?;
         restored.undone.extend(of_process.undone);
         restored.failed.extend(of_process.failed);

@@ -310,15 +310,25 @@ fn an_experiment_survives_the_end_of_one_of_its_sessions() {
     assert_second_is_lost(&results);
 }
 
-/// More clients than the server takes: the run is invalid, and says why.
+/// More clients than the server takes are refused before any of them starts. A limit of the role shows only when clients
+/// connect: then the run is invalid, and says why.
 #[test]
 fn refused_connections_are_told() {
-    let (_server, url) = server(&[("max_connections", "10")]);
+    let (server, url) = server(&[("max_connections", "30")]);
+    let grant = format!("GRANT CREATE ON DATABASE \"{}\" TO few", server.database());
+    for sql in ["CREATE ROLE few LOGIN CONNECTION LIMIT 8", &grant] {
+        query(&url, sql);
+    }
     let folder = folder(&dividing(0));
-    let output = bench(folder.path(), &url, "--clients 20");
+    let of_few = url.replace(&format!("//{}@", server.user()), "//few@");
+    let output = bench(folder.path(), &of_few, "--clients 20");
     assert_ended(&output, 1);
     let text = words(&printed(&output));
     assert!(text.contains("could not connect") && text.contains("53300"), "{text} {}", said(&output));
+
+    let output = bench(folder.path(), &url, "--clients 40");
+    assert_ended(&output, 2);
+    assert!(words(&said(&output)).contains("use fewer clients, or raise its max_connections"), "{}", said(&output));
 }
 
 /// Story: after four million payments to a warehouse its total did not fit into the column, and all further payments failed.

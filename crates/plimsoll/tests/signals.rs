@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use program::{Running, assert_ended, plimsoll, run, said};
 
-/// The signals that a terminal, an operator and a service manager send.
-const SIGNALS: [&str; 2] = ["INT", "TERM"];
+/// The signals that a terminal sends, also when it is closed, and those of operators and service managers.
+const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
 
 /// A command ends within this time. The two seconds that are promised are on a machine that does nothing else; tests run beside
 /// others.

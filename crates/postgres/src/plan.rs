@@ -3,6 +3,9 @@
 
 mod node;
 
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
 use plimsoll_workload::database::QueryPlan;
 use serde_json::Value;
 
@@ -60,7 +63,9 @@ fn show(node: &Value, out: &mut String) {
 
 /// FNV-1a, 64 bits: fixed forever, and good enough to tell plans apart.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    let mut hasher = FnvHasher::default();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 mod aggregates;
 mod arithmetic;
 mod casts;
+mod checked_sum;
 mod exact_cast;
 mod expressions;
 mod functions;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use plimsoll_machine::cgroup::Cgroups;
+use plimsoll_machine::groups::Cgroups;
 use plimsoll_machine::host::Host;
 
 /// A group of ours, removed on drop.

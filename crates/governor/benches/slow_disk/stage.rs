@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::groups::restore_left_over;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
-use plimsoll_machine::own_group::restore_left_over;
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};

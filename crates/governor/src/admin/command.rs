@@ -1,4 +1,4 @@
-//! The console's commands, one line each; `SHOW HELP` and the table in `docs/governor.md` come from here.
+//! The console's commands, one line each; `SHOW HELP` and the table in `docs/governor-console.md` come from here.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::groups::is_of_plimsoll;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::ProcessFacts;
 use plimsoll_machine::resctrl::class_groups::{CacheHome, ClassGroups, ClassSubject};
-use plimsoll_machine::resctrl::is_of_plimsoll;
 use plimsoll_policy::cache_use::CacheUse;
 
 use super::REFUSED_FOR;
@@ -241,7 +241,7 @@ impl Cache {
         let (Some(facts), Some(made)) = (facts, &self.made) else { return false };
         let strangers = self.strangers.get_or_insert_with(|| made.groups.strangers());
         let elsewhere = strangers.get(&process);
-        if elsewhere.is_some_and(|folder| is_of_plimsoll(folder)) {
+        if elsewhere.is_some_and(is_of_plimsoll) {
             // Another governor is about to end, and will move it back.
             return false;
         }

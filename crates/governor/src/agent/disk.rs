@@ -14,11 +14,11 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::disk_group::{self, DiskGroup};
 use plimsoll_machine::disk_watch::{DiskWatch, DiskWatchSample, read_bytes, waits_for_disk};
+use plimsoll_machine::groups::OwnGroupError;
+use plimsoll_machine::groups::disk::{self, DiskGroup};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
-use plimsoll_machine::own_group::OwnGroupError;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_policy::{ClassIndex, DiskBounds, DiskShare, DiskSight, DiskWord};
 
@@ -128,7 +128,7 @@ impl Disk {
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
         self.server = server.clone().and_then(|postmaster| {
-            let how = disk_group::probe(&self.host, postmaster.id)?;
+            let how = disk::probe(&self.host, postmaster.id)?;
             Ok((postmaster, DiskWatch::of_server(&self.host, postmaster.id)?, how))
         });
         (self.refused, self.told) = (None, None);
@@ -158,14 +158,14 @@ impl Disk {
     /// The classes for which [`makes_idle`](Self::makes_idle) holds and that need a CPU group, with their floors in
     /// percent of all cores. In version 2 the group with the limit serves as that group.
     pub(super) fn idle_classes(&self, settings: &Settings) -> Floors {
-        let is_unified = self.group.as_ref().is_some_and(DiskGroup::is_unified);
+        let is_unified = self.group.as_ref().is_some_and(|limited| limited.group().is_unified());
         let idle = settings.indexed().filter(|(class, _)| !is_unified && self.makes_idle(settings, *class));
         idle.map(|(class, _)| (class, LIMITED_FLOOR_PERCENT)).collect()
     }
 
     /// Takes a look, and decides when a window has ended.
     pub(super) fn tend(&mut self, governor: &Governor, settings: &Settings, workers: &Workers, now: Instant) {
-        if self.folders.is_empty() && self.group.as_ref().is_some_and(DiskGroup::is_empty) {
+        if self.folders.is_empty() && self.group.as_ref().is_some_and(|limited| limited.group().is_empty()) {
             // No process belongs in the group any more, and it is empty: it is removed.
             self.group = None;
         }
@@ -281,12 +281,12 @@ impl Disk {
                 let group = none.insert(DiskGroup::make(&self.host, &self.state, *postmaster, limit)?);
                 self.floor = Floor::default();
                 if let Some(cores) = group.cores().filter(|_| yielding_are_idle(settings)) {
-                    cores.give(None)?;
+                    cores.give_cores(None)?;
                 }
             }
             (None, Err(_)) => return Ok(()),
         }
-        let folder = self.group.as_ref().map(|group| group.folder().to_owned());
+        let folder = self.group.as_ref().map(|limited| limited.group().folder().to_owned());
         if self.folders.first() != folder.as_ref() {
             self.folders = folder.into_iter().collect();
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::group_cores::GroupCores;
+use plimsoll_machine::groups::OwnGroup;
 use plimsoll_machine::processor_time::ProcessorTicks;
 use plimsoll_policy::{CpuFloor, CpuSeen};
 
@@ -33,7 +33,7 @@ struct Window {
 
 impl Floor {
     /// Sets the group's weight so that its processes get at least `percent` of all cores if they need that much.
-    pub(super) fn tend(&mut self, group: GroupCores<'_>, percent: u32, cores: Option<u32>, now: Instant) {
+    pub(super) fn tend(&mut self, group: &OwnGroup, percent: u32, cores: Option<u32>, now: Instant) {
         let before = self.control.weight();
         let is_barred = self.no_weight_until.is_some_and(|until| now < until);
         if (percent == 0 || is_barred) && before.is_none() {
@@ -66,12 +66,12 @@ impl Floor {
         if weight == before {
             return;
         }
-        match group.give(weight) {
+        match group.give_cores(weight) {
             Ok(()) => tracing::debug!(?weight, "the weight of a group that gets idle time of the cores"),
             Err(error) => {
                 tracing::warn!(%error, "processes that get idle time of the cores may get less than their floor");
                 // After half a change they could get more than intended.
-                if let Err(error) = group.give(None) {
+                if let Err(error) = group.give_cores(None) {
                     tracing::warn!(%error, "their group may not be idle");
                 }
                 (self.control, self.no_weight_until) = (CpuFloor::default(), Some(now + REFUSED_FOR));

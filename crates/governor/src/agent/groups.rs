@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use plimsoll_machine::group_folder::{GroupError, GroupFolder};
+use plimsoll_machine::groups::{GroupError, GroupFolder};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::ProcessFacts;

@@ -1,7 +1,7 @@
 //! The control group of classes with `cpu = "idle"`: a process with only `SCHED_IDLE` now and then keeps its core for
 //! milliseconds.
 //!
-//! Processes that serve such a class belong in a group of ours that is itself idle ([`IdleGroup`]), to which `groups`
+//! Processes that serve such a class belong in a group of ours that is itself idle ([`idle`]), to which `groups`
 //! moves them once they have settled in the class. They also get `SCHED_IDLE` at once. So do processes of classes with
 //! a nice value while their reads are limited (`disk`).
 //!
@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use plimsoll_machine::groups::{OwnGroup, idle};
 use plimsoll_machine::host::Host;
-use plimsoll_machine::idle_group::{self, IdleGroup};
 use plimsoll_machine::limiter::default_state_folder;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_policy::ClassIndex;
@@ -37,7 +37,7 @@ pub(super) struct Idle {
     state: PathBuf,
     /// The server's first process and how its groups are created, or why none is possible or needed.
     server: Result<(ProcessIdentity, String), String>,
-    group: Option<IdleGroup>,
+    group: Option<OwnGroup>,
     /// The group for processes of these classes.
     folders: Folders,
     /// The kernel's refusal, and until when no group is tried.
@@ -67,7 +67,7 @@ impl Idle {
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
         let server = server.clone();
-        self.server = server.and_then(|server| Ok((server, idle_group::probe(&self.host, server.id)?)));
+        self.server = server.and_then(|server| Ok((server, idle::probe(&self.host, server.id)?)));
         self.refused = None;
     }
 
@@ -78,7 +78,7 @@ impl Idle {
         let Ok((postmaster, _)) = &self.server else { return false };
         if self.classes.is_empty() {
             self.folders = Folders::default();
-            if self.group.as_ref().is_some_and(IdleGroup::is_empty) {
+            if self.group.as_ref().is_some_and(OwnGroup::is_empty) {
                 self.put_back();
             }
             return false;
@@ -88,7 +88,7 @@ impl Idle {
                 self.folders = Arc::from([group.folder().to_owned()]);
             }
             let cores = governor.health.lock().server_cores;
-            self.floor.tend(group.cores(), sum(&self.classes), cores, now);
+            self.floor.tend(group, sum(&self.classes), cores, now);
             return false;
         }
         let is_barred = self.refused.as_ref().is_some_and(|(_, until)| now < *until);
@@ -96,7 +96,7 @@ impl Idle {
         if is_barred || !sessions.any(|card| self.classes.contains_key(&card.state().served)) {
             return false;
         }
-        match IdleGroup::make(&self.host, &self.state, *postmaster) {
+        match idle::make(&self.host, &self.state, *postmaster) {
             Ok(group) => {
                 self.folders = Arc::from([group.folder().to_owned()]);
                 (self.group, self.floor, self.refused) = (Some(group), Floor::default(), None);
@@ -116,7 +116,7 @@ impl Idle {
 
     /// Whether the group is of version 2, where a process is in only one group.
     pub(super) fn is_unified(&self) -> bool {
-        self.group.as_ref().is_some_and(IdleGroup::is_unified)
+        self.group.as_ref().is_some_and(OwnGroup::is_unified)
     }
 
     /// Undoes everything at once. Processes in the group have been moved back before.

@@ -1,8 +1,8 @@
 //! Whether the server's processes run on this machine, and their CPU shares can be changed.
 
+use plimsoll_machine::groups;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
-use plimsoll_machine::own_group;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, began_at, namespaced_numbers};
 
@@ -42,7 +42,7 @@ pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, St
 
 /// Restores processes that killed governors have left in control groups.
 pub(super) fn restore_left_over(host: &Host) {
-    for restored in own_group::restore_left_over(host, &host.path(default_state_folder())) {
+    for restored in groups::restore_left_over(host, &host.path(default_state_folder())) {
         match restored {
             Ok(restored) => tracing::info!(undone = ?restored.undone, "undid changes that a killed governor had left"),
             Err(error) => tracing::error!(%error, "cannot undo changes that a killed governor has left"),

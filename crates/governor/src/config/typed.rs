@@ -1,6 +1,6 @@
 //! A settings file as typed: every key with its place, nothing checked beyond its type.
 //!
-//! The descriptions here are also those of the JSON schema and of the table in `docs/governor.md`.
+//! The descriptions here are also those of the JSON schema and of the table in `docs/governor-settings.md`.
 
 use std::borrow::Cow;
 

@@ -116,7 +116,7 @@ fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {
     }
     if settings.control.is_none() && watches {
         let message = "there is no `control`, so nothing is preempted and no share of the cores is changed; \
-                       docs/governor.md says which rights its role needs";
+                       docs/governor-levers.md says which rights its role needs";
         warnings.push(message.to_owned());
     }
     if settings.control.is_some() && watches && !settings.preemption.policy.acts() {

@@ -18,7 +18,7 @@ use crate::governor::Governor;
 use crate::settings::Settings;
 
 /// How long a login or an answer of the server may take. A look that takes longer is of no use.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time between two attempts to connect: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plimsoll_machine::cgroup::Cgroups;
 use plimsoll_machine::control::{Amount, Limits, Subject};
+use plimsoll_machine::groups::Cgroups;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::Limiter;
 use plimsoll_pg::connection::Connection;

@@ -81,7 +81,7 @@ impl Governor {
                 result => break result.unwrap(),
             }
         };
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
+        String::from_utf8_lossy(&bytes[..length]).trim_end().to_owned()
     }
 
     /// Waits for a line of the log whose message contains the text.

@@ -27,7 +27,7 @@ pub fn settings_file(advice: &Advice) -> Option<String> {
     };
     Some(format!(
         r#"# Proposed by plimsoll advise, to keep {slo}.
-# Read it, edit the lines below "EDIT", then: plimsoll govern --check --connect --config FILE. docs/governor.md explains every key.
+# Read it, edit the lines below "EDIT", then: plimsoll govern --check --connect --config FILE. docs/governor-settings.md explains every key.
 
 # EDIT: the server, and the role that asks who waits for whom.
 server = "postgres://127.0.0.1:5432"

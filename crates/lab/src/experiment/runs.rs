@@ -25,7 +25,7 @@ const QUICK_MEASURE: Duration = Duration::from_secs(2);
 
 /// Cores that others may keep busy, per usable core. The kernel's own housekeeping takes less. An experiment can be off
 /// by a tenth of the machine without a visible sign.
-const OTHERS_MAX: f64 = 0.1;
+pub(crate) const OTHERS_MAX: f64 = 0.1;
 
 /// Tries of a run while others are busy.
 const TRIES: u32 = 3;

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::json;
 
-use plimsoll_machine::group_use::GroupUse;
+use plimsoll_machine::groups::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
 use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread, Tail};

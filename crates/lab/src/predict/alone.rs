@@ -40,8 +40,7 @@ pub(crate) fn percentile(results: &Results, workload: &str, name: &str) -> Resul
         _ => (2, measured.p99),
     };
     let simulated = idd::predict(&mix, &inputs.machine(&asked)).ok().and_then(|prediction| {
-        let settings = des::Settings::plain(&prediction.network, SEED);
-        des::simulate(&prediction.network, &settings).ok()?.first()?.percentiles_s[place]
+        des::simulate(&prediction.network, &prediction.simulation(SEED)).ok()?.first()?.percentiles_s[place]
     });
     let anchor = |(measured_us, simulated): (u64, plimsoll_model::statistics::Interval)| Anchor {
         measured_ms: measured_us as f64 * 1e-3,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::demand::Alone;
 use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns};
+use plimsoll_model::statistics::{Noise, Samples};
 use plimsoll_policy::Priority;
 use plimsoll_workload::driver::Delay;
 use serde_json::Value;
@@ -12,6 +13,7 @@ use super::PredictError;
 use super::points::{Asked, AskedMember};
 use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s, response};
 use crate::analysis::cells::{Cell, Cells};
+use crate::experiment::OTHERS_MAX;
 use crate::results::{Point, Results, WorkloadResult};
 use crate::units::distinct;
 
@@ -26,11 +28,28 @@ pub(super) type Setting = BTreeMap<String, Value>;
 pub(super) struct Inputs<'a> {
     pub(super) results: &'a Results,
     pub(super) cells: Cells<'a>,
+    /// How much the mean responses of equal runs differ, over all cells; `None` without repeats.
+    pub(super) noise: Option<Noise>,
 }
 
 impl<'a> Inputs<'a> {
     pub(super) fn of(results: &'a Results) -> Self {
-        Inputs { results, cells: Cells::of(&results.points) }
+        let cells = Cells::of(&results.points);
+        let noise = noise(&cells);
+        Inputs { results, cells, noise }
+    }
+
+    /// Which part of the cores others used during the runs, if it was more than an experiment usually permits.
+    pub(super) fn others(&self) -> Option<String> {
+        let valid = self.results.points.iter().filter(|point| point.valid);
+        let busy: Vec<f64> = valid.filter_map(|point| point.device.busy_cores_others).collect();
+        let busy = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
+        let cores = self.results.machine.cores_usable;
+        (busy > OTHERS_MAX * cores as f64).then(|| {
+            format!(
+                "other processes kept {busy:.1} of {cores} cores busy during the runs, and the model does not know how long requests waited for them"
+            )
+        })
     }
 
     /// The swept settings that are not loads, each once, in the order in which they ran.
@@ -188,6 +207,7 @@ impl<'a> Inputs<'a> {
             members,
             slowdown,
             turns: turns.cloned().unwrap_or_default(),
+            noise: self.noise.map(|noise| noise.run),
             doublings_beyond: self.doublings_beyond(asked),
         })
     }
@@ -403,6 +423,16 @@ impl<'a> Inputs<'a> {
         let factor = per_request(cell)? / per_request(alone)?;
         (others > 0.0 && factor.is_finite() && factor > 0.0).then_some(Calibration { others, factor })
     }
+}
+
+/// The noise of mean responses, over all cells and their second runs.
+fn noise(cells: &Cells<'_>) -> Option<Noise> {
+    let all = cells.workloads().into_iter().flat_map(|name| cells.of_workload(name));
+    let rows = all.flat_map(|cell| [(cell, &cell.runs), (cell, &cell.again)]).map(|(cell, runs)| {
+        let blocks = runs.iter().map(|run| cells.block(*run) + 1).max().unwrap_or(0);
+        cells.row(cell, runs, blocks, |result| response(result).map(|(seconds, requests)| seconds / requests))
+    });
+    Noise::of(&Samples::new(rows.collect()))
 }
 
 /// Swept settings without those that determine the load.

@@ -7,7 +7,7 @@ use plimsoll_model::network::{Class, Network, Service, Station};
 
 use super::*;
 use crate::analysis::made_up::{Noise, measure, plan, results};
-use crate::plan::Setting;
+use crate::plan::PlannedWorkload;
 use crate::predict::window::DiskModel;
 use crate::results::{Counters, Device, LockWait, Results, TimeShare, WorkloadResult};
 
@@ -30,28 +30,25 @@ repeats = 4
 "#;
 const DEMANDS_S: [(&str, f64); 2] = [("short", 0.002), ("long", 0.010)];
 
-/// The results of the workloads of an arm with these clients, if each needs `slowed` times its CPU seconds beside
-/// others.
-fn truth(members: &[(&str, u32)], cores: u32, slowed: f64) -> Vec<f64> {
+/// The throughputs of these workloads together, if each needs `slowed` times its CPU seconds beside others.
+fn truth(members: &[&PlannedWorkload], cores: u32, slowed: f64) -> Vec<f64> {
     let demand = |name: &str| DEMANDS_S.iter().find(|(of, _)| *of == name).expect("one of the two").1;
     let factor = if members.len() > 1 { slowed } else { 1.0 };
-    let class = |(name, clients): &(&str, u32)| Class {
-        name: (*name).to_owned(),
-        population: *clients,
+    let class = |workload: &&PlannedWorkload| Class {
+        name: workload.name.clone(),
+        population: workload.clients.clients as u32,
         think_s: 0.0,
-        demands_s: vec![demand(name) * factor],
+        demands_s: vec![demand(&workload.name) * factor, round_trip_s(workload)],
     };
-    let station = Station { name: "cpu".to_owned(), service: Service::Processors { servers: cores } };
-    let network = Network::new(vec![station], members.iter().map(class).collect()).expect("sound");
+    let station = |name: &str, service| Station { name: name.to_owned(), service };
+    let stations = vec![station("cpu", Service::Processors { servers: cores }), station("wire", Service::Delay)];
+    let network = Network::new(stations, members.iter().map(class).collect()).expect("sound");
     mva::solve(&network).expect("small").classes.iter().map(|class| class.throughput).collect()
 }
 
-fn members(setting: &Setting, arm: &[usize]) -> Vec<(String, u32)> {
-    let one = |member: &usize| {
-        let workload = &setting.workloads[*member];
-        (workload.name.clone(), workload.clients.clients as u32)
-    };
-    arm.iter().map(one).collect()
+/// Seconds that a request of a workload travels, as if it had one round trip.
+fn round_trip_s(workload: &PlannedWorkload) -> f64 {
+    workload.clients.round_trip.mean().as_secs_f64()
 }
 
 /// A run on a machine where each workload slows the other's requests down by `slowed`.
@@ -61,9 +58,8 @@ pub(crate) fn run(text: &str, slowed: f64, noise: f64, change: impl Fn(&str, &mu
     let mut noise = Noise::new(3, noise);
     let arms: Vec<Vec<usize>> = plan.arms.iter().map(|arm| arm.members.clone()).collect();
     let mut records = measure(&plan, |id, setting, name| {
-        let members = members(setting, &arms[id.arm]);
-        let members: Vec<(&str, u32)> = members.iter().map(|(name, clients)| (name.as_str(), *clients)).collect();
-        let at = members.iter().position(|(member, _)| *member == name).expect("in the arm");
+        let members: Vec<&PlannedWorkload> = arms[id.arm].iter().map(|member| &setting.workloads[*member]).collect();
+        let at = members.iter().position(|member| member.name == name).expect("in the arm");
         truth(&members, cores, slowed)[at] * noise.factor()
     });
     for record in &mut records {
@@ -74,16 +70,19 @@ pub(crate) fn run(text: &str, slowed: f64, noise: f64, change: impl Fn(&str, &mu
             let demand = DEMANDS_S.iter().find(|(of, _)| *of == one.name).expect("one of the two").1 * factor;
             busy += one.all.throughput_per_s * demand;
             let response_s = one.all.latency_us.expect("it answers").mean * 1e-6;
+            let workload = plan.base.workloads.iter().find(|workload| workload.name == one.name);
+            let round_trip_s = round_trip_s(workload.expect("of the plan"));
             one.all.time_share = Some(TimeShare {
                 cpu_run: Some(demand / response_s),
-                cpu_wait: Some(1.0 - demand / response_s),
+                cpu_wait: Some(1.0 - (demand + round_trip_s) / response_s),
                 io: Some(0.0),
                 io_latch: None,
                 lock: Some(0.0),
                 client: None,
-                other: 0.0,
+                other: round_trip_s / response_s,
             });
             one.lock_wait = Some(LockWait::default());
+            one.round_trip_share = Some(round_trip_s / response_s);
             change(&arm, one);
         }
         record.point.device.cpu_busy = Some((busy / f64::from(cores)).min(1.0));
@@ -147,6 +146,20 @@ fn a_mix_is_predicted_from_workloads_alone() {
     // Cores are saturated here: responses lie at the upper bound, and predictions that take the lower one are far too short.
     assert!(bounds.covered.is_some() && bounds.bias < 0.0 && bounds.largest > 0.5, "{bounds:?}");
     assert!(predicted.accuracy.iter().all(|one| one.model != "linear interference"), "no pair was measured before");
+}
+
+/// Nearly all of the response of `short` alone is a round trip, during which the others compute.
+#[test]
+fn round_trips_are_no_work() {
+    let text = EXPERIMENT.replace("clients = 40", "clients = 40\nround_trip = \"const 50ms\"");
+    let (alone, together) = (run(&alone_only(&text), 1.0, 0.0, |_, _| {}), run(&text, 1.0, 0.0, |_, _| {}));
+    let predicted = predict(&alone, Some(&together), &request(None, Model::Mva)).expect("all is there");
+    assert_eq!(predicted.mixes.len(), 3);
+    for one in predicted.mixes.iter().flat_map(|mix| &mix.workloads) {
+        let measured = one.measured.expect("it was").response_ms.expect("answered").value;
+        let response = one.response_ms.expect("has clients").value;
+        assert!((response / measured - 1.0).abs() < 0.02, "{one:?}");
+    }
 }
 
 /// If the response grows by the same time for each client of the other workload, the linear model is exact.
@@ -385,6 +398,26 @@ fn a_key_and_its_values_are_read() {
     for text in ["", "olap.clients", "=3", "olap.clients=", "olap.clients=few", "cores=-1", "cores=1..100000"] {
         assert!(text.parse::<Vary>().is_err(), "{text}");
     }
+}
+
+#[test]
+fn others_on_the_machine_are_named_with_what_they_used() {
+    let mut alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let cores = alone.machine.cores_usable as f64;
+    let others = |alone: &Results| {
+        let predicted = predict(alone, None, &request(Some("long.clients=30"), Model::Mva)).expect("known key");
+        predicted.mixes[0].cautions.iter().any(|caution| caution.starts_with("other processes kept"))
+    };
+    alone.points.iter_mut().for_each(|point| point.device.busy_cores_others = Some(0.05 * cores));
+    assert!(!others(&alone));
+    alone.points.iter_mut().for_each(|point| point.device.busy_cores_others = Some(0.75 * cores));
+    assert!(others(&alone));
+}
+
+#[test]
+fn the_guide_names_the_factor_from_which_on_nothing_is_predicted() {
+    let guide = include_str!("../../../../docs/predict.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(guide.contains(&format!("A response that is not known within a factor of {},", idd::FACTOR_MAX)));
 }
 
 #[test]

@@ -101,6 +101,7 @@ pub(super) fn block(point: &Point, result: &WorkloadResult, clients: &Clients, d
             disk_s: sum(disk.seconds_per_s(device), "devices"),
             log_s: Err("waits for the log are not measured by workload".to_owned()),
             lock_s: lock_s.ok_or_else(|| "the target does not tell lock waits".to_owned()),
+            round_trip_s: result.round_trip_share.unwrap_or(0.0) * response_s,
             instructions: counted(|one| Some(one.instructions? + one.kernel_instructions?), "instructions"),
             spin_instructions: counted(|one| one.spin_instructions, "spin instructions"),
             between_s: match clients.never_pause {

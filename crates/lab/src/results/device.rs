@@ -1,6 +1,6 @@
 //! The activity of the machine and its devices within a window, or a second of it.
 
-use plimsoll_machine::group_use::GroupUse;
+use plimsoll_machine::groups::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
 use plimsoll_workload::freshness::Freshness;

@@ -4,11 +4,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{RunError, Runner, StoreError, Watch};
+use super::{RunError, RunProgress, Runner, StoreError, Watch};
 use crate::plan::{ServerLost, Setting};
 
 /// How long a lost server may take to come back: recovery after a crash replays the log since the last checkpoint.
 const RECONNECT_MAX: Duration = Duration::from_secs(120);
+
+const REMEDY: &str = "it has 120 s to come back";
 
 /// The pause after the first attempt to open a lost server; each further one is twice as long, up to the longest.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -27,7 +29,7 @@ impl Runner<'_> {
     }
 
     /// Opens the target. After the loss of its server it tries again until the server is back, for a limited time.
-    pub(super) fn open(&mut self, setting: &Setting, watch: &Watch<'_>) -> Result<(), StoreError> {
+    pub(super) fn open(&mut self, setting: &Setting, watch: &mut Watch<'_>) -> Result<(), StoreError> {
         let began = Instant::now();
         let mut pause = RECONNECT_PAUSE;
         loop {
@@ -36,6 +38,10 @@ impl Runner<'_> {
             if !(is_closed && self.is_server_lost && began.elapsed() < RECONNECT_MAX) {
                 self.is_server_lost &= is_closed;
                 return opened;
+            }
+            if let (Err(error), RECONNECT_PAUSE) = (&opened, pause) {
+                let why = format!("the server is away: {error}");
+                (watch.progress)(RunProgress::Disturbed { why: &why, remedy: REMEDY });
             }
             let next = Instant::now() + pause;
             while Instant::now() < next {

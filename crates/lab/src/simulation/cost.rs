@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::plan::Plan;
 use crate::units::bytes;
 
-/// References that one core simulates per second, rounded down. docs/performance.md has the measurements.
+/// References that one core simulates per second, rounded down. docs/notes/cache-simulator.md has the measurements.
 const REFERENCES_PER_S: f64 = 50e6;
 
 /// Longer simulations are done only on demand.

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::group::{self, CORES, Group};
 use super::threads::{Thread, bring_all, living, threads};
 use super::{Amount, Control, ControlContext, ControlError, Undo, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
-use crate::cgroup::Cgroups;
 use crate::facts::processor::{affinity, online_cores};
+use crate::groups::{self, CORES, Cgroups, Group, is_of_plimsoll};
 use crate::host::{Host, parse_core_list};
 
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl Control for Cores {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        let groups = group::probe(host, CORES);
+        let groups = groups::probe(host, CORES);
         if groups.available || threads(host, std::process::id() as i32).is_empty() {
             return groups;
         }
@@ -45,7 +44,7 @@ impl Control for Cores {
 
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let cores = wanted(&usable(context.host), context.host, amount)?;
-        match group::join(context, KEY, CORES) {
+        match groups::join(context, KEY, CORES) {
             Ok(group) => apply_to_group(context, &group, &cores),
             Err(ControlError::Unavailable { .. }) => apply_to_threads(context, &cores),
             Err(error) => Err(error),
@@ -55,7 +54,7 @@ impl Control for Cores {
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
         let Window { host, subject, amount, .. } = *window;
         let cores = BTreeSet::from_iter(wanted(&usable(host), host, amount)?);
-        let processes = match group::find(host, subject, CORES) {
+        let processes = match groups::find(host, subject, CORES) {
             Ok(group) => group.processes(host),
             Err(_) => living(host, &subject.processes),
         };
@@ -111,14 +110,11 @@ fn usable(host: &Host) -> Vec<usize> {
 fn allowed_by_groups(host: &Host) -> Vec<usize> {
     let online = online_cores(host);
     let cgroups = Cgroups::read(host);
-    let Some((unified, groups)) = cgroups.standing(CORES.v1, CORES.v2) else { return online };
+    let Ok((unified, groups)) = cgroups.standing(CORES) else { return online };
     let file = if unified { "cpuset.cpus.effective" } else { "cpuset.effective_cpus" };
-    let ours = |folder: &std::path::PathBuf| {
-        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(group::OURS))
-    };
     let allowed = groups
         .iter()
-        .filter(|folder| !ours(folder))
+        .filter(|folder| !is_of_plimsoll(folder))
         .find_map(|folder| host.cores(folder.join(file)).or_else(|| host.cores(folder.join("cpuset.cpus"))));
     match allowed {
         Some(allowed) => online.into_iter().filter(|core| allowed.contains(core)).collect(),

@@ -1,10 +1,9 @@
 //! `cpu_quota`: the CPU time that all threads of the subject may use, in cores.
 
-use super::group::{self, CPU, CPU_TIME, Group};
 use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
-use crate::cgroup::quota_of;
 use crate::facts::processor::online_cores;
+use crate::groups::{self, CPU, CPU_TIME, Group, quota_of};
 use crate::host::Host;
 
 #[derive(Debug)]
@@ -30,7 +29,7 @@ impl Control for CpuQuota {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        group::probe(host, CPU)
+        groups::probe(host, CPU)
     }
 
     fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
@@ -39,13 +38,13 @@ impl Control for CpuQuota {
 
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let quota_us = (quota(context.host, amount)? * PERIOD_US).round() as u64;
-        let group = group::join(context, KEY, CPU)?;
+        let group = groups::join(context, KEY, CPU)?;
         if group.unified {
             return group.set(context, KEY, "cpu.max", &format!("{quota_us} {PERIOD_US}"), "max");
         }
         // Another controller, possibly in a hierarchy of its own, counts the time. Without it the limit holds, but its
         // effect is unknown.
-        match group::join(context, KEY, CPU_TIME) {
+        match groups::join(context, KEY, CPU_TIME) {
             Ok(_) | Err(ControlError::Unavailable { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -55,7 +54,7 @@ impl Control for CpuQuota {
 
     fn observe(&self, host: &Host, subject: &Subject) -> Observation {
         let mut observation = Observation::new();
-        if let Ok(group) = group::find(host, subject, CPU) {
+        if let Ok(group) = groups::find(host, subject, CPU) {
             observation.extend(used_s(host, subject, &group).map(|used| ("used_s".to_owned(), used)));
             let throttled = host.line_value(group.file("cpu.stat"), "nr_throttled");
             observation.extend(throttled.map(|count| ("throttled".to_owned(), count as f64)));
@@ -65,7 +64,7 @@ impl Control for CpuQuota {
 
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
         let Window { host, subject, earlier, .. } = *window;
-        let group = group::find(host, subject, CPU)?;
+        let group = groups::find(host, subject, CPU)?;
         let quota = quota(host, window.amount)?;
         let set = quota_of(host, group.folder(), group.unified);
         if set.is_none_or(|set| (set - quota).abs() > 0.001) {
@@ -101,6 +100,6 @@ fn used_s(host: &Host, subject: &Subject, group: &Group) -> Option<f64> {
     if group.unified {
         return Some(host.line_value(group.file("cpu.stat"), "usage_usec")? as f64 / 1e6);
     }
-    let counting = group::find(host, subject, CPU_TIME).ok()?;
+    let counting = groups::find(host, subject, CPU_TIME).ok()?;
     Some(host.value::<u64>(counting.file("cpuacct.usage"))? as f64 / 1e9)
 }

@@ -1,8 +1,8 @@
 //! `cpu_weight`: the subject's share of the cores when other processes compete for them.
 
-use super::group::{self, CPU};
 use super::{Amount, Control, ControlContext, ControlError, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
+use crate::groups::{self, CPU};
 use crate::host::Host;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Control for CpuWeight {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        group::probe(host, CPU)
+        groups::probe(host, CPU)
     }
 
     fn check(&self, _host: &Host, amount: &Amount) -> Result<(), ControlError> {
@@ -36,7 +36,7 @@ impl Control for CpuWeight {
 
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let weight = weight(amount)?;
-        let group = group::join(context, KEY, CPU)?;
+        let group = groups::join(context, KEY, CPU)?;
         let (file, text) = weight_in(group.unified, weight);
         let (_, free) = weight_in(group.unified, DEFAULT_WEIGHT);
         group.set(context, KEY, file, &text, &free)
@@ -44,7 +44,7 @@ impl Control for CpuWeight {
 
     /// A weight has an effect only when others compete for the same cores, so we verify only that it is in force.
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
-        let group = group::find(window.host, window.subject, CPU)?;
+        let group = groups::find(window.host, window.subject, CPU)?;
         let weight = weight(window.amount)?;
         let (file, wanted) = weight_in(group.unified, weight);
         match window.host.value::<i64>(group.file(file)) {

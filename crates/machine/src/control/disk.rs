@@ -11,9 +11,9 @@ mod verify;
 
 use std::path::Path;
 
-use super::group::{self, DISK, Group};
 use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
+use crate::groups::{self, DISK, Group, field, recursive_text};
 use crate::host::Host;
 use device::Device;
 
@@ -104,7 +104,7 @@ impl Control for Disk {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        let mut groups = group::probe(host, DISK);
+        let mut groups = groups::probe(host, DISK);
         if groups.available {
             match device(host, &Subject::default()) {
                 Ok(device) => groups.reason = format!("{}; temporary files are on {}", groups.reason, device.name),
@@ -123,20 +123,20 @@ impl Control for Disk {
         let device = device(context.host, context.subject).map_err(|reason| {
             ControlError::unavailable(self.key, reason, Some("put the data on a disk with a device of its own"))
         })?;
-        let group = group::join(context, self.key, DISK)?;
+        let group = groups::join(context, self.key, DISK)?;
         let order = |limit| self.order(group.unified, &device, limit);
         group.set(context, self.key, self.file(group.unified), &order(Some(limit)), &order(None))
     }
 
     fn observe(&self, host: &Host, subject: &Subject) -> Observation {
-        let found = || Some((group::find(host, subject, DISK).ok()?, device(host, subject).ok()?));
+        let found = || Some((groups::find(host, subject, DISK).ok()?, device(host, subject).ok()?));
         found().map(|(group, device)| self.figures(host, &group, &device)).unwrap_or_default()
     }
 
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
         let Window { host, subject, .. } = *window;
         let limit = self.limit(window.amount)?;
-        let group = group::find(host, subject, DISK)?;
+        let group = groups::find(host, subject, DISK)?;
         let device = device(host, subject)?;
         let set = self.in_force(host, &group, &device);
         if set != Some(limit) {
@@ -188,9 +188,7 @@ impl Disk {
         let text = host.text(folder.join(self.file(unified)))?;
         let line = device.line(&text)?;
         match unified {
-            true => line
-                .split_whitespace()
-                .find_map(|word| word.strip_prefix(self.v2_limit)?.strip_prefix('=')?.parse().ok()),
+            true => field(line, self.v2_limit),
             false => line.trim().parse().ok(),
         }
     }
@@ -200,13 +198,10 @@ impl Disk {
         if group.unified {
             let text = host.text(group.file("io.stat"))?;
             let Some(line) = device.line(&text) else { return Some(0) };
-            return line
-                .split_whitespace()
-                .find_map(|word| word.strip_prefix(self.v2_done)?.strip_prefix('=')?.parse().ok());
+            return field(line, self.v2_done);
         }
         // The subject may have made groups below ours.
-        let files = [format!("{}_recursive", self.v1_done), self.v1_done.to_owned()];
-        let text = files.iter().find_map(|file| host.text(group.file(file)))?;
+        let text = recursive_text(host, group.folder(), self.v1_done)?;
         let mut lines = text.lines().filter_map(|line| device.line(line));
         let done = lines.find_map(|line| line.trim().strip_prefix(self.v1_word)?.trim().parse().ok());
         Some(done.unwrap_or(0))

@@ -5,9 +5,9 @@
 //! therefore applies to memory that is allocated after it was set, and [`verify`](Control::verify) reports how much was
 //! allocated before.
 
-use super::group::{self, Group, MEMORY};
 use super::{Amount, Control, ControlContext, ControlError, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
+use crate::groups::{self, Group, MEMORY};
 use crate::host::Host;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Control for Memory {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        group::probe(host, MEMORY)
+        groups::probe(host, MEMORY)
     }
 
     fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
@@ -63,7 +63,7 @@ impl Control for Memory {
 
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let limit = limit(context.host, amount)?;
-        let group = group::join(context, KEY, MEMORY)?;
+        let group = groups::join(context, KEY, MEMORY)?;
         let files = files(&group);
         // Version 2 accepts a limit below the memory in use, and then kills processes. Version 1 refuses it by itself.
         let kept = kept(context.host, &group);
@@ -77,7 +77,7 @@ impl Control for Memory {
 
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
         let host = window.host;
-        let group = group::find(host, window.subject, MEMORY)?;
+        let group = groups::find(host, window.subject, MEMORY)?;
         let limit = limit(host, window.amount)?;
         let files = files(&group);
         // The kernel counts in whole pages.

@@ -368,5 +368,5 @@ fn nice_values_that_could_not_be_put_back_are_not_set() {
 fn descendants_are_found_once_in_a_circle() {
     let machine = Machine::new(Groups::V1);
     machine.process(100, 200, &[100, 101], "db");
-    assert_eq!(super::threads::descendants(&machine.host(), 100), [200]);
+    assert_eq!(crate::process_tree::tree_of(&machine.host(), &[100]), [100, 200].into());
 }

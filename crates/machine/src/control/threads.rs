@@ -1,6 +1,5 @@
 //! The threads of processes: their ids, start times and cores.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use procfs::process::Stat;
@@ -35,7 +34,7 @@ pub(crate) fn threads(host: &Host, process: i32) -> Vec<Thread> {
 
 /// The ids of the threads of a process, including those that are ending.
 pub(crate) fn thread_ids(host: &Host, process: i32) -> Vec<i32> {
-    host.names(format!("/proc/{process}/task")).iter().filter_map(|name| name.parse().ok()).collect()
+    host.numbers(format!("/proc/{process}/task"))
 }
 
 fn thread(host: &Host, process: i32, id: i32) -> Option<Thread> {
@@ -67,23 +66,6 @@ pub(crate) fn parent(host: &Host, process: i32) -> Option<i32> {
 
 pub(crate) fn living(host: &Host, processes: &[i32]) -> Vec<i32> {
     processes.iter().copied().filter(|process| ProcessIdentity::of(host, *process).is_some()).collect()
-}
-
-/// The descendants of a process, except those whose parents have ended.
-pub(crate) fn descendants(host: &Host, process: i32) -> Vec<i32> {
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    let others = host.names("/proc").into_iter().filter_map(|name| name.parse().ok());
-    for child in others.filter(|child| *child != process) {
-        children.entry(parent(host, child).unwrap_or_default()).or_default().push(child);
-    }
-    let mut found = Vec::new();
-    let mut next = children.remove(&process).unwrap_or_default();
-    // Ids that are used again while we read could make a circle: each is a parent once.
-    while let Some(child) = next.pop() {
-        next.extend(children.remove(&child).unwrap_or_default());
-        found.push(child);
-    }
-    found
 }
 
 /// The present moment in the unit of threads' start times: clock ticks since boot, 100 per second in user space on every machine.

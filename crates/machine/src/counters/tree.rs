@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 
 use procfs::process::Stat;
 
-use crate::control::threads::descendants;
+use crate::control::threads::thread_ids;
 use crate::host::Host;
+use crate::process_tree::tree_of;
 
 /// A thread, and when it began in clock ticks since boot: ids are used again, pairs are not.
 pub(super) type ThreadIdentity = (i32, u64);
 
 /// Every thread of `process` and its descendants. Empty if it has ended.
 pub(super) fn threads_of_tree(host: &Host, process: i32) -> BTreeSet<ThreadIdentity> {
-    let processes = [process].into_iter().chain(descendants(host, process));
-    processes.flat_map(|process| threads_of(host, process)).collect()
+    tree_of(host, &[process]).into_iter().flat_map(|process| threads_of(host, process)).collect()
 }
 
 fn threads_of(host: &Host, pid: i32) -> Vec<ThreadIdentity> {
-    let identity = |tid: String| {
+    let identity = |tid: i32| {
         let stat: Stat = host.parsed(format!("/proc/{pid}/task/{tid}/stat"))?;
         Some((stat.pid, stat.starttime))
     };
-    host.names(format!("/proc/{pid}/task")).into_iter().filter_map(identity).collect()
+    thread_ids(host, pid).into_iter().filter_map(identity).collect()
 }
 
 #[cfg(test)]

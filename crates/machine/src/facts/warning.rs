@@ -1,10 +1,10 @@
 //! Warnings about conditions that disturb or falsify measurements on a host.
 
-use crate::cgroup::Cgroups;
 use crate::facts::guest;
+use crate::groups::Cgroups;
+use crate::groups::resctrl::conflict;
 use crate::host::Host;
 use crate::processor_time::{ProcessorTicks, stolen_note};
-use crate::resctrl::conflict;
 
 pub(super) fn read(host: &Host, cgroups: &Cgroups) -> Vec<String> {
     [quota(cgroups), tools(host), stolen(host)].into_iter().flatten().collect()

@@ -2,15 +2,15 @@
 //! changed one is left alone.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::control::group::{OURS, groups_of_ours_in, name_prefix};
-use crate::control::threads::{descendants, parent, started, threads};
+use crate::control::threads::{parent, started, threads};
 use crate::control::{Origin, Undo};
+use crate::groups::{OURS, PROCESSES, groups_of_ours_in, has_prefix, is_of_plimsoll, name_prefix};
 use crate::host::Host;
+use crate::process_tree::tree_of;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Undone {
@@ -74,23 +74,17 @@ pub(crate) fn undo(host: &Host, undo: &Undo, owner: u32) -> Undone {
     }
 }
 
-fn is_our_name(name: &OsStr) -> bool {
-    name.to_string_lossy().starts_with(OURS)
-}
-
 /// Moves the tasks of a group to their origins and removes the folder.
 fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> PathBuf) -> Undone {
     let shown = folder.display();
-    let is_ours =
-        folder.file_name().is_some_and(|name| is_our_name(name) && name.to_string_lossy().starts_with(prefix));
-    if !is_ours {
+    if !has_prefix(folder, prefix) {
         return Undone::Failed(format!("{shown} is not a group of ours"));
     }
     if !host.exists(folder) {
         return Undone::Nothing;
     }
     // Control groups list whole processes, resctrl lists threads.
-    let list = if host.exists(folder.join("cgroup.procs")) { "cgroup.procs" } else { "tasks" };
+    let list = if host.exists(folder.join(PROCESSES)) { PROCESSES } else { "tasks" };
     let mut moved = 0;
     let (mut last_error, mut refusals) = (String::new(), 0);
     for _ in 0..TRIES_MAX {
@@ -164,7 +158,7 @@ fn write_file(host: &Host, path: &str, text: &str) -> Undone {
     // Plimsoll changes only such files, and a journal may contain anything.
     let is_of_kernel = ["/proc/", "/sys/"].iter().any(|start| path.starts_with(start));
     // Control groups and resctrl may be mounted anywhere; there Plimsoll writes only to files of its own groups.
-    let is_of_ours = Path::new(path).parent().and_then(Path::file_name).is_some_and(is_our_name);
+    let is_of_ours = Path::new(path).parent().is_some_and(is_of_plimsoll);
     if path.contains("/../") || !(is_of_kernel || is_of_ours) {
         return Undone::Failed(format!("{path} is not a file of the kernel"));
     }
@@ -190,9 +184,9 @@ fn for_thread(
     }
     let mut affected = vec![thread];
     if let Some(since) = since {
-        let later = |process: i32| threads(host, process).into_iter().filter(|thread| thread.started >= since);
-        affected.extend(later(thread).map(|heir| heir.id).filter(|id| *id != thread));
-        affected.extend(descendants(host, thread).into_iter().flat_map(later).map(|heir| heir.id));
+        let heirs = tree_of(host, &[thread]).into_iter().flat_map(|process| threads(host, process));
+        let later = heirs.filter(|heir| heir.started >= since && heir.id != thread);
+        affected.extend(later.map(|heir| heir.id));
     }
     let mut failed = None;
     for thread in &affected {

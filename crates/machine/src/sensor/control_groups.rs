@@ -1,8 +1,8 @@
 //! The resource use of control groups, and whether the kernel reports it.
 
 use crate::availability::Availability;
-use crate::cgroup::Cgroups;
-use crate::group_use::GroupSample;
+use crate::groups::Cgroups;
+use crate::groups::GroupSample;
 use crate::host::Host;
 use crate::sensor::lap::Lap;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};

@@ -7,9 +7,9 @@ use crate::availability::Availability;
 use crate::counters::CounterReading;
 use crate::cpu_time::ThreadTimes;
 use crate::device::DeviceUse;
-use crate::group_use::GroupUse;
+use crate::groups::GroupUse;
+use crate::groups::resctrl::CacheUse;
 use crate::pressure::PressureUse;
-use crate::resctrl::CacheUse;
 
 /// The figures of all sensors for their subject, between two moments. `None` means "not measured";
 /// [`missing`](Figures::missing) says why, unless the sensor was not asked.

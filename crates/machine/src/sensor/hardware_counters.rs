@@ -1,8 +1,8 @@
 //! Hardware counters, by `perf_event_open`; also the top-down breakdown, which is computed from the counts.
 
 use crate::availability::Availability;
-use crate::cgroup::Cgroups;
 use crate::counters::{CounterReading, CounterSet, CountersUnavailable, Event, Watched, probe};
+use crate::groups::Cgroups;
 use crate::host::Host;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 

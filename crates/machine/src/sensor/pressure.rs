@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::availability::Availability;
-use crate::cgroup::Cgroups;
+use crate::groups::Cgroups;
 use crate::host::Host;
 use crate::pressure::PressureSample;
 use crate::sensor::lap::Lap;

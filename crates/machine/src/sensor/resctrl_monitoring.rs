@@ -1,8 +1,8 @@
 //! Cache occupancy and memory traffic of groups, and whether the processor reports them.
 
 use crate::availability::Availability;
+use crate::groups::resctrl::{CacheSample, Resctrl, absent};
 use crate::host::Host;
-use crate::resctrl::{CacheSample, Resctrl, absent};
 use crate::sensor::lap::Lap;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 

@@ -24,6 +24,7 @@ pub(super) fn check(network: &Network, settings: &Settings) -> Result<(), Invali
     };
     count("behaviours", settings.behaviours.len(), network.classes().len())?;
     count("stations by priority", settings.by_priority.len(), network.stations().len())?;
+    count("stations with constant demands", settings.is_constant.len(), network.stations().len())?;
     if settings.runs < 2 || settings.requests < 1 {
         return Err(Invalid::Short { runs: settings.runs, requests: settings.requests });
     }

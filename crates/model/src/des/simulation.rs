@@ -186,7 +186,8 @@ impl<'a> Simulation<'a> {
                 return self.answer(client);
             }
             self.clients[client].station += 1;
-            let demand_s = self.network.classes()[class].demands_s[station] * self.exponential();
+            let factor = if self.settings.is_constant[station] { 1.0 } else { self.exponential() };
+            let demand_s = self.network.classes()[class].demands_s[station] * factor;
             if demand_s > 0.0 {
                 let priority = self.priority(station, class);
                 match self.network.stations()[station].service {

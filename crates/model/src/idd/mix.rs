@@ -7,11 +7,12 @@ use crate::demand::{Demand, Figure};
 use crate::mva::{self, Solution};
 use crate::network::{Class, Network, Service, Station};
 
-/// The stations of every mix. The last two are delays: waiting for a turn at the cores, and for one of the database's threads.
-pub(super) const STATIONS: [&str; 5] = ["cpu", "disk", "log", "turns", "threads"];
+/// The stations of every mix. From the log on they are delays; turns are waits for the cores, threads those for one of the database's.
+pub(super) const STATIONS: [&str; 6] = ["cpu", "disk", "log", "turns", "threads", "round trips"];
 /// Positions among them.
 pub(super) const CPU: usize = 0;
 pub(super) const THREADS: usize = 4;
+pub(super) const ROUND_TRIPS: usize = 5;
 
 /// Upkeep of the machine is a class of its own behind those of the mix. Its one client needs a core for this long at a
 /// time.
@@ -224,7 +225,7 @@ fn network(
     };
     // Requests that wait for the log share its writes, and so do not wait for each other.
     let cores = Service::Processors { servers: machine.cores };
-    let services = [cores, disk, Service::Delay, Service::Delay, Service::Delay];
+    let services = [cores, disk, Service::Delay, Service::Delay, Service::Delay, Service::Delay];
     let stations = STATIONS.into_iter().zip(services).map(|(name, service)| Station { name: name.to_owned(), service });
     let class = |at: usize| Class {
         name: mix.members[at].alone.name.clone(),
@@ -236,13 +237,14 @@ fn network(
             demands[at].log_s.as_ref().copied().unwrap_or(0.0),
             state.turns_s[at],
             state.pooled[at].delay_s,
+            demands[at].round_trip_s,
         ],
     };
     let upkeep = (upkeep >= UPKEEP_MIN).then(|| Class {
         name: "upkeep".to_owned(),
         population: 1,
         think_s: UPKEEP_S * (1.0 / upkeep.min(1.0) - 1.0),
-        demands_s: vec![UPKEEP_S, 0.0, 0.0, 0.0, 0.0],
+        demands_s: vec![UPKEEP_S, 0.0, 0.0, 0.0, 0.0, 0.0],
     });
     Ok(Network::new(stations.collect(), (0..mix.members.len()).map(class).chain(upkeep).collect())?)
 }

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Member, Mix, Refused, Slowdown, UNADJUSTED_ERROR, mix};
-use crate::statistics::student;
+use crate::statistics::{Deviation, student};
 
 /// Rounds of fitting: turns of one class change the time at the cores of the others, which changes turns.
 const ROUNDS_MAX: usize = 30;
@@ -110,10 +110,10 @@ pub struct Turns {
     pub error: Option<Residual>,
 }
 
-/// The error after fitting.
+/// The error of the model after fitting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Residual {
-    /// Standard deviation of the logarithms of fitted over measured responses.
+    /// Standard deviation of the logarithms of fitted over measured responses, less the noise of measurements where that is known.
     pub deviation: f64,
     /// Responses beyond those that fitting used up.
     pub degrees_of_freedom: f64,
@@ -133,13 +133,13 @@ impl Residual {
 }
 
 impl Turns {
-    /// Learns from mixes; mixes that cannot be solved teach nothing.
-    pub fn learn(lessons: &[Lesson], machine: &Machine) -> Self {
+    /// Learns from mixes; mixes that cannot be solved teach nothing. `noise` is that of the mean response of a run beside others of its block.
+    pub fn learn(lessons: &[Lesson], machine: &Machine, noise: Option<Deviation>) -> Self {
         let blocks = lessons.iter().map(Lesson::blocks).max().unwrap_or(0);
         // Two mixes can be fitted exactly with two unknowns, which says nothing about others. The error of a form with
         // one unknown says more.
         let plain = fit(lessons, machine, None, f64::INFINITY);
-        let error = residual(lessons, machine, &plain);
+        let error = residual(lessons, machine, &plain, noise);
         let determinant_min = match error {
             Some(error) if error.deviation > PLAIN_DEVIATION_MAX => DETERMINANT_MIN,
             _ => f64::INFINITY,
@@ -164,6 +164,8 @@ struct Seen<'a> {
     stretch: f64,
     modelled_s: f64,
     measured_s: f64,
+    /// Blocks in which it was measured.
+    blocks: usize,
 }
 
 fn seen<'a>(
@@ -177,6 +179,7 @@ fn seen<'a>(
         tables_shared: false,
         slowdown: lesson.slowdown.clone(),
         turns: turns.clone(),
+        noise: None,
         doublings_beyond: 0.0,
     };
     let solved = mix::solve(&mix, machine, without)?;
@@ -188,6 +191,7 @@ fn seen<'a>(
             stretch: solved.stretch(at),
             modelled_s: solved.response_s(at),
             measured_s: lesson.response_s(at, without)?,
+            blocks: lesson.responses[at].iter().flatten().count(),
         })
     };
     Ok((0..lesson.members.len()).filter_map(of_class).collect())
@@ -264,12 +268,20 @@ impl Equations {
 }
 
 /// The error after fitting; `None` if every response was used up.
-fn residual(lessons: &[Lesson], machine: &Machine, fitted: &ByClass) -> Option<Residual> {
+///
+/// Noise is in both means that are compared, the measured one and that of the runs alone, from which the other is modelled.
+fn residual(lessons: &[Lesson], machine: &Machine, fitted: &ByClass, noise: Option<Deviation>) -> Option<Residual> {
     let turns = Turns { whole: fitted.clone(), ..Turns::default() };
     let all = lessons.iter().filter_map(|lesson| seen(lesson, machine, &turns, None).ok()).flatten();
-    let errors: Vec<f64> = all.map(|one| (one.modelled_s / one.measured_s).ln()).collect();
-    let degrees_of_freedom = errors.len() as f64 - fitted.values().map(|turn| turn.unknowns()).sum::<usize>() as f64;
-    let squares: f64 = errors.iter().map(|error| error * error).sum();
-    (degrees_of_freedom >= 1.0)
-        .then(|| Residual { deviation: (squares / degrees_of_freedom).sqrt(), degrees_of_freedom })
+    let variance = noise.map_or(0.0, |noise| noise.relative.powi(2));
+    let errors: Vec<(f64, f64)> = all
+        .map(|one| ((one.modelled_s / one.measured_s).ln().powi(2), 2.0 * variance / one.blocks.max(1) as f64))
+        .collect();
+    let (squares, by_noise) = errors.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let figures = errors.len() as f64;
+    let degrees_of_freedom = figures - fitted.values().map(|turn| turn.unknowns()).sum::<usize>() as f64;
+    (degrees_of_freedom >= 1.0).then(|| Residual {
+        deviation: (squares / degrees_of_freedom - by_noise / figures).max(0.0).sqrt(),
+        degrees_of_freedom,
+    })
 }

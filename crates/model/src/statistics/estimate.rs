@@ -30,7 +30,7 @@ impl Interval {
 
     /// Around `value`, symmetric in logarithms. This keeps performance above zero and makes the interval of a/b the
     /// inverse of that of b/a. `share` is as in [`Deviation::half_width`].
-    pub(super) fn around(value: f64, deviation: &Deviation, share: f64) -> Self {
+    pub(crate) fn around(value: f64, deviation: &Deviation, share: f64) -> Self {
         let factor = deviation.half_width(CONFIDENCE, share).exp();
         Self { value, low: Some(value / factor), high: Some(value * factor) }
     }

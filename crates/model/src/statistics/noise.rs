@@ -28,6 +28,18 @@ impl Deviation {
     pub fn half_width(&self, confidence: f64, share: f64) -> f64 {
         student::quantile(f64::midpoint(1.0, confidence), self.degrees_of_freedom) * self.relative * share.sqrt()
     }
+
+    /// The same deviation from two estimates of it, each counted by its degrees of freedom.
+    pub(crate) fn pooled(self, other: Deviation) -> Deviation {
+        let degrees_of_freedom = self.degrees_of_freedom + other.degrees_of_freedom;
+        let squares = |one: Deviation| one.degrees_of_freedom * one.relative.powi(2);
+        Deviation { relative: ((squares(self) + squares(other)) / degrees_of_freedom).sqrt(), degrees_of_freedom }
+    }
+
+    /// That of another figure, whose variance is `share` times that of one run.
+    pub(crate) fn of_share(self, share: f64) -> Deviation {
+        Deviation { relative: self.relative * share.sqrt(), ..self }
+    }
 }
 
 impl Noise {

@@ -41,6 +41,33 @@ holds = "throughput(reads, together) > 1"
 published = "never"
 "#;
 
+/// As MIXED, with requests that are longer than what a busy machine adds to them: a round trip lies between the statement and the commit.
+pub const TRAVELLING: &str = r#"name = "travelling"
+
+[[workload]]
+name = "reads"
+kind = "rows"
+scale = 0.01
+clients = 8
+round_trip = "const 5ms"
+parameters = { updates = 0 }
+
+[[workload]]
+name = "writes"
+kind = "rows"
+scale = 0.01
+round_trip = "const 5ms"
+parameters = { updates = 1 }
+
+[sweep]
+"writes.clients" = [2, 4]
+
+[run]
+warmup = "10ms"
+measure = "250ms"
+repeats = 2
+"#;
+
 /// One workload, no sweep, two runs.
 pub const SMALL: &str = r#"name = "small"
 

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use plimsoll_machine::MachineFacts;
+use plimsoll_machine::groups::OwnGroupError;
 use plimsoll_machine::host::Host;
-use plimsoll_machine::own_group::OwnGroupError;
 use plimsoll_machine::resctrl::CacheMask;
 use plimsoll_machine::resctrl::class_groups::{CacheHome, ClassGroups, ClassSubject};
 use plimsoll_policy::cache_class::{CacheClass, CacheClassError, CacheWays, ClassMasks, WayMask};

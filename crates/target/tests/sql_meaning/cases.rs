@@ -61,6 +61,32 @@ fn what_fails_in_postgresql_fails() {
     }
 }
 
+/// Story: a sum of products wrapped around beyond 128 bits. PostgreSQL has room for it; here it is an error.
+#[test]
+fn a_sum_beyond_38_digits_is_an_error() {
+    let mut databases = Databases::start();
+    let product = "b::numeric(19, 0) * b::numeric(19, 0)";
+    for sql in [
+        format!("SELECT sum({product}) FROM t, u WHERE id IN (6, 7)"),
+        format!("SELECT sum({product} * sign) FROM (SELECT b, -1 AS sign FROM t, u WHERE id = 6) AS x"),
+        format!("SELECT avg({product}) FROM t, u WHERE id IN (6, 7)"),
+        format!("SELECT s, sum({product}) FROM t, u WHERE id > 3 GROUP BY s"),
+        format!("SELECT sum({product}) OVER (PARTITION BY s) FROM t, u WHERE id = 6"),
+    ] {
+        let error = databases.embedded.query(&sql).expect_err(&sql).to_string();
+        assert!(error.contains("22003") && error.contains("38 digits"), "{sql}: {error}");
+    }
+    // Just within it.
+    for sql in
+        [format!("SELECT sum({product}) FROM t WHERE id = 6"), format!("SELECT sum({product}) FROM t WHERE id < 5")]
+    {
+        assert_eq!(databases.compare(&sql), Verdict::Same, "{sql}");
+    }
+    let distinct = format!("SELECT sum(DISTINCT {product}) FROM t");
+    let error = databases.embedded.query(&distinct).unwrap_err().to_string();
+    assert!(error.contains("numeric(28, 2)"), "{error}");
+}
+
 /// The rows of a table of the guide, by the head of its first column.
 fn guide_rows(head: &str) -> Vec<Vec<String>> {
     let guide = std::fs::read_to_string("../../docs/embedded-sql.md").unwrap();

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rand::RngExt;
+use rand_distr::Exp1;
 use rand_pcg::Pcg32;
 use serde::{Serialize, Serializer};
 
@@ -46,8 +47,7 @@ impl Delay {
 
 /// A negative-exponentially distributed time, at most `cut` times its mean.
 pub(super) fn exponential(mean: Duration, cut: f64, random: &mut Pcg32) -> Nanos {
-    // The number drawn is in [0, 1), so the logarithm is of something in (0, 1] and finite.
-    let multiple = -(1.0 - random.random::<f64>()).ln();
+    let multiple: f64 = random.sample(Exp1);
     (mean.as_nanos() as f64 * multiple.min(cut)) as Nanos
 }
 

@@ -1,67 +1,26 @@
 //! Zipf's distribution: rank k is drawn with a probability in proportion to k to the power of minus the exponent.
 
 use rand::RngExt;
+use rand_distr::Zipf as Ranks;
 use rand_pcg::Pcg64;
 
-/// Draws ranks from 1 to n by rejection from the integral of the density, which takes the same short time for every n and
-/// exponent (Hörmann and Derflinger, *Rejection-inversion to generate variates from monotone discrete distributions*, 1996).
+/// Draws ranks from 1 to n, in the same short time for every n and exponent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Zipf {
-    n: f64,
-    exponent: f64,
-    /// The integral of the density up to half a rank after the first, less the probability of the first.
-    low: f64,
-    /// The integral up to half a rank after the last.
-    high: f64,
-    /// Closer to its rank than this a point is always under the hat.
-    squeeze: f64,
+    n: u64,
+    ranks: Ranks<f64>,
 }
 
 impl Zipf {
-    /// Ranks from 1 to `n`. An exponent of 0 makes all of them alike.
+    /// Ranks from 1 to `n`, which is at least 1. An exponent of 0 makes all of them alike; none is negative.
     pub(super) fn new(n: u64, exponent: f64) -> Self {
-        let n = n as f64;
-        let unfinished = Zipf { n, exponent, low: 0.0, high: 0.0, squeeze: 0.0 };
-        Zipf {
-            low: unfinished.integral(1.5) - 1.0,
-            high: unfinished.integral(n + 0.5),
-            squeeze: 2.0 - unfinished.inverse(unfinished.integral(2.5) - unfinished.density(2.0)),
-            ..unfinished
-        }
+        Zipf { n, ranks: Ranks::new(n as f64, exponent).expect("there is a rank, and no negative exponent") }
     }
 
     /// The next rank.
     pub(super) fn draw(&self, random: &mut Pcg64) -> u64 {
-        loop {
-            // From the upper end down, so that it is never the lower one.
-            let area = self.high + random.random::<f64>() * (self.low - self.high);
-            let point = self.inverse(area);
-            let rank = point.round().clamp(1.0, self.n);
-            if rank - point <= self.squeeze || area >= self.integral(rank + 0.5) - self.density(rank) {
-                return rank as u64;
-            }
-        }
-    }
-
-    fn density(&self, x: f64) -> f64 {
-        (-self.exponent * x.ln()).exp()
-    }
-
-    /// The integral of the density from 1: (x^(1 - s) - 1) / (1 - s), and the logarithm where s is 1.
-    fn integral(&self, x: f64) -> f64 {
-        let log = x.ln();
-        let power = (1.0 - self.exponent) * log;
-        if power.abs() < 1e-12 { log } else { power.exp_m1() / power * log }
-    }
-
-    fn inverse(&self, area: f64) -> f64 {
-        let product = area * (1.0 - self.exponent);
-        if product.abs() < 1e-12 {
-            return area.exp();
-        }
-        // Below -1 only by rounding.
-        let log = product.max(-1.0).ln_1p();
-        (log / product * area).exp()
+        // Rounding may lead beyond the last one.
+        (random.sample(self.ranks) as u64).min(self.n)
     }
 }
 

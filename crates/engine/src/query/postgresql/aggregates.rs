@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     Aggregate, AggregateUDF, Expr, ExprSchemable, GroupingSet, LogicalPlan, Projection, lit,
 };
 
+use super::checked_sum::checked_sum;
 use super::expressions::{Scope, Typed, condition, value};
 use super::kinds::Kind;
 use super::quotient::quotient;
@@ -22,7 +23,8 @@ use super::{Result, casts, fault, refused};
 /// Ends the names of the sum and the count that an average is made of.
 const PART_OF_AVERAGE: &str = " of avg";
 
-/// DataFusion's sums of so many digits have 38, and so have sums of them.
+/// DataFusion's sums have ten digits more than what is added up, and at most 38: with so many they have 38, and so have sums
+/// of them. With more, a sum may not fit.
 const SUMMAND_DIGITS: u8 = 28;
 
 /// Whether a column with this name is the sum or the count of an average.
@@ -106,7 +108,8 @@ impl Parts {
         match function {
             "sum" => {
                 let argument = self.summand(argument)?;
-                self.simple(rebuilt(of, &of.func, vec![argument.expr], scope)?, named)
+                let sum = sum_of(argument.kind, of.params.distinct)?;
+                self.simple(rebuilt(of, &sum, vec![argument.expr], scope)?, named)
             }
             "avg" => self.average(of, argument, named, name, scope),
             "min" | "max" if is_ordered(argument.kind) => {
@@ -159,7 +162,7 @@ impl Parts {
             return refused(format_args!("avg({})", argument.kind), "round it first, or give a number");
         }
         let summand = self.summand(argument)?;
-        let sum = rebuilt(of, &sum_udaf(), vec![summand.expr.clone()], scope)?;
+        let sum = rebuilt(of, &sum_of(summand.kind, of.params.distinct)?, vec![summand.expr.clone()], scope)?;
         let total = Typed::of(sum.clone(), scope)?;
         let sum = self.part(sum, format!("sum {name}{PART_OF_AVERAGE}"));
         // Without nulls the rows are counted, once for all averages.
@@ -195,6 +198,17 @@ fn is_distinct(aggregate: &Expr) -> bool {
 
 fn is_ordered(kind: Kind) -> bool {
     kind.is_number() || matches!(kind, Kind::Text | Kind::Date | Kind::Timestamp)
+}
+
+/// The function that adds up values of a kind.
+pub fn sum_of(kind: Kind, is_distinct: bool) -> Result<Arc<AggregateUDF>> {
+    match kind {
+        Kind::Numeric(..=SUMMAND_DIGITS, _) | Kind::Integer | Kind::Bigint => Ok(sum_udaf()),
+        _ if is_distinct => {
+            refused("a sum of DISTINCT numerics with more than 28 digits", "cast them to numeric(28, 2)")
+        }
+        _ => Ok(checked_sum()),
+    }
 }
 
 /// `count(*)` is the count of a literal.

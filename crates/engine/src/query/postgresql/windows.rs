@@ -3,6 +3,7 @@
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{Expr, WindowFrame, WindowFunctionDefinition};
 
+use super::aggregates::sum_of;
 use super::expressions::{Scope, value};
 use super::kinds::Kind;
 use super::{Result, casts, refused};
@@ -19,6 +20,7 @@ pub fn window(of: &WindowFunction, scope: Scope) -> Result<Expr> {
     let name = of.fun.name().to_owned();
     let numbers = matches!(of.fun, WindowFunctionDefinition::WindowUDF(_))
         && matches!(name.as_str(), "row_number" | "rank" | "dense_rank");
+    let mut fun = of.fun.clone();
     let args = match (&params.args[..], numbers, name.as_str()) {
         ([], true, _) => Vec::new(),
         ([Expr::Literal(_, _)], false, "count") => params.args.clone(),
@@ -29,6 +31,10 @@ pub fn window(of: &WindowFunction, scope: Scope) -> Result<Expr> {
                 ("sum", kind) if !kind.is_number() => return refused(format_args!("sum({kind})"), "give a number"),
                 (_, Kind::Other | Kind::Boolean | Kind::Unknown) if name != "count" => {
                     return refused(format_args!("{name}({})", argument.kind), "give another type");
+                }
+                ("sum", kind) => {
+                    fun = WindowFunctionDefinition::AggregateUDF(sum_of(kind, false)?);
+                    vec![argument.expr]
                 }
                 _ => vec![argument.expr],
             }
@@ -41,7 +47,7 @@ pub fn window(of: &WindowFunction, scope: Scope) -> Result<Expr> {
     let partition_by = params.partition_by.iter().map(|key| Ok(value(key, scope)?.expr)).collect::<Result<Vec<_>>>()?;
     let order_by = params.order_by.iter().map(|key| sort(key, scope)).collect::<Result<Vec<_>>>()?;
     let params = WindowFunctionParams { args, partition_by, order_by, ..params.clone() };
-    Ok(Expr::WindowFunction(Box::new(WindowFunction { fun: of.fun.clone(), params })))
+    Ok(Expr::WindowFunction(Box::new(WindowFunction { fun, params })))
 }
 
 /// A key of ORDER BY.

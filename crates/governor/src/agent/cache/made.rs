@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use plimsoll_machine::groups::OwnGroupError;
 use plimsoll_machine::host::Host;
-use plimsoll_machine::own_group::OwnGroupError;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::resctrl::CacheMask;
 use plimsoll_machine::resctrl::class_groups::{CacheHome, ClassGroups, ClassSubject};

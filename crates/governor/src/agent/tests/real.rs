@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use plimsoll_machine::cgroup::Cgroups;
-use plimsoll_machine::group_folder::GroupFolder;
+use plimsoll_machine::groups::{Cgroups, GroupFolder};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, ProcessShare, children, title};

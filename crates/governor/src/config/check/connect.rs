@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_machine::disk_group;
+use plimsoll_machine::groups::disk;
 use plimsoll_machine::host::Host;
 use plimsoll_notation::sql_name;
 use plimsoll_pg::connection::SUPPORTED;
@@ -279,7 +279,7 @@ fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut F
         found.good("cpu", "this user may change the shares of the server's processes");
     }
     if tried.disk {
-        match disk_group::probe(&Host::real(), postmaster.id) {
+        match disk::probe(&Host::real(), postmaster.id) {
             Ok(how) => found.good("disk", format!("classes that yield the disk can be limited: {how}")),
             Err(why) => found.warnings.push(format!("`disk` has no effect: {why}")),
         }

@@ -1,4 +1,4 @@
-//! Which transactions of popular drivers and object-relational mappers can be replayed. `docs/governor.md` has the table.
+//! Which transactions of popular drivers and object-relational mappers can be replayed. `docs/governor-applications.md` has the table.
 //!
 //! Each program runs the same six transactions in its own way. Each transaction locks the row of customer 1, for which class
 //! high waits, and at last waits itself (see [`contended`](super::super::contended)).
@@ -70,8 +70,8 @@ fn check(library: &str, program: &dyn Fn() -> Command) {
         other => panic!("{library}: {other:?} in classes that do not retry and that do"),
     });
     let row = format!("| {library} | {} |", cells.collect::<Vec<_>>().join(" | "));
-    let guide = std::fs::read_to_string("../../docs/governor.md").unwrap();
-    assert!(guide.contains(&row), "docs/governor.md has not the row\n{row}");
+    let guide = std::fs::read_to_string("../../docs/governor-applications.md").unwrap();
+    assert!(guide.contains(&row), "docs/governor-applications.md has not the row\n{row}");
 }
 
 #[test]

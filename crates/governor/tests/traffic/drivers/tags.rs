@@ -1,7 +1,7 @@
 //! Whether a class that an application names in a comment takes effect, with drivers that send a bare BEGIN first and
 //! with popular object-relational mappers.
 //!
-//! The programs are those of `docs/governor.md`. Each runs two transactions whose statements have the tag of class `nightly`
+//! The programs are those of `docs/governor-applications.md`. Each runs two transactions whose statements have the tag of class `nightly`
 //! and one without, and, where it can, a tagged statement outside of a transaction.
 
 use std::process::Command;
@@ -67,10 +67,10 @@ fn hibernate_names_the_class_by_a_statement_inspector() {
 /// The guide's examples are the programs that are tested here.
 #[test]
 fn the_guide_has_the_programs_that_are_tested() {
-    let guide = std::fs::read_to_string("../../docs/governor.md").unwrap();
+    let guide = std::fs::read_to_string("../../docs/governor-applications.md").unwrap();
     let source = |file: &str| std::fs::read_to_string(programs().join(file)).unwrap();
     let check = |file: &str, part: &str| {
-        assert!(guide.contains(part), "docs/governor.md has not\n{part}");
+        assert!(guide.contains(part), "docs/governor-applications.md has not\n{part}");
         assert!(source(file).contains(part), "{file} has not\n{part}");
     };
     check(

@@ -1,4 +1,4 @@
-//! The sample in README.md matches the output of the program.
+//! The sample in `docs/study.md` matches the output of the program, and README.md has a part of it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,9 +6,10 @@ use std::path::Path;
 use super::*;
 use crate::run_directory::read_results;
 
+const GUIDE: &str = "../../docs/study.md";
 const README: &str = "../../README.md";
 
-/// README.md before the sample, the sample, and the rest.
+/// The guide before the sample, the sample, and the rest.
 fn parts(text: &str) -> [&str; 3] {
     let heading = text.find("## What you see").expect("the section is there");
     let begin = heading + text[heading..].find("```\n").expect("a sample follows") + 4;
@@ -38,15 +39,15 @@ fn labels(text: &str) -> BTreeSet<String> {
 
 /// With `PLIMSOLL_STUDY=DIR` the sample is written again from a study's folder; the path is relative to `crates/lab`.
 #[test]
-fn the_sample_in_the_readme_has_the_lines_that_the_program_prints() {
-    let mut text = std::fs::read_to_string(README).expect("README.md is there");
+fn the_sample_in_the_guide_has_the_lines_that_the_program_prints() {
+    let mut text = std::fs::read_to_string(GUIDE).expect("the guide is there");
     if let Some(folder) = std::env::var_os("PLIMSOLL_STUDY") {
         let results = read_results(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"));
         let printed = render(&results, &Options::default());
         let sample = printed.split("\n\nWarnings\n").next().expect("there is something before").trim_end();
         let [before, _, after] = parts(&text);
         text = format!("{before}{sample}\n{after}");
-        std::fs::write(README, &text).expect("writable");
+        std::fs::write(GUIDE, &text).expect("writable");
     }
     let [_, sample, _] = parts(&text);
     assert!(sample.lines().all(|line| line.chars().count() <= WIDTH), "{sample}");
@@ -57,4 +58,15 @@ fn the_sample_in_the_readme_has_the_lines_that_the_program_prints() {
     let words: Vec<&str> = sample.split_whitespace().collect();
     assert!(words.join(" ").contains("± and ranges are 95 % intervals"));
     assert!(sample.contains("\nThe line: "), "a study draws its line");
+}
+
+/// The answer at the beginning of README.md is of the same study.
+#[test]
+fn the_readme_has_lines_of_the_sample() {
+    let [guide, readme] = [GUIDE, README].map(|page| std::fs::read_to_string(page).expect("a page"));
+    let [_, sample, _] = parts(&guide);
+    let answer = readme.split("```\n").nth(1).expect("an answer");
+    assert!(answer.lines().count() >= 3, "{answer}");
+    let lacking: Vec<&str> = answer.lines().filter(|line| !sample.lines().any(|other| other == *line)).collect();
+    assert!(lacking.is_empty(), "README.md has lines that {GUIDE} has not: {lacking:#?}");
 }

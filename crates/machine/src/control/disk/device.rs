@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use procfs::process::MountInfos;
-
 use crate::host::Host;
 
 /// The unit of `/proc/diskstats`, independent of the disk's sector size (kernel Documentation/admin-guide/iostats.rst).
@@ -98,16 +96,13 @@ fn name(host: &Host, major: u32, minor: u32) -> Option<String> {
 
 /// The device that the mount table names for the folder's file system.
 fn mounted_device(host: &Host, folder: &Path) -> Result<(u32, u32), String> {
-    let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
-    // If several are mounted over each other, the last one is visible.
-    let within = mounts.iter().filter(|mount| folder.starts_with(&mount.mount_point));
-    let mount = within.max_by_key(|mount| mount.mount_point.as_os_str().len());
-    let found = mount.and_then(|mount| {
+    let mount = host.mount_of(folder);
+    let found = mount.as_ref().and_then(|mount| {
         let name = mount.mount_source.as_deref()?.strip_prefix("/dev/")?;
         numbers(&host.text(format!("/sys/class/block/{name}/dev"))?)
     });
     found.ok_or_else(|| {
-        let kind = mount.map_or("unknown", |mount| mount.fs_type.as_str());
+        let kind = mount.as_ref().map_or("unknown", |mount| mount.fs_type.as_str());
         format!("{} is on a file system without a disk of its own ({kind})", folder.display())
     })
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::resctrl::BandwidthUnit;
-use crate::resctrl::fake::Shape;
-use crate::resctrl::fake::world::World;
+use crate::control::resctrl::{judge, limit, observed};
+use crate::control::{ControlError, Observation};
+use crate::groups::resctrl::BandwidthUnit;
+use crate::groups::resctrl::fake::Shape;
+use crate::groups::resctrl::fake::world::World;
 
 const WAY: u64 = 5 << 18;
 
@@ -24,12 +26,12 @@ fn ways(number: f64) -> Amount {
 
 fn apply(world: &mut World, amount: &Amount) -> Result<(), ControlError> {
     let resctrl = world.resctrl();
-    limit(&resctrl, &mut world.context(), amount)
+    limit::<CacheControl>(&resctrl, &mut world.context(), amount)
 }
 
 fn verdict(world: &World, amount: &Amount, earlier: &Observation) -> Verdict {
     let window = Window { host: &world.host, subject: &world.subject, amount, earlier, length: Duration::ZERO };
-    judge(&world.resctrl(), &window).unwrap_or_else(Verdict::from)
+    judge::<CacheControl>(&world.resctrl(), &window).unwrap_or_else(Verdict::from)
 }
 
 fn hold(world: &World, domain: u32, bytes: impl ToString) {
@@ -42,7 +44,7 @@ fn amounts_and_their_masks() {
     let cache = resctrl.capabilities().last_level().unwrap();
     let check = |amount: Amount, expect: Result<u32, &str>| match (mask(cache, &amount), expect) {
         (Ok(found), Ok(expect)) => assert_eq!(found, CacheMask(expect), "{amount}"),
-        (Err(error), Err(expect)) => assert_eq!(error.to_string(), format!("llc_ways cannot be {amount}: {expect}")),
+        (Err(error), Err(expect)) => assert_eq!(error, expect, "{amount}"),
         (found, expect) => panic!("{amount}: {found:?} is not {expect:?}"),
     };
     let text = |text: &str| Amount::Text(text.to_owned());
@@ -71,7 +73,7 @@ fn a_limit_from_beginning_to_end() {
         assert_eq!(limited.tasks().unwrap().into_iter().collect::<Vec<_>>(), [100, 101, 102, 200]);
         hold(&world, 0, WAY + WAY / 2);
         hold(&world, 1, 0);
-        let earlier = observed(&world.resctrl(), &world.subject);
+        let earlier = observed::<CacheControl>(&world.resctrl(), &world.subject);
         assert_eq!(earlier["occupancy_bytes.0"], (WAY + WAY / 2) as f64);
         // A thread of a member is a member.
         world.fork(101, 100, 103);
@@ -97,21 +99,21 @@ fn what_keeps_a_limit_from_biting() {
         assert!(why.contains(expect), "{why}");
     };
     let write = |world: &World, file: &str, text: &str| {
-        use crate::resctrl::ResctrlFiles;
+        use crate::groups::resctrl::ResctrlFiles;
         world.kernel.write(file, text).unwrap();
     };
     let other = |world: &mut World| write(world, &format!("{}/schemata", group()), "L3:1=f\n");
-    check(&other, 0, "the mask of L3 in domain 1 is 0xf and not 0x3");
+    check(&other, 0, &format!("L3 in domain 1 of /sys/fs/resctrl/{} is 0xf and not 0x3", group()));
     let left = |world: &mut World| write(world, "tasks", "101\n");
     check(&left, 0, &format!("1 of 4 threads are not in /sys/fs/resctrl/{}, thread 101 for one", group()));
     let full = |world: &mut World| hold(world, 0, 3 * WAY);
-    check(&full, 0, "3.75 MiB are held in domain 0 where the mask has 2.50 MiB");
+    check(&full, 0, "hold 3.75 MiB in domain 0, where their ways 0x3 have 2.50 MiB");
     check(&full, 4 * WAY, "it was 5.00 MiB at the beginning: lines from before the mask stay");
     let silent = |world: &mut World| hold(world, 1, "Unavailable");
     check(
         &silent,
         0,
-        &format!("what it holds cannot be measured: {}/mon_data/mon_L3_01/llc_occupancy reads Unavailable", group()),
+        &format!("its effect cannot be measured: {}/mon_data/mon_L3_01/llc_occupancy reads Unavailable", group()),
     );
     let gone = |world: &mut World| world.undo();
     check(&gone, 0, &format!("there is no group {}", group()));
@@ -135,7 +137,7 @@ fn what_cannot_be_measured_has_no_figure() {
     apply(&mut world, &ways(2.0)).unwrap();
     let verdict = verdict(&world, &ways(2.0), &Observation::new());
     assert_eq!(verdict.achieved, None);
-    assert!(verdict.why_not.unwrap().starts_with("the mask is in force; what it holds cannot be measured"));
+    assert!(verdict.why_not.unwrap().starts_with("the limit is in force; its effect cannot be measured"));
 }
 
 #[test]
@@ -155,13 +157,14 @@ fn where_it_cannot_be_applied() {
 
     let mut many = world(Shape::intel());
     let before = many.kernel.snapshot();
-    assert!(apply(&mut many, &ways(12.0)).is_err());
+    let words = apply(&mut many, &ways(12.0)).unwrap_err().to_string();
+    assert_eq!(words, "llc_ways cannot be 12: it must be a whole number from 1 to 11");
     assert_eq!((many.kernel.snapshot(), many.notes.undo.len()), (before, 0), "nothing was tried");
 }
 
 #[test]
 fn threads_go_back_to_the_group_they_came_from() {
-    use crate::resctrl::ResctrlFiles;
+    use crate::groups::resctrl::ResctrlFiles;
     let mut world = world(Shape::intel());
     world.kernel.make_group("db").unwrap();
     world.kernel.write("db/tasks", "100,101,102\n").unwrap();
@@ -177,7 +180,7 @@ fn threads_go_back_to_the_group_they_came_from() {
 
 #[test]
 fn the_group_of_another_plimsoll_is_left_alone() {
-    use crate::resctrl::ResctrlFiles;
+    use crate::groups::resctrl::ResctrlFiles;
     let mut world = world(Shape::intel());
     world.kernel.make_group("plimsoll-1-100").unwrap();
     world.kernel.write("plimsoll-1-100/tasks", "100,101,102,200\n").unwrap();

@@ -1,10 +1,11 @@
 //! Memory bandwidth limited, verified and given back on a fake kernel.
 
 use super::*;
-use crate::control::Undo;
-use crate::resctrl::fake::Shape;
-use crate::resctrl::fake::world::World;
-use crate::resctrl::{BandwidthUnit, ResctrlFiles};
+use crate::control::resctrl::{judge, limit, observed};
+use crate::control::{ControlError, Undo};
+use crate::groups::resctrl::fake::Shape;
+use crate::groups::resctrl::fake::world::World;
+use crate::groups::resctrl::{BandwidthUnit, ResctrlFiles};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -27,7 +28,7 @@ fn number(number: f64) -> Amount {
 
 fn apply(world: &mut World, amount: &Amount) -> Result<(), ControlError> {
     let resctrl = world.resctrl();
-    limit(&resctrl, &mut world.context(), amount)
+    limit::<BandwidthControl>(&resctrl, &mut world.context(), amount)
 }
 
 /// The verdict after one second in which `moved` bytes were transferred in the domains 0 and 1.
@@ -38,14 +39,14 @@ fn after(world: &World, amount: &Amount, event: &str, moved: [u64; 2]) -> Verdic
         }
     };
     count([1000, 1000]);
-    let earlier = observed(&world.resctrl(), &world.subject);
+    let earlier = observed::<BandwidthControl>(&world.resctrl(), &world.subject);
     count(moved.map(|bytes| bytes + 1000));
     verdict(world, amount, &earlier, SECOND)
 }
 
 fn verdict(world: &World, amount: &Amount, earlier: &Observation, length: Duration) -> Verdict {
     let window = Window { host: &world.host, subject: &world.subject, amount, earlier, length };
-    judge(&world.resctrl(), &window).unwrap_or_else(Verdict::from)
+    judge::<BandwidthControl>(&world.resctrl(), &window).unwrap_or_else(Verdict::from)
 }
 
 #[test]
@@ -76,7 +77,10 @@ fn a_percentage_is_read_back_and_its_rate_is_told() {
     let told = "5000 MB/s at 50 %, to be compared with the rate at 100 %";
     assert_eq!(verdict, Verdict { achieved: Some(Amount::Text(told.to_owned())), why_not: None });
     let verdict = after(&world, &number(60.0), "mbm_total_bytes", [1, 1]);
-    assert_eq!(verdict.why_not.as_deref(), Some("the limit of domain 0 is 50 and not 60 %"));
+    assert_eq!(
+        verdict.why_not.as_deref(),
+        Some(&*format!("MB in domain 0 of /sys/fs/resctrl/{} is 50 and not 60", group()))
+    );
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn what_cannot_be_measured_has_no_figure() {
         let why = verdict.why_not.unwrap();
         assert!(why.starts_with("the limit is in force") && why.contains(expect), "{why}");
     };
-    let full = observed(&world.resctrl(), &world.subject);
+    let full = observed::<BandwidthControl>(&world.resctrl(), &world.subject);
     check(&Observation::new(), SECOND, "no reading from the beginning");
     check(&full, Duration::ZERO, "the window is empty");
     check(&full.keys().map(|key| (key.clone(), 5.0)).collect(), SECOND, "was reset");
@@ -137,7 +141,8 @@ fn it_shares_the_group_with_the_ways() {
     apply(&mut world, &number(50.0)).unwrap();
     let resctrl = world.resctrl();
     let group = resctrl.find(&self::group()).unwrap();
-    group.set_mask(crate::resctrl::CacheMask(0x3)).unwrap();
+    let cache = resctrl.capabilities().last_level().unwrap();
+    group.set(&cache.lines(crate::groups::resctrl::CacheMask(0x3))).unwrap();
     apply(&mut world, &number(20.0)).unwrap();
     assert_eq!(resctrl.group_names(), [self::group()]);
     let schemata = group.schemata().unwrap();

@@ -1,6 +1,10 @@
 //! The functions of pgbench.
 
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
 use rand::RngExt;
+use rand_distr::StandardNormal;
 use rand_pcg::Pcg64;
 
 use super::evaluate::{integer, number};
@@ -119,8 +123,7 @@ pub(super) fn random(function: Function, operands: &[Datum], random: &mut Pcg64)
         }
         // The standard normal distribution, cut off at the parameter on either side and stretched over the range.
         Function::RandomGaussian => loop {
-            let (radius, angle) = (1.0 - random.random::<f64>(), random.random::<f64>());
-            let normal = (-2.0 * radius.ln()).sqrt() * (2.0 * std::f64::consts::PI * angle).sin();
+            let normal: f64 = random.sample(StandardNormal);
             if (-parameter..parameter).contains(&normal) {
                 return Ok(at_share(bounds, (normal + parameter) / (2.0 * parameter)));
             }
@@ -145,9 +148,9 @@ pub(super) fn random(function: Function, operands: &[Datum], random: &mut Pcg64)
 
 /// FNV-1a over the eight bytes of a number, the lowest first.
 pub(super) fn hash_fnv1a(value: i64, seed: u64) -> i64 {
-    let bytes = value.to_le_bytes();
-    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325 ^ seed, hash) as i64
+    let mut hasher = FnvHasher::with_key(FnvHasher::default().finish() ^ seed);
+    hasher.write(&value.to_le_bytes());
+    hasher.finish() as i64
 }
 
 /// MurmurHash2 of a number.
