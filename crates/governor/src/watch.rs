@@ -21,6 +21,7 @@ mod aimed;
 mod beside;
 mod control;
 mod cycle;
+mod elsewhere;
 mod graph;
 mod late;
 mod ledger;

@@ -10,6 +10,7 @@ use plimsoll_pg::connection::{Connection, Prepared, WireError};
 use plimsoll_pg::url::ServerUrl;
 
 use super::beside::Observing;
+use super::elsewhere::Elsewhere;
 use super::{levers, statements};
 use crate::agent::ServerHere;
 use crate::config::check::newer_version;
@@ -57,6 +58,8 @@ pub(super) struct Up {
     pub unsignallable: BTreeSet<String>,
     /// The state that only a governor beside its server has.
     pub observing: Option<Observing>,
+    /// What other databases are asked.
+    pub elsewhere: Elsewhere,
     pub role: String,
     /// Whether commits of the server may wait for standbys, as of the first statement.
     commits_wait: bool,
@@ -243,9 +246,8 @@ pub(super) const NAME_BESIDE: &str = "plimsoll governor beside";
 fn open(url: &ServerUrl, settings: &Settings, now: Instant) -> Result<Up, WireError> {
     let name = if settings.is_beside { NAME_BESIDE } else { NAME };
     let url = ServerUrl { application_name: name.to_owned(), ..impatient(url) };
-    let mut connection = Connection::open_isolated(&url)?;
-    connection.set_timeout(Some(PATIENCE))?;
-    let mut up = Up::on(connection, now)?;
+    let mut up = Up::on(session(&url)?, now)?;
+    up.elsewhere = Elsewhere::of(&url);
     if settings.observes() {
         up.observing = Some(Observing::on(&mut up.connection)?);
     }
@@ -269,10 +271,6 @@ impl Up {
 
     /// Prepares an isolated session for its work.
     pub(super) fn on(mut connection: Connection, now: Instant) -> Result<Up, WireError> {
-        connection.run(statements::OPENING)?;
-        if connection.server_version_num() >= 140_000 {
-            connection.run(statements::OPENING_SINCE_14)?;
-        }
         let commits_wait = connection.text(statements::TRY_OUT)?.as_deref() != Some("f");
         let (mut role, mut may_signal) = (String::new(), false);
         connection.text_rows(statements::RIGHTS, &mut |row| {
@@ -292,6 +290,7 @@ impl Up {
             connection,
             signals: if may_signal { Signals::ByRight } else { Signals::ByKey },
             observing: None,
+            elsewhere: Elsewhere::default(),
             role,
             commits_wait,
             unsignallable: BTreeSet::new(),
@@ -299,6 +298,17 @@ impl Up {
             horizon: None,
         })
     }
+}
+
+/// An isolated session with short timeouts.
+pub(super) fn session(url: &ServerUrl) -> Result<Connection, WireError> {
+    let mut connection = Connection::open_isolated(url)?;
+    connection.set_timeout(Some(PATIENCE))?;
+    connection.run(statements::OPENING)?;
+    if connection.server_version_num() >= 140_000 {
+        connection.run(statements::OPENING_SINCE_14)?;
+    }
+    Ok(connection)
 }
 
 /// The location of the server's processes, if they are on this machine.

@@ -109,16 +109,26 @@ pub(super) struct WayOut {
     pub deadlock_timeout: Duration,
 }
 
-/// The ways out of the processes. One that the server does not report has an unknown one.
-pub(super) fn ways_out(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, WayOut>, WireError> {
-    let mut ways_out = BTreeMap::new();
-    up.connection.prepared_text_rows(&up.gives_up, &[&array(processes)], &mut |row| {
-        let &[Some(pid), Some(catches), Some(deadlock_timeout)] = row else { return };
-        if let (Ok(pid), Some(deadlock_timeout)) = (pid.parse::<i32>(), timeout(deadlock_timeout.as_bytes())) {
-            ways_out.insert(pid, WayOut { catches: catches != "f", deadlock_timeout });
+/// The ways out of the processes. One that the server does not report, or whose database cannot be asked, has an unknown one.
+pub(super) fn ways_out(up: &mut Up, processes: &[i32], now: Instant) -> Result<BTreeMap<i32, WayOut>, WireError> {
+    let (mut ways_out, mut elsewhere) = (BTreeMap::new(), BTreeMap::<String, Vec<i32>>::new());
+    up.connection.prepared_text_rows(&up.gives_up, &[&array(processes)], &mut |row| match *row {
+        [Some(pid), _, _, Some(database)] => {
+            elsewhere.entry(database.to_owned()).or_default().extend(pid.parse::<i32>())
         }
+        _ => ways_out.extend(way_out(row)),
     })?;
+    for (database, processes) in elsewhere {
+        up.elsewhere.gives_up(&database, &array(&processes), now, &mut |row| ways_out.extend(way_out(row)));
+    }
     Ok(ways_out)
+}
+
+/// A process of the database that was asked, and its way out.
+fn way_out(row: &[Option<&str>]) -> Option<(i32, WayOut)> {
+    let &[Some(pid), Some(catches), Some(deadlock_timeout), None] = row else { return None };
+    let deadlock_timeout = timeout(deadlock_timeout.as_bytes())?;
+    Some((pid.parse().ok()?, WayOut { catches: catches != "f", deadlock_timeout }))
 }
 
 /// The shortest timeouts of the processes by default: of their roles and databases, and in the server's configuration.

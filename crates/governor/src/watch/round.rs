@@ -221,8 +221,9 @@ impl Round {
         if !found.iter().any(|cycle| cycle.stands && cycle.victim.is_some()) {
             return Ok(found);
         }
-        let ways_out = ways_out(up, &processes)?;
+        let members = found.iter().flat_map(|cycle| &cycle.members).map(|at| processes[*at]);
         let now = Instant::now();
+        let ways_out = ways_out(up, &members.collect::<Vec<_>>(), now)?;
         for cycle in &mut found {
             let is_held = |at: &usize| scene.nodes[*at].is_held(ways_out.get(&processes[*at]), now);
             cycle.victim = cycle.victim.filter(|_| cycle.members.iter().all(is_held));

@@ -63,8 +63,8 @@ pub(crate) const WAITED_FOR: &str = "select l.pid, pg_catalog.concat_ws('/', l.l
     where not l.granted and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
 
 /// Which of the processes `$1` may end their waiting without a victim: whether code that they may run catches errors or sets
-/// timeouts; of other databases this is not known. PostgreSQL's own functions, with numbers below 16384, do neither. Each row
-/// also has the server's `deadlock_timeout`.
+/// timeouts. PostgreSQL's own functions, with numbers below 16384, do neither. Each row also has the server's
+/// `deadlock_timeout` and, for a process of another database, the name of that: only there its code is known.
 pub(crate) const GIVES_UP: &str = "with code(catches) as materialized (select exists (select from pg_catalog.pg_proc as p, \
     pg_catalog.pg_language as l where p.oid operator(pg_catalog.>=) 16384::pg_catalog.oid \
     and l.oid operator(pg_catalog.=) p.prolang \
@@ -72,10 +72,10 @@ pub(crate) const GIVES_UP: &str = "with code(catches) as materialized (select ex
     and (not l.lanname operator(pg_catalog.=) any ('{sql,plpgsql}'::pg_catalog.name[]) \
     or p.prosrc operator(pg_catalog.~*) 'exception\\s*(when|--|/\\*)|(lock|statement|transaction)_timeout|set_config' \
     or p.proconfig::pg_catalog.text operator(pg_catalog.~*) '(lock|statement|transaction)_timeout'))) \
-    select a.pid, code.catches or a.datid operator(pg_catalog.<>) d.oid, pg_catalog.current_setting('deadlock_timeout') \
+    select a.pid, code.catches, pg_catalog.current_setting('deadlock_timeout'), (select d.datname from pg_catalog.pg_database as d \
+    where d.oid operator(pg_catalog.=) a.datid and d.datname operator(pg_catalog.<>) pg_catalog.current_database()) \
     from rows from (pg_catalog.unnest($1::pg_catalog.int4[])) as process(pid), \
-    pg_catalog.pg_stat_get_activity(process.pid) as a, code, pg_catalog.pg_database as d \
-    where d.datname operator(pg_catalog.=) pg_catalog.current_database()";
+    pg_catalog.pg_stat_get_activity(process.pid) as a, code where a.datid is not null";
 
 /// The timeouts for statements of the roles and databases of the processes `$1`, one a line; when the server read its
 /// configuration; and, unless that was at `$2`, the timeouts there: to list the configuration takes a millisecond.

@@ -153,6 +153,32 @@ fn cycles_are_broken_before_the_server_looks_for_deadlocks() {
     assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * transaction_count()).to_string());
 }
 
+/// Story: the sample settings name the database `postgres`, and the clients' was another one. Whether its functions catch errors
+/// was not known, so every deadlock was left to the server: the governor was as slow as none.
+#[test]
+fn cycles_are_broken_in_a_database_that_is_not_that_of_the_control_connection() {
+    let server = server("60s");
+    let (place, control) = Governed::places(&server);
+    let control = control.replace(&format!("/{}?", server.own().database()), "/postgres?");
+    assert!(control.contains("/postgres?"), "{control}");
+    let governed = Governed::start_at(&place, &control, "", "");
+    let began = Instant::now();
+    let failed = clients(&server, &governed, hot_rows);
+    assert!(of_both(&governed, "cycle", "replayed") > 0, "there was no cycle");
+    assert_eq!((failed, of_both(&governed, "deadlock", "replayed")), (0, 0));
+    assert!(began.elapsed() < Duration::from_secs(60), "a cycle was left to the server");
+
+    // There, too, a function that may catch the error leaves them to the server.
+    let catches = "CREATE FUNCTION careful() RETURNS void LANGUAGE plpgsql AS \
+        'BEGIN PERFORM 1; EXCEPTION WHEN deadlock_detected THEN NULL; END'";
+    server.connection().run(catches).unwrap();
+    server.connection().run("ALTER SYSTEM SET deadlock_timeout = '100ms'").unwrap();
+    server.connection().run("SELECT pg_reload_conf()").unwrap();
+    let broken = of_both(&governed, "cycle", "replayed");
+    clients(&server, &governed, hot_rows);
+    assert_eq!(of_both(&governed, "cycle", "replayed"), broken);
+}
+
 /// pgbench prepares each statement once, including BEGIN and COMMIT, as JDBC drivers do. A prepared BEGIN was once
 /// taken for a statement that must not run twice, so none of their transactions was ever replayed.
 #[test]
