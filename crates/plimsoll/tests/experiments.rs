@@ -100,7 +100,8 @@ fn a_run_predicts_mixes_and_advises_a_load() {
     assert_eq!(items(&varied["mixes"]).len(), 3);
     for mix in items(&varied["mixes"]) {
         let reads = &mix["workloads"][0];
-        let [per_s, ms] = ["throughput_per_s", "response_ms"].map(|figure| reads[figure]["value"].as_f64().unwrap());
+        let value = |figure: &str| reads[figure]["value"].as_f64().unwrap_or_else(|| panic!("no {figure}: {mix}"));
+        let [per_s, ms] = ["throughput_per_s", "response_ms"].map(value);
         assert!(ms >= 5.0, "a request travels for 5 ms: {mix}");
         let clients = per_s * ms / 1e3;
         assert!((7.0..8.2).contains(&clients), "its eight clients wait for answers nearly always: {mix}");

@@ -102,8 +102,8 @@ impl Control {
         is_new | self.tend_horizon(settings, now)
     }
 
-    /// Reads the horizon if transactions have begun since. Without a connection it is not known: the next one may be to
-    /// another server.
+    /// Reads the horizon if transactions have begun since, and now and then while none does: tables may be made elsewhere.
+    /// Without a connection it is not known: the next one may be to another server.
     fn tend_horizon(&mut self, settings: &Settings, now: Instant) -> bool {
         // Without a login of its own, sessions tell the governor what they see.
         if settings.control.is_none() || settings.is_beside {
@@ -117,8 +117,10 @@ impl Control {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let classes = self.governor.statistics.classes();
         let begun = classes.map(|class| count(&class.transactions) + count(&class.inside)).sum();
-        let is_due =
-            |(at, before): (Instant, u64)| now.saturating_duration_since(at) > HORIZON_EVERY && begun != before;
+        let is_due = |(at, before): (Instant, u64)| {
+            let age = now.saturating_duration_since(at);
+            age > HORIZON_EVERY && begun != before || age > TRY_OUT_EVERY
+        };
         if !up.horizon.is_none_or(is_due) {
             return false;
         }

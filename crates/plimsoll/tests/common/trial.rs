@@ -64,8 +64,8 @@ parameters = { updates = 1 }
 
 [run]
 warmup = "10ms"
-measure = "250ms"
-repeats = 2
+measure = "400ms"
+repeats = 3
 "#;
 
 /// One workload, no sweep, two runs.

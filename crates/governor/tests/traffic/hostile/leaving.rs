@@ -10,6 +10,7 @@ use super::super::client::{Client, Destination};
 use super::super::governed::Governed;
 use super::super::server::{ROLES, Server};
 use super::Attacked;
+use super::order::wait_for_queue;
 
 /// How many clients write and leave.
 const CLIENTS: usize = 10;
@@ -61,6 +62,8 @@ fn time_outs_for_silence_do_not_meet_those_who_wait_for_admission() {
     let mut holder = attacked.client("low");
     holder.query("BEGIN; SELECT 1").unwrap();
     outside.send_query("SELECT 'outside'").unwrap();
+    // The other one keeps its place until it commits, and must not come first.
+    wait_for_queue(&attacked, 1);
     let mut inside = attacked.client("high");
     inside.query("SET idle_in_transaction_session_timeout = '1200ms'").unwrap();
     inside.query("BEGIN").unwrap();

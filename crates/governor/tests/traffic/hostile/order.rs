@@ -22,7 +22,7 @@ fn holder(attacked: &Attacked) -> Client {
 }
 
 /// Waits until the given number of transactions are queued.
-fn wait_for_queue(attacked: &Attacked, count: usize) {
+pub fn wait_for_queue(attacked: &Attacked, count: usize) {
     let mut console = attacked.governed.console().unwrap();
     until(&format!("{count} wait"), || console.query("SHOW QUEUE").unwrap().rows.len() == count);
 }
