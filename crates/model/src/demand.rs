@@ -140,7 +140,7 @@ impl Alone {
 }
 
 /// The 95 % interval of a figure that is `whole` over all blocks and `without[j]` over all but block `j`: Student's t on
-/// [`jackknife_error`]. Without spread where that is unknown.
+/// the jackknife's standard error. Without spread where that is unknown.
 pub fn jackknife(whole: f64, without: &[f64]) -> Interval {
     match jackknife_error(whole, without) {
         Some(error) => Interval::around(whole, &error, 1.0),

@@ -191,7 +191,7 @@ pub struct Prediction {
     /// How the network was solved.
     pub method: Method,
     /// The network with demands as in the mix. If the machine has upkeep, one class for it follows the others.
-    /// [`des`](crate::des) finds percentiles or the effect of priorities with it.
+    /// [`des`] finds percentiles or the effect of priorities with it.
     pub network: Network,
     /// Its cautions.
     pub cautions: Vec<Caution>,
