@@ -99,6 +99,9 @@ impl Control {
     /// changed.
     pub(super) fn tend(&mut self, settings: &Arc<Settings>, now: Instant) -> bool {
         let is_new = self.tend_connection(settings, now);
+        if let Some(up) = &mut self.up {
+            up.elsewhere.tend(now);
+        }
         is_new | self.tend_horizon(settings, now)
     }
 

@@ -12,19 +12,26 @@ use super::statements;
 /// How many databases are asked; deadlocks in others are left to the server.
 const DATABASES_MAX: usize = 8;
 
-/// How long a database that could not be asked is left alone.
-const RETRY: Duration = Duration::from_secs(10);
+/// How long a connection stays without a question, and a database that could not be asked is left alone. A connection that stayed
+/// for good would keep its database from being dropped.
+const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// Not the name of the control connection, by which governors recognize each other.
 const NAME: &str = "plimsoll governor functions";
 
-/// The databases other than that of the control connection that were asked.
+/// The databases other than that of the control connection that were asked lately.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     /// The URL of the control connection; without it no other database is asked.
     url: Option<ServerUrl>,
-    /// A connection, or when there was none.
-    databases: BTreeMap<String, Result<(Connection, Prepared), Instant>>,
+    databases: BTreeMap<String, Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// When it was asked last, or could not be.
+    at: Instant,
+    session: Option<(Connection, Prepared)>,
 }
 
 impl Elsewhere {
@@ -33,30 +40,34 @@ impl Elsewhere {
         Elsewhere { url: Some(url), databases: BTreeMap::new() }
     }
 
+    /// Closes connections that have been idle.
+    pub fn tend(&mut self, now: Instant) {
+        self.databases.retain(|_, asked| now.saturating_duration_since(asked.at) < KEPT_FOR);
+    }
+
     /// Asks a database which of its processes may give up: the rows of [`statements::GIVES_UP`]. There are none if it cannot be
     /// asked.
     pub fn gives_up(&mut self, database: &str, processes: &str, now: Instant, each: &mut dyn FnMut(&[Option<&str>])) {
         let Some(url) = &self.url else { return };
-        let is_full = self.databases.len() >= DATABASES_MAX;
-        let connected = match self.databases.remove(database) {
-            Some(Err(failed)) if now.saturating_duration_since(failed) < RETRY => {
-                self.databases.insert(database.to_owned(), Err(failed));
+        if !self.databases.contains_key(database) {
+            if self.databases.len() >= DATABASES_MAX {
                 return;
             }
-            Some(Ok(connected)) => Ok(connected),
-            None if is_full => return,
-            _ => connect(url, database),
-        };
-        let asked = connected.and_then(|(mut connection, gives_up)| {
-            connection.prepared_text_rows(&gives_up, &[processes], each)?;
-            Ok((connection, gives_up))
-        });
-        let noted = asked.map_err(|error| {
-            tracing::warn!(database, %error, "its functions are not known, so its deadlocks are left to the server");
-            now
-        });
-        self.databases.insert(database.to_owned(), noted);
+            let session = connect(url, database).map_err(|error| left_alone(database, &error)).ok();
+            self.databases.insert(database.to_owned(), Asked { at: now, session });
+        }
+        let Some(asked) = self.databases.get_mut(database) else { return };
+        let Some((connection, gives_up)) = &mut asked.session else { return };
+        asked.at = now;
+        if let Err(error) = connection.prepared_text_rows(gives_up, &[processes], each) {
+            left_alone(database, &error);
+            asked.session = None;
+        }
     }
+}
+
+fn left_alone(database: &str, error: &WireError) {
+    tracing::warn!(database, %error, "its functions are not known, so its deadlocks are left to the server");
 }
 
 fn connect(url: &ServerUrl, database: &str) -> Result<(Connection, Prepared), WireError> {
