@@ -87,7 +87,7 @@ pub enum RunProgress<'a> {
         /// How, and who they are.
         why: &'a str,
         /// What to do about it.
-        remedy: &'static str,
+        remedy: &'a str,
     },
     /// A run is simulated.
     Simulating {

@@ -10,8 +10,6 @@ use crate::plan::{ServerLost, Setting};
 /// How long a lost server may take to come back: recovery after a crash replays the log since the last checkpoint.
 const RECONNECT_MAX: Duration = Duration::from_secs(120);
 
-const REMEDY: &str = "it has 120 s to come back";
-
 /// The pause after the first attempt to open a lost server; each further one is twice as long, up to the longest.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -39,9 +37,12 @@ impl Runner<'_> {
                 self.is_server_lost &= is_closed;
                 return opened;
             }
-            if let (Err(error), RECONNECT_PAUSE) = (&opened, pause) {
+            if let Err(error) = opened
+                && pause == RECONNECT_PAUSE
+            {
                 let why = format!("the server is away: {error}");
-                (watch.progress)(RunProgress::Disturbed { why: &why, remedy: REMEDY });
+                let remedy = format!("it has {} s to come back", RECONNECT_MAX.as_secs());
+                (watch.progress)(RunProgress::Disturbed { why: &why, remedy: &remedy });
             }
             let next = Instant::now() + pause;
             while Instant::now() < next {

@@ -23,8 +23,8 @@ use super::{Result, casts, fault, refused};
 /// Ends the names of the sum and the count that an average is made of.
 const PART_OF_AVERAGE: &str = " of avg";
 
-/// DataFusion's sums have ten digits more than what is added up, and at most 38: with so many they have 38, and so have sums
-/// of them. With more, a sum may not fit.
+/// DataFusion's sums have ten digits more than their summands, and at most 38. Sums of numerics with 28 digits have 38, and so
+/// have sums of these. With more digits a sum may not fit.
 const SUMMAND_DIGITS: u8 = 28;
 
 /// Whether a column with this name is the sum or the count of an average.
@@ -204,9 +204,10 @@ fn is_ordered(kind: Kind) -> bool {
 pub fn sum_of(kind: Kind, is_distinct: bool) -> Result<Arc<AggregateUDF>> {
     match kind {
         Kind::Numeric(..=SUMMAND_DIGITS, _) | Kind::Integer | Kind::Bigint => Ok(sum_udaf()),
-        _ if is_distinct => {
-            refused("a sum of DISTINCT numerics with more than 28 digits", "cast them to numeric(28, 2)")
-        }
+        _ if is_distinct => refused(
+            format_args!("a sum of DISTINCT numerics with more than {SUMMAND_DIGITS} digits"),
+            format_args!("cast them to numeric({SUMMAND_DIGITS}, 2)"),
+        ),
         _ => Ok(checked_sum()),
     }
 }

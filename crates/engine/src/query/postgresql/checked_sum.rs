@@ -1,4 +1,4 @@
-//! `sum` of numerics with so many digits that a sum may not fit: it is an error where DataFusion's wraps.
+//! `sum` of numerics whose sum may have too many digits: that is an error where DataFusion's wraps.
 //!
 //! A total that has left its range stays at the largest number, whatever is added later, also between partitions. No numeric
 //! has that value, so the result shows that it happened.
@@ -59,8 +59,8 @@ impl AggregateUDFImpl for CheckedSum {
     fn create_groups_accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
         match arguments.return_field.data_type() {
             _ if arguments.is_distinct => exec_err!("{DISTINCT}"),
-            of_type @ DataType::Decimal128(..) => Ok(Box::new(Totals(totals::<Decimal128Type>(of_type)))),
-            of_type @ DataType::Decimal256(..) => Ok(Box::new(Totals(totals::<Decimal256Type>(of_type)))),
+            of_type @ DataType::Decimal128(..) => Ok(Totals::<Decimal128Type>::boxed(of_type)),
+            of_type @ DataType::Decimal256(..) => Ok(Totals::<Decimal256Type>::boxed(of_type)),
             other => exec_err!("a checked sum of {other}"),
         }
     }
@@ -68,10 +68,6 @@ impl AggregateUDFImpl for CheckedSum {
 
 type Native<T> = <T as ArrowPrimitiveType>::Native;
 type Adding<T> = fn(&mut Native<T>, Native<T>);
-
-fn totals<T: DecimalType>(of_type: &DataType) -> PrimitiveGroupsAccumulator<T, Adding<T>> {
-    PrimitiveGroupsAccumulator::new(of_type, add::<T>)
-}
 
 /// Adds, or notes for good that the total has left its range.
 fn add<T: DecimalType>(total: &mut Native<T>, value: Native<T>) {
@@ -91,6 +87,12 @@ fn check<T: DecimalType>(totals: &ArrayRef) -> Result<()> {
 
 /// A total for each group.
 struct Totals<T: DecimalType>(PrimitiveGroupsAccumulator<T, Adding<T>>);
+
+impl<T: DecimalType + Send> Totals<T> {
+    fn boxed(of_type: &DataType) -> Box<dyn GroupsAccumulator> {
+        Box::new(Totals::<T>(PrimitiveGroupsAccumulator::new(of_type, add::<T>)))
+    }
+}
 
 impl<T: DecimalType + Send> GroupsAccumulator for Totals<T> {
     fn update_batch(
