@@ -109,6 +109,8 @@ pub struct Safe {
     pub reads_own: bool,
     /// Even an answer of one row may depend on the order in which tables are read: LIMIT, `array_agg`, a cursor.
     pub arranges: bool,
+    /// Code that it runs may catch errors of the server, or set timeouts.
+    pub catches: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -423,7 +425,7 @@ impl Inquiry {
         }
         let facts = [found.is_ddl, found.uses_cursors, found.any_schema, found.writes, found.inserts, found.generates];
         part(&facts.map(u8::from));
-        part(&[found.arranges, found.has_sums, found.has_floats, found.is_several].map(u8::from));
+        part(&[found.arranges, found.has_sums, found.has_floats, found.is_several, found.catches].map(u8::from));
         self.allowed.iter().for_each(|name| part(name.as_bytes()));
         part(&[self.rules.strings as u8, self.rules.encoding as u8]);
         part(self.server_version_num.to_string().as_bytes());

@@ -50,6 +50,8 @@ pub struct Governor {
     pub foresight: crate::effects::Foresight,
     /// What had ended at the server before a transaction that begins now.
     pub horizon: crate::effects::SharedHorizon,
+    /// Some database has code that catches errors or sets timeouts: which transactions run it is to be known.
+    pub(crate) code_catches: AtomicBool,
     /// Wakes the watcher.
     pub bell: Bell,
     /// Keeps idle cores awake while important transactions are at work.
@@ -208,6 +210,7 @@ impl Governor {
             effects: crate::effects::Cache::default(),
             foresight: crate::effects::Foresight::default(),
             horizon: crate::effects::SharedHorizon::default(),
+            code_catches: AtomicBool::new(false),
             bell: Bell::default(),
             awake: Awake::new(now),
             shares_are_due: AtomicBool::new(false),

@@ -163,6 +163,8 @@ pub struct CardState {
     pub may_commit: bool,
     /// Whether it could be replayed, as far as is known.
     pub replayable: Result<(), NoReplay>,
+    /// Code that its transaction runs may catch errors or set timeouts, as far as is known.
+    pub may_catch: bool,
     /// Whether its transaction has exported a snapshot, in a class with a limit.
     pub exports_snapshot: bool,
     /// Whether its client waits for a server's answer, which it could cancel.
@@ -276,6 +278,7 @@ impl SessionCard {
             immune: None,
             may_commit: true,
             replayable: Ok(()),
+            may_catch: true,
             exports_snapshot: false,
             is_awaited: false,
             cancels: Cancels::default(),

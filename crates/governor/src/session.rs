@@ -641,6 +641,7 @@ impl Session {
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
         (state.asked, state.must_replay) = (self.unit.asked, must_replay);
         state.may_commit = may_commit;
+        state.may_catch = self.transaction.as_ref().is_none_or(Transaction::may_catch);
         state.exports_snapshot = self.transaction.as_ref().is_some_and(|inside| inside.exports_snapshot);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
         (state.aborts, state.cycle_loss) = (self.aborts, cycle_loss);

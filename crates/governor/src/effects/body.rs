@@ -78,6 +78,8 @@ pub(super) struct Found {
     pub is_ddl: bool,
     /// The text may move or close a cursor that is older than the transaction.
     pub uses_cursors: bool,
+    /// It may catch errors of the server, or set timeouts.
+    pub catches: bool,
 }
 
 /// Adds the names and facts of a text to `found`. `is_known` returns true for names that need not be added.
@@ -170,6 +172,12 @@ const FLOATS: &[&str] = &["double", "float", "float4", "float8", "real"];
 /// Words for a change of the schemas that names reach. `set_config` may have a computed argument.
 const PATHS: &[&str] = &["pg_settings", "search_path", "set_config"];
 
+/// Names by which any setting can be changed.
+const SETTERS: &[&str] = &["pg_settings", "set_config"];
+
+/// Settings that end a statement by themselves.
+pub(super) const TIMEOUTS: &[&str] = &["lock_timeout", "statement_timeout", "transaction_timeout"];
+
 /// Notes what a word says about the text, given the piece before it.
 fn read_facts(token: &Token<'_>, before: Option<&Token<'_>>, found: &mut Found) {
     if !matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
@@ -189,6 +197,7 @@ fn read_facts(token: &Token<'_>, before: Option<&Token<'_>>, found: &mut Found) 
     found.has_floats |= is_one(FLOATS);
     // SET ROLE, SET SESSION AUTHORIZATION, SET SCHEMA, RESET ALL.
     let sets = is_after(&["set", "local", "session", "reset"]);
+    found.catches |= is_one(TIMEOUTS) || is_one(SETTERS);
     found.any_schema |= is_one(PATHS) || sets && is_one(&["all", "authorization", "role", "schema"]);
 }
 
@@ -236,6 +245,8 @@ fn read_word(word: &Token<'_>, next: Option<&Token<'_>>, found: &mut Found) -> R
     if word.is_word("do") && !is_action {
         return Err(Unsafe::OutsideEffect);
     }
+    // But RAISE EXCEPTION.
+    found.catches |= word.is_word("exception") && next.is_some_and(|next| next.is_word("when"));
     found.uses_cursors |= ["close", "fetch", "move"].iter().any(|known| word.is_word(known));
     found.is_ddl |= ["comment", "grant", "refresh", "revoke", "security"].iter().any(|known| word.is_word(known));
     Ok(())

@@ -38,7 +38,7 @@ pub enum Outlook {
 #[cfg(test)]
 impl Outlook {
     /// Of a text that returns the same rows.
-    pub(crate) const EQUAL: Outlook = of_facts([false, false, false, false, true]);
+    pub(crate) const EQUAL: Outlook = of_facts([false, false, false, false, false, true]);
 }
 
 /// What is known of a text.
@@ -74,12 +74,12 @@ const SLOT_BITS: u32 = 14;
 
 /// The lowest bits of a slot: when the outlook was learned, in units of 4 seconds, and above that the outlook.
 const TIME_BITS: u32 = 15;
-const CODE_BITS: u32 = 6;
+const CODE_BITS: u32 = 7;
 const TAG_BITS: u32 = 64 - TIME_BITS - CODE_BITS;
 const TIME_UNIT: Duration = Duration::from_secs(4);
 
 /// The codes of safe texts are below this.
-const FIRST_UNSAFE: u64 = 32;
+const FIRST_UNSAFE: u64 = 64;
 
 const _: () = assert!(FIRST_UNSAFE as usize + Unsafe::ALL.len() < 1 << CODE_BITS, "0 is an empty slot");
 const _: () = assert!(SLOT_BITS + TAG_BITS <= u64::BITS, "the slot and the tag are different bits of a key");
@@ -243,19 +243,23 @@ fn read_newest(written: u64, key: TextKey) -> u64 {
 }
 
 /// The facts about a safe text.
-fn facts(safe: Safe, returns: bool) -> [bool; 5] {
-    [safe.generates, safe.writes, safe.reads_own, safe.arranges, returns]
+fn facts(safe: Safe, returns: bool) -> [bool; 6] {
+    [safe.generates, safe.writes, safe.reads_own, safe.arranges, safe.catches, returns]
 }
 
-const fn of_facts([generates, writes, reads_own, arranges, returns]: [bool; 5]) -> Outlook {
-    Outlook::Safe(Safe { generates, writes, reads_own, arranges }, returns)
+const fn of_facts([generates, writes, reads_own, arranges, catches, returns]: [bool; 6]) -> Outlook {
+    Outlook::Safe(Safe { generates, writes, reads_own, arranges, catches }, returns)
+}
+
+fn of_code(code: u64) -> Outlook {
+    of_facts([32, 16, 8, 4, 2, 1].map(|bit| code & bit > 0))
 }
 
 /// The outlook in a slot and its age, if the slot has that text.
 fn read(slot: u64, key: TextKey, at: Duration) -> Option<(Outlook, Duration)> {
     let code = (slot >> TIME_BITS & ((1 << CODE_BITS) - 1)).checked_sub(1).filter(|_| tag(slot) == tag_of(key))?;
     let outlook = match code.checked_sub(FIRST_UNSAFE) {
-        None => of_facts([16, 8, 4, 2, 1].map(|bit| code & bit > 0)),
+        None => of_code(code),
         Some(place) => Outlook::Unsafe(*Unsafe::ALL.get(place as usize)?),
     };
     Some((outlook, age(slot, at)))
@@ -284,7 +288,7 @@ mod tests {
     #[test]
     fn every_outlook_is_read_as_it_was_learned() {
         let foresight = Foresight::default();
-        let safe = (0..FIRST_UNSAFE).map(|code| of_facts([16, 8, 4, 2, 1].map(|bit| code & bit > 0)));
+        let safe = (0..FIRST_UNSAFE).map(of_code);
         for outlook in safe.chain(Unsafe::ALL.map(Outlook::Unsafe)) {
             foresight.learn(77, outlook, 12345, START);
             assert_eq!(foresight.of(77, START), Some(Known { outlook, newest: 12345, is_due: false }));

@@ -190,6 +190,7 @@ pub(super) fn judge_wrapper(name: &[u8], runs_program: bool, allowed: &[String])
     if only_reads || is_allowed(name, allowed) { Ok(()) } else { Err(Unsafe::OutsideEffect) }
 }
 
-fn is_allowed(name: &[u8], allowed: &[String]) -> bool {
+/// Whether the operator declares a function or a wrapper safe.
+pub(super) fn is_allowed(name: &[u8], allowed: &[String]) -> bool {
     allowed.iter().any(|allowed| allowed.as_bytes() == name)
 }

@@ -77,7 +77,7 @@ impl Inquiry {
         }
         let writes = self.found.writes;
         let reads_own = writes && (self.found.is_several || self.values.has_code);
-        Safe { generates: self.generates(), writes, reads_own, arranges: self.arranges() }
+        Safe { generates: self.generates(), writes, reads_own, arranges: self.arranges(), catches: self.found.catches }
     }
 
     /// Takes a row about an object. `None` if the row is malformed.
@@ -158,6 +158,8 @@ impl Inquiry {
             self.values.arranging.insert(function.oid);
             self.values.arranges |= function.oid >= FIRST_OWN;
         }
+        // The body of a function that the operator declares safe is not read.
+        self.found.catches |= known::is_allowed(function.name, &self.allowed);
         match known::judge_function(function, &self.allowed) {
             Judgement::Safe { generates: false } => return Ok(()),
             Judgement::Safe { generates: true } => {
@@ -176,6 +178,7 @@ impl Inquiry {
         self.values.arranges |= function.parsed.is_some() || body::may_read_rows(function.body, self.rules);
         let known = &self.names;
         for token in Lexer::new(settings, self.rules) {
+            self.found.catches |= body::TIMEOUTS.iter().any(|timeout| token.is_word(timeout));
             if matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
                 names::add(&token, true, self.rules, &|name: &[u8]| known.contains(name), &mut self.found.names)?;
             }

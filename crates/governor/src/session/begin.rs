@@ -175,7 +175,7 @@ impl Session {
             state.transaction += 1;
         }
         self.serve(inside.class, chosen_by);
-        (inside.is_watched, inside.recording) = self.recorded(inside.class);
+        inside.begins(self.recorded(inside.class), self.governor.code_catches.load(Ordering::Relaxed));
         self.transaction = Some(inside);
     }
 

@@ -20,6 +20,7 @@ use super::answers::END_ANSWERS;
 use super::frames::{Answer, Status};
 use super::inquiring::Inquiring;
 use super::prepared::Note;
+use super::transaction::Transaction;
 use super::{Flow, Gate, Outbox, Session, Unit};
 use crate::effects::{Foresight, Inquiry, Next, Outlook, Safe, TextKey};
 use crate::registry::SessionCard;
@@ -53,6 +54,8 @@ pub(super) struct Forecast {
     writes: bool,
     /// A text that has run may have read rows after that.
     has_written: bool,
+    /// Code that it runs may catch errors or set timeouts, or that is not known.
+    pub may_catch: bool,
 }
 
 impl Forecast {
@@ -72,10 +75,11 @@ impl Forecast {
 
     /// A text with that outlook is run; `None` if it is not known.
     fn runs(&mut self, outlook: Option<Outlook>, is_in_block: bool) {
+        self.may_catch |= !matches!(outlook, Some(Outlook::Safe(Safe { catches: false, .. }, _)));
         match outlook {
             None => self.is_unknown = true,
             Some(Outlook::Unsafe(because)) => _ = self.unsafe_because.get_or_insert(because),
-            Some(Outlook::Safe(Safe { generates, writes, reads_own, arranges }, returns)) => {
+            Some(Outlook::Safe(Safe { generates, writes, reads_own, arranges, catches: _ }, returns)) => {
                 // A replay may find other places for the rows that it writes, and so read them in another order.
                 self.has_written |= self.writes || reads_own;
                 self.writes |= writes;
@@ -270,9 +274,10 @@ fn returns_rows(sql: &[u8], rules: TextRules) -> bool {
 }
 
 impl Session {
-    /// Whether texts are looked up: the transaction, or what is about to become one, may be rolled back for others.
+    /// Whether texts are looked up: the transaction, or what is about to become one, may be rolled back for others, or it is
+    /// to be known whether it may catch errors.
     fn foresees(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|inside| inside.is_watched)
+        self.transaction.as_ref().is_some_and(|inside| inside.is_watched || inside.is_foreseen)
     }
 
     /// A text is run.
@@ -294,9 +299,11 @@ impl Session {
     pub(super) fn foresee_parse(&mut self, name: &[u8], sql: &[u8], note: &Note) {
         self.texts.changes_names(sql, &self.governor.foresight);
         self.note_prepares(note);
-        let key = (self.foresees() && !is_judged_by_text(sql, note)).then(|| {
+        // It may be run in a transaction whose texts are looked up.
+        let is_read = self.transaction.as_ref().is_some_and(Transaction::is_read);
+        let key = (is_read && !is_judged_by_text(sql, note)).then(|| {
             let key = self.texts.key(sql, self.reported.text_rules, &self.governor.foresight, 0);
-            if self.governor.foresight.of(key, self.clock()).is_none() {
+            if self.foresees() && self.governor.foresight.of(key, self.clock()).is_none() {
                 self.texts.wants(key, Asked::Text(sql.into()));
             }
             key
@@ -344,6 +351,8 @@ impl Session {
             // The inquiry after the rollback could not show that this is the code that has run.
             inside.forecast.unsafe_because.get_or_insert(Unsafe::ChangedCode);
         }
+        // An older outlook may be of other code; nothing checks that afterwards, as it is checked before a replay.
+        inside.forecast.may_catch |= known.is_none_or(|known| known.is_due);
         if known.is_none_or(|known| known.is_due) {
             self.texts.wants(key, asked());
         }

@@ -316,20 +316,20 @@ impl Session {
         let Some(ended) = self.transaction.take() else { return };
         self.count_transaction(&ended, now);
         self.spare_recording = ended.recording;
-        let (is_watched, recording) = self.recorded(ended.class);
+        let recorded = self.recorded(ended.class);
         (self.rollbacks, self.aborts) = (0, 0);
         {
             let mut state = self.card.state();
             state.transaction += 1;
             state.transaction_since = now;
         }
-        self.transaction = Some(Transaction {
+        let mut next = Transaction {
             is_admitted: ended.is_admitted,
-            is_watched,
             began: Began::Unrecorded,
-            recording,
             ..Transaction::new(ended.class, now, self.governor.horizon.get())
-        });
+        };
+        next.begins(recorded, self.governor.code_catches.load(Ordering::Relaxed));
+        self.transaction = Some(next);
     }
 
     fn on_error(&mut self, body: &[u8], now: Instant, out: &mut impl Outbox) -> bool {

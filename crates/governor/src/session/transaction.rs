@@ -41,6 +41,8 @@ pub(super) struct Transaction {
     pub began: Began,
     /// Whether its class may be rolled back for others.
     pub is_watched: bool,
+    /// What its texts may do has been looked up since its beginning.
+    pub is_foreseen: bool,
     /// Its end was requested, or may have been.
     pub may_end: bool,
     /// A text that is not known was run, and has not been answered: it may contain the end.
@@ -90,6 +92,7 @@ impl Transaction {
             waited: None,
             began: Began::AtWork,
             is_watched: false,
+            is_foreseen: false,
             may_end: false,
             runs_unread: false,
             overlapped: false,
@@ -109,6 +112,12 @@ impl Transaction {
             keeps_workers: false,
             class_before: None,
         }
+    }
+
+    /// It begins: whether its class is watched, its recording, and whether some database has code that catches errors.
+    pub(super) fn begins(&mut self, (is_watched, recording): (bool, Option<Box<Recording>>), code_catches: bool) {
+        self.is_foreseen = is_watched || recording.is_some() && code_catches;
+        (self.is_watched, self.recording) = (is_watched, recording);
     }
 
     /// Whether its statements are read: it may be rolled back, or replayed.
@@ -137,6 +146,11 @@ impl Transaction {
     /// Why another run must not be attempted, or is expected to fail.
     pub(super) fn foreseen_unsafe(&self) -> Option<Unsafe> {
         self.unsafe_because.or(self.forecast.unsafe_because)
+    }
+
+    /// Whether code that it runs may catch errors or set timeouts, as far as is known.
+    pub(super) fn may_catch(&self) -> bool {
+        !self.is_foreseen || self.foreseen_unsafe().is_some() || self.forecast.may_catch
     }
 
     /// A request may not run twice; the first reason is kept.

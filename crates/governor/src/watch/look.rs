@@ -103,7 +103,7 @@ pub(super) fn waited_for(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32,
 /// What may end a session's waiting without a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WayOut {
-    /// Code that it may run catches errors, or sets timeouts.
+    /// Its database has code that catches errors, or sets timeouts.
     pub catches: bool,
     /// How long the server lets it wait before it looks for a deadlock.
     pub deadlock_timeout: Duration,

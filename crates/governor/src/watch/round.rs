@@ -224,6 +224,9 @@ impl Round {
         let members = found.iter().flat_map(|cycle| &cycle.members).map(|at| processes[*at]);
         let now = Instant::now();
         let ways_out = ways_out(up, &members.collect::<Vec<_>>(), now)?;
+        if ways_out.values().any(|way_out| way_out.catches) {
+            self.governor.code_catches.store(true, Ordering::Relaxed);
+        }
         for cycle in &mut found {
             let is_held = |at: &usize| scene.nodes[*at].is_held(ways_out.get(&processes[*at]), now);
             cycle.victim = cycle.victim.filter(|_| cycle.members.iter().all(is_held));

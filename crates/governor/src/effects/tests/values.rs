@@ -253,3 +253,36 @@ fn what_acts_before_the_commit_is_unsafe() {
     client.allowed = vec!["postgres_fdw".to_owned()];
     client.is_safe("select a from remote");
 }
+
+/// Such a transaction may end a deadlock without the server's error.
+#[test]
+fn code_that_catches_errors_or_sets_timeouts_is_known() {
+    const CODE: &[&str] = &[
+        "create table plain (a int)",
+        "create table noted (a int)",
+        "create function raises() returns int language plpgsql as $$ begin raise exception 'when'; end $$",
+        "create function catches() returns int language plpgsql as
+             $$ begin return 1; exception -- or not
+             when others then return 2; end $$",
+        "create function noted() returns trigger language plpgsql as $$ begin perform catches(); return new; end $$",
+        "create trigger t before insert on noted for each row execute function noted()",
+        "create view indirectly as select catches() as a",
+        "create function hurries() returns int language sql set lock_timeout = '1s' as 'select 1'",
+        "create function sets() returns int language sql as $$ select set_config('lock_timeout', '9', true)::int $$",
+    ];
+    let mut client = Client::new("catching", CODE);
+    for (text, expect) in [
+        ("update plain set a = a + 1", false),
+        ("insert into plain values (raises())", false),
+        ("update noted set a = 1", false),
+        ("insert into noted values (1)", true),
+        ("select a from indirectly", true),
+        ("select hurries()", true),
+        ("select sets()", true),
+        ("set local statement_timeout = 100", true),
+    ] {
+        assert_eq!(client.verdict(&[text]).map(|safe| safe.catches), Ok(expect), "{text}");
+    }
+    client.allowed = vec!["raises".to_owned()];
+    assert_eq!(client.verdict(&["select raises()"]).map(|safe| safe.catches), Ok(true), "its body is not read");
+}

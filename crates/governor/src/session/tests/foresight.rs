@@ -8,7 +8,7 @@ use crate::effects::{Outlook, Safe};
 const EQUAL: Outlook = Outlook::EQUAL;
 const GENERATES: Outlook = Outlook::Safe(VALUES, false);
 const ANSWERS_VALUES: Outlook = Outlook::Safe(VALUES, true);
-const VALUES: Safe = Safe { generates: true, writes: true, reads_own: false, arranges: false };
+const VALUES: Safe = Safe { generates: true, writes: true, reads_own: false, arranges: false, catches: false };
 const WRITES: Outlook = Outlook::Safe(Safe { generates: false, ..VALUES }, false);
 
 /// A session of a class whose clients do not retry, which knows nothing.
@@ -101,8 +101,10 @@ fn generated_values_that_no_row_has_shown_do_no_harm_until_one_may() {
 /// has received another order was told 40001 although nothing had changed.
 #[test]
 fn rows_in_an_order_that_a_replay_may_change_are_values() {
-    let array = Outlook::Safe(Safe { generates: false, writes: false, reads_own: false, arranges: true }, true);
-    let own = Outlook::Safe(Safe { generates: false, writes: true, reads_own: true, arranges: false }, true);
+    let array =
+        Outlook::Safe(Safe { generates: false, writes: false, reads_own: false, arranges: true, catches: false }, true);
+    let own =
+        Outlook::Safe(Safe { generates: false, writes: true, reads_own: true, arranges: false, catches: false }, true);
     let known = || knowing(&[("select", EQUAL), ("update", WRITES), ("select_array", array), ("select_own", own)]);
     let check = |acts: &[&str], expect: Result<(), NoReplay>| {
         let mut story = known();
