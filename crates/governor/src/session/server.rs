@@ -1,5 +1,6 @@
 //! Answers of the server.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_policy::Unsafe;

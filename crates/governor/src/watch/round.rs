@@ -4,6 +4,7 @@ mod blocked;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_pg::connection::WireError;
