@@ -1,12 +1,17 @@
-//! Every link of the repository's Markdown leads to a file and a heading that exist, sources name only pages that exist, and the book
-//! has every page.
+//! Every link of the repository's Markdown leads to a file and a heading that exist, sources name only pages that exist,
+//! the book has every page, and guides have short lines and sentences.
 //!
-//! Like `tidy`, this file needs nothing but the standard library, so that `./check fast` compiles it alone. `tools/book` checks the
-//! links of the book itself.
+//! Like `tidy`, this file needs nothing but the standard library, so that `./check fast` compiles it alone. `tools/book`
+//! checks the links of the book itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+
+/// Characters of a line of a guide; rows of tables may be longer.
+const LINE_CHARACTERS_MAX: usize = 120;
+/// Words of a sentence of a guide; code in a line counts as one.
+const SENTENCE_WORDS_MAX: usize = 30;
 
 fn root() -> PathBuf {
     // Tests begin in the folder of their crate; where that was when they were compiled does not matter.
@@ -46,9 +51,9 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A line with its code replaced by spaces, in which brackets are no links.
+/// A line with its code replaced, in which brackets are no links.
 fn without_code(line: &str) -> String {
-    line.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { " " }).collect()
+    line.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "code" }).collect()
 }
 
 /// The addresses of a page's links, with their lines. None of them may have a space or a parenthesis.
@@ -176,6 +181,49 @@ fn the_book_and_its_front_page_have_every_page() {
     }
 }
 
+/// The lines of a guide that are too long, and those in which a sentence becomes too long.
+fn long_prose(text: &str) -> Vec<String> {
+    let is_number = |word: &str| word.strip_suffix('.').is_some_and(|digits| digits.parse::<u32>().is_ok());
+    let begins = |word: &str| word.starts_with('#') || ["-", "*"].contains(&word) || is_number(word);
+    let (mut faults, mut words) = (Vec::new(), 0);
+    for (at, line) in prose(text).filter(|(_, line)| !line.trim_start().starts_with('|')) {
+        let length = line.chars().count();
+        if length > LINE_CHARACTERS_MAX {
+            faults.push(format!("{at}: {length} characters, at most {LINE_CHARACTERS_MAX} are good to read"));
+        }
+        let line = without_code(line);
+        // A paragraph, a heading and an item of a list begin a sentence.
+        if line.split_whitespace().next().is_none_or(begins) {
+            words = 0;
+        }
+        for word in line.split_whitespace() {
+            words += usize::from(word.contains(char::is_alphanumeric));
+            if words == SENTENCE_WORDS_MAX + 1 {
+                faults.push(format!("{at}: a sentence of more than {SENTENCE_WORDS_MAX} words; divide it"));
+            }
+            if word.trim_end_matches([')', '"', '*']).ends_with(['.', '!', '?']) {
+                words = 0;
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn guides_have_short_lines_and_sentences() {
+    // A program writes the reproduction from the words of experiments.
+    let is_guide = |page: &String| !page.starts_with("docs/notes/") && page != "docs/reproduction.md";
+    let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "web/README.md"].map(str::to_owned);
+    let guides: Vec<String> = files("docs", ".md").into_iter().filter(is_guide).chain(others).collect();
+    assert!(guides.len() > 30, "the walk has missed the guides");
+    let of_guide = |guide: &String| {
+        let faults = long_prose(&read(guide)).into_iter();
+        faults.map(|fault| format!("{guide}:{fault}")).collect::<Vec<_>>()
+    };
+    let report: Vec<String> = guides.iter().flat_map(of_guide).collect();
+    assert!(report.is_empty(), "\n{}", report.join("\n"));
+}
+
 /// The rules themselves, so that they do not accept everything.
 #[test]
 fn faults_are_seen() {
@@ -189,4 +237,13 @@ fn faults_are_seen() {
     assert!(fault("docs/README.md", "nothing.md").is_some_and(|why| why.contains("no such file")));
     assert!(fault("docs/README.md", "../README.md#nothing").is_some_and(|why| why.contains("no such heading")));
     assert_eq!(fault("docs/README.md", "../README.md#two-commands"), None);
+    let [long, item] = ["word ".repeat(31), format!("- {}\n", "word ".repeat(20))];
+    assert_eq!(
+        long_prose(&long),
+        ["1: 155 characters, at most 120 are good to read", "1: a sentence of more than 30 words; divide it"]
+    );
+    assert_eq!(long_prose(&"one sentence in two or\n".repeat(7)), ["7: a sentence of more than 30 words; divide it"]);
+    let short = ["A short sentence ends here.\n".repeat(9), item.repeat(2), format!("| {long} |\n```\n{long}\n```\n")];
+    assert_eq!(short.iter().flat_map(|text| long_prose(text)).collect::<Vec<_>>(), Vec::<String>::new());
+    assert_eq!(long_prose(&format!("{}`a b c d e`\n", "word ".repeat(20)).repeat(2)).len(), 1);
 }
