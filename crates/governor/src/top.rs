@@ -2,15 +2,13 @@
 
 use std::fmt::Write;
 
-use plimsoll_notation::is_shown;
+use plimsoll_display::{WIDTH, is_shown, wrap};
 
 use crate::page::state::{ClassState, State, Times, Tracked};
 use crate::statistics::two_digits;
 
 /// Rows of the queue and of preemptions that are shown.
 const ROWS: usize = 8;
-/// The minimum width of a terminal.
-const WIDTH: usize = 80;
 /// The width of the column of class names. A longer name gets a line of its own.
 const NAME: usize = 16;
 
@@ -224,19 +222,7 @@ pub(crate) fn shown(line: &str) -> String {
 /// The words after the beginning, wrapped to the terminal's width; further lines are indented to the beginning's
 /// length.
 pub(crate) fn wrapped(beginning: &str, words: &str) -> Vec<String> {
-    let indent = " ".repeat(beginning.chars().count().min(WIDTH - 20));
-    let mut lines = vec![beginning.to_owned()];
-    for (place, word) in words.split_whitespace().enumerate() {
-        match lines.last_mut() {
-            Some(first) if place == 0 => first.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(format!("{indent}{word}")),
-        }
-    }
-    lines
+    wrap(words, beginning, &" ".repeat(beginning.chars().count().min(WIDTH - 20)))
 }
 
 fn class_columns(class: &ClassState) -> String {

@@ -10,7 +10,7 @@ use plimsoll_workload::database::Room as DataRoom;
 
 use crate::plan::Plan;
 use crate::targets::{Targets, own_options};
-use crate::units::bytes;
+use plimsoll_display::bytes;
 
 /// Loading briefly needs the data twice: in the form in which it arrives and in the form in which it is stored.
 const LOADING_FACTOR: f64 = 1.5;

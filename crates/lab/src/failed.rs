@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::results::{Aborted, FailedRequests, Point, WorkloadMeasurement, WorkloadResult};
-use crate::units::{count, fine_percent};
+use plimsoll_display::{count, fine_percent};
 
 /// Requests of a workload in one arm at one setting, over all runs, the invalid ones included.
 #[derive(Debug, Clone, PartialEq)]

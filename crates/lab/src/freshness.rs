@@ -5,7 +5,7 @@ use plimsoll_workload::freshness::{ChangeUnit, Freshness};
 
 use crate::analysis::cells::SettingValues;
 use crate::results::Results;
-use crate::units::{duration_us, significant};
+use plimsoll_display::{duration_us, significant};
 
 /// A load of propagation that leaves room for bursts.
 const LOAD_MAX: f64 = 0.8;

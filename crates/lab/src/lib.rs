@@ -16,7 +16,7 @@
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
 //!   together, and [`advise`] finds the load that keeps a promise.
 //! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds the settings that isolate its workloads.
-//!   [`simulation`] replaces the database if a cache is simulated. `units` writes numbers.
+//!   [`simulation`] replaces the database if a cache is simulated.
 
 mod activity;
 pub mod advise;
@@ -54,5 +54,4 @@ pub mod table;
 pub mod targets;
 mod time_share;
 mod undisturbed;
-mod units;
 pub mod until_decided;

@@ -34,7 +34,7 @@ pub use points::{Vary, VaryError, hold_out};
 pub(crate) use window::own_cpu_s;
 
 use crate::results::{Interval, Results};
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 /// How mixes are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

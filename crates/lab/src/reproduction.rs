@@ -14,8 +14,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::results::{ClaimResult, Mode, Results};
-use crate::table::{claims, wrap};
-use crate::units;
+use crate::table::claims;
+use plimsoll_display as units;
+use plimsoll_display::wrap;
 pub use tally::Tally;
 
 /// One published exhibit and the results of reproducing it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::experiment::REPEATS;
 use crate::line::{self, Attempt};
 use crate::summary::REQUESTS_MIN;
-use crate::units::{rate, seconds};
+use plimsoll_display::{rate, seconds};
 
 mod pilot;
 

@@ -5,7 +5,7 @@
 //! counted ([`Arm::left_out`]).
 
 use crate::results::{Finding, Interval, Point, Results};
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 mod advice;
 mod arm;

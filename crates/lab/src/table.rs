@@ -6,7 +6,7 @@ use plimsoll_machine::describe;
 
 use crate::results::{Mode, Point, Results};
 use crate::summary::{Summary, TOGETHER};
-use crate::units::{count, list, seconds};
+use plimsoll_display::{count, counted, list, seconds, wrap};
 
 pub mod advice;
 pub(crate) mod claims;
@@ -24,9 +24,6 @@ mod tests;
 mod time_share;
 mod undisturbed;
 mod workload;
-
-/// Columns a line may fill.
-const WIDTH: usize = 80;
 
 /// The number of warnings that are printed; the report and `results.json` have all.
 const WARNINGS_MAX: usize = 5;
@@ -127,11 +124,6 @@ fn clients_of(results: &Results, workload: &str) -> String {
     if least < most { format!("{least} to {most} {who}s") } else { counted(most, who) }
 }
 
-/// `1 client`, `22 cores`.
-fn counted(count: usize, who: &str) -> String {
-    format!("{count} {who}{}", if count == 1 { "" } else { "s" })
-}
-
 /// `6 points of 20.0 s`, and how many of them are invalid.
 pub(crate) fn points_told(points: &[Point]) -> String {
     let invalid = points.iter().filter(|point| !point.valid).count();
@@ -176,38 +168,4 @@ impl Style {
     fn wrapped(self, text: &str, start: &str) -> String {
         if self.colour { format!("{start}{text}\x1b[0m") } else { text.to_string() }
     }
-}
-
-/// Units that stay on the line of their number.
-const UNITS: [&str; 9] = ["µs", "ms", "s", "min", "/s", "k/s", "M/s", "%", "times"];
-
-/// Breaks `text` at spaces; a word longer than a line stays whole, so that paths can be copied.
-pub(crate) fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
-    let mut lines = vec![first.to_string()];
-    let mut is_empty = true;
-    let mut words: Vec<String> = Vec::new();
-    // The narrow space within a number is one that does not break.
-    let breaks = |character: char| character.is_whitespace() && character != '\u{202f}';
-    for word in text.split(breaks).filter(|word| !word.is_empty()) {
-        match words.last_mut() {
-            Some(number) if UNITS.contains(&word.trim_end_matches([',', '.', ';', ':', ')'])) => {
-                number.push(' ');
-                number.push_str(word);
-            }
-            _ => words.push(word.to_string()),
-        }
-    }
-    for word in &words {
-        let line = lines.last_mut().expect("there is always a line");
-        if is_empty {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(format!("{rest}{word}"));
-        }
-        is_empty = false;
-    }
-    lines
 }

@@ -2,14 +2,13 @@
 //! work. As JSON by `serde`, and as text for a terminal of 80 columns.
 
 mod counting;
-mod layout;
 
 use std::collections::BTreeSet;
 
+use plimsoll_display::{bytes, counted, write_item, write_table};
 use serde::{Deserialize, Serialize};
 
 use self::counting::write_reading;
-use self::layout::{bytes, count, write_item, write_table};
 use crate::availability::Availability;
 use crate::control::CONTROLS;
 use crate::counters::{CounterReading, probe};
@@ -168,8 +167,8 @@ fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
                 facts.cores_usable,
                 facts.cores_online,
                 quota(facts),
-                count(facts.sockets, "socket"),
-                count(facts.threads_per_core, "hardware thread")
+                counted(facts.sockets, "socket"),
+                counted(facts.threads_per_core, "hardware thread")
             ),
         ),
     ];

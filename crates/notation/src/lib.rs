@@ -12,7 +12,6 @@ mod known_keys;
 pub mod quantity;
 mod quote;
 pub mod schema;
-mod shown;
 pub mod sql;
 mod words;
 
@@ -20,5 +19,4 @@ pub use at::At;
 pub use fault::{Fault, FileError, Problem, Problems, Source, place, within};
 pub use known_keys::wrong_keys;
 pub use quote::{sql_name, toml_string};
-pub use shown::is_shown;
 pub use words::{alternatives, choices, did_you_mean, listed, meant_or_all, nearest, suggestion};

@@ -18,7 +18,7 @@ use crate::results::{
     StatementPart, Throughput, Upkeep,
 };
 use crate::snapshot::StatementCounter;
-use crate::words::percent_above;
+use plimsoll_display::percent_above;
 
 /// Statements that are listed; the rest is in the sums.
 const STATEMENTS_MAX: usize = 50;

@@ -26,6 +26,5 @@ mod snapshot;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
-mod words;
 
 pub use plimsoll_pg::url::ServerUrl;

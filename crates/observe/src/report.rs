@@ -6,10 +6,9 @@
 mod parts;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use plimsoll_notation::is_shown;
+use plimsoll_display::{is_shown, percent, seconds};
 
 use crate::results::{Ended, Observation};
-use crate::words::{percent, seconds};
 use parts::{classes, counted, governor, locks, missing, times};
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");

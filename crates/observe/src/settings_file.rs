@@ -10,7 +10,7 @@ use plimsoll_notation::toml_string;
 use plimsoll_pg::url::{ServerHost, ServerUrl};
 
 use crate::results::{Login, Observation, ProposedClass};
-use crate::words::one_line;
+use plimsoll_display::one_line;
 
 /// The text of `plimsoll.toml`.
 pub fn settings_file(observation: &Observation, url: &ServerUrl) -> String {

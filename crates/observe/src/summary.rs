@@ -1,10 +1,8 @@
 //! The summary for a terminal, 80 columns wide.
 
 use crate::results::{Blocker, HolderState, Login, Observation, Part, Share};
-use crate::words::{MISSING, cut, named, one_line, percent, rate, seconds, wrapped};
+use plimsoll_display::{MISSING, WIDTH, cut, named, one_line, percent, rate, seconds, wrap};
 
-/// The least width of a terminal.
-const WIDTH: usize = 80;
 /// Rows of each table.
 const ROWS: usize = 6;
 /// The width of a share's bar.
@@ -46,16 +44,13 @@ fn heading(text: &mut String, words: &str) {
 }
 
 fn item(text: &mut String, words: &str) {
-    for (at, part) in wrapped(&one_line(words), WIDTH - 4).iter().enumerate() {
-        line(text, &format!("{}{part}", if at == 0 { "  - " } else { "    " }));
-    }
+    wrap(&one_line(words), "  - ", "    ").iter().for_each(|part| line(text, part));
 }
 
 fn head(text: &mut String, observation: &Observation) {
     let (server, looking) = (&observation.server, &observation.looking);
-    for part in wrapped(&format!("observe: {}", server.url), WIDTH) {
-        line(text, &part);
-    }
+    // A word that is wider than the screen is not cut here.
+    wrap(&format!("observe: {}", server.url), "", "").iter().for_each(|part| text.extend([part, "\n"]));
     let standby = if server.standby { ", a standby" } else { "" };
     line(
         text,
@@ -167,9 +162,8 @@ fn locks(text: &mut String, observation: &Observation) {
             &format!("    {:>5} {:>8}  {}", percent(blocker.of_explained), seconds(blocker.blocked_s), who(blocker)),
         );
         line(text, &format!("{:21}{}", "", named(&blocker.who.statement, "(text not visible)")));
-        for part in wrapped(&did(blocker), WIDTH - 21) {
-            line(text, &format!("{:21}{part}", ""));
-        }
+        let indent = " ".repeat(21);
+        wrap(&did(blocker), &indent, &indent).iter().for_each(|part| line(text, part));
     }
     more(text, locks.blockers.len());
     let objects = locks.objects.iter().take(3).map(|object| {
@@ -299,9 +293,7 @@ fn governor(text: &mut String, observation: &Observation) {
         item(text, &format!("{}: {bound} ({})", lever.what, lever.lever));
     }
     for words in &observation.governor.summary {
-        for part in wrapped(words, WIDTH - 2) {
-            line(text, &format!("  {part}"));
-        }
+        wrap(words, "  ", "  ").iter().for_each(|part| line(text, part));
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::results::{Point, Results, WorkloadResult};
-use crate::units::{percent, significant};
+use plimsoll_display::{percent, significant};
 
 /// A disk that is busy for this share of the time determines the gain from more of any other resource.
 const DISK_BUSY: f64 = 0.5;

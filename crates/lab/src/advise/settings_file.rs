@@ -1,7 +1,7 @@
 //! Settings for a governor from advice, with the reason for each line.
 
 use super::Advice;
-use crate::units::significant;
+use plimsoll_display::significant;
 
 /// The text of `plimsoll.toml`. `None` if there is no best value, or if a governor cannot set the varied key: it is
 /// neither the clients of another workload nor the degree of queries.

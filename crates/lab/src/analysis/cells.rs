@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::figures::Reading;
 use crate::histograms::WorkloadHistograms;
 use crate::results::{Device, Estimate, Point, WorkloadResult, mean};
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 /// The swept values of a setting, by key.
 pub(crate) type SettingValues = BTreeMap<String, Value>;

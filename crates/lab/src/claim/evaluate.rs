@@ -5,7 +5,7 @@ use super::figures::{Cell, Figures, Metric};
 use super::formula::{Condition, Figure, Formula, Measured, Pin};
 use super::syntax::{Mean, Operator};
 use crate::plan::{Axis, Plan, positions};
-use crate::units;
+use plimsoll_display as units;
 
 /// The result of evaluating a claim.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,7 +12,7 @@ use super::formula::Pin;
 use super::parse::number_of;
 use super::syntax::{Selector, Span, Word};
 use crate::plan::{Arm, SweepTarget, is_target_key};
-use crate::units;
+use plimsoll_display as units;
 
 /// The selectors of one function.
 pub(super) struct Selection<'a> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::figures::{self, Read};
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 /// Bytes of the expression.
 pub type Span = Range<usize>;

@@ -15,7 +15,7 @@ use super::formula::{Condition, Figure, Formula, Measured};
 use super::syntax::Operator;
 use crate::plan::{Axis, Plan};
 use crate::results::{ClaimInterval, IntervalOf};
-use crate::units;
+use plimsoll_display as units;
 
 /// The figures by which a claim is judged.
 pub struct Evidence<'a> {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::results::Interval;
-use crate::units::percent;
+use plimsoll_display::percent;
 
 /// The difference that is small enough to be called none, unless another is given: 5 %.
 pub const MARGIN: f64 = 0.05;

@@ -1,7 +1,7 @@
 //! The line in a sentence.
 
 use crate::results::{Interval, Isolation, Kept, Line, LineStanding};
-use crate::units::percent;
+use plimsoll_display::percent;
 
 /// The best measured setting: the one that most certainly keeps the bound. Of several that keep it, the one at which
 /// the others keep most.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::Model;
 use super::points::Asked;
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 /// Errors of one way to predict mean responses, over measured mixes that were not used to adjust the model. All are
 /// relative: 0.1 is 10 %.

@@ -16,7 +16,7 @@ use crate::analysis::cells::{Cell, Cells};
 use crate::host_limits::{last_level, last_level_told};
 use crate::limits::{LLC_MIB, UNLIMITED};
 use crate::results::{Interval, Results};
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 /// Sweep keys that change the cache.
 const AXES: [&str; 2] = [LLC_MIB, "llc_ways"];

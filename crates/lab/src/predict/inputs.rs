@@ -15,7 +15,7 @@ use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s,
 use crate::analysis::cells::{Cell, Cells};
 use crate::experiment::OTHERS_MAX;
 use crate::results::{Point, Results, WorkloadResult};
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 /// The deviation from Little's law up to which the model learns from windows: twice the limit for claims, because it
 /// averages them.

@@ -11,7 +11,7 @@ use super::inputs::{Inputs, Setting, base_of};
 use super::{PredictError, Request, check_workload};
 use crate::experiment::range;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
-use crate::units::{self, distinct};
+use plimsoll_display::{self as units, distinct};
 
 /// More mixes than this are taken for a typing error.
 const VALUES_MAX: usize = 1000;

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::layout::{section, table, text};
 use super::page::Page;
 use crate::results::{CHANGED, ClaimResult, ClaimVerdict, NearResult};
 use crate::table::claims::{interval, more};
-use crate::units::MISSING;
+use plimsoll_display::MISSING;
+use plimsoll_display::page::{section, table, text};
 
 /// The section; nothing without claims.
 pub(super) fn section_of(page: &Page) -> Markup {

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use plimsoll_machine::top_down::{TopDown, Unit};
 
-use super::layout::{figure_cell, section, table};
 use super::numbers::{count_cell, key_cells, keyed};
 use super::page::Page;
 use crate::results::{Aborted, Counters, Estimate, WorkloadResult};
-use crate::units::{duration_us, percent, significant};
+use plimsoll_display::page::{figure_cell, section, table};
+use plimsoll_display::{duration_us, percent, significant};
 
 /// Lock waits and aborted attempts; nothing if no run had any.
 pub(super) fn locks_and_aborts(page: &Page) -> Markup {

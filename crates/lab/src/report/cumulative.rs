@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{Chart, Line, LinePanel, Scale, Span, Unit, figure, numbers, short};
-use super::layout::{figure_cell, number, section, table, text};
 use super::page::{Page, Setting, arm_label, setting_label};
 use crate::histograms::{Latencies, LockHistograms, merged};
 use crate::record::RunRecord;
 use crate::results::{Device, most_urgent_first};
-use crate::units::{count, duration_us, joined, significant};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::{count, duration_us, joined, significant};
 
 /// The number of settings that are drawn; the tables of other sections have the rest.
 const SETTINGS_MAX: usize = 8;

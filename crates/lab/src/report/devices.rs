@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, number, table, text};
 use super::page::Page;
 use crate::figures::{Figure, Unit, given_by};
 use crate::results::{Point, Unmeasured};
-use crate::units::{percent, significant};
+use plimsoll_display::page::{figure_cell, number, table, text};
+use plimsoll_display::{percent, significant};
 
 /// Every figure that some run has, with a row for each run.
 pub(super) fn devices(page: &Page) -> Markup {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{Chart, Line, LinePanel, LineStyle, Reference, Scale, Span, Unit, figure, numbers, short};
-use super::layout::{number, ratio, section, table, text};
 use super::page::{Page, arm_label};
+use plimsoll_display::page::{number, section, table, text};
+use plimsoll_display::ratio;
 
 /// The number of runs of a workload that are drawn; beyond it, only the means of blocks are.
 const RUNS_MAX: usize = 600;

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::layout::{Column, figure_cell, number, section, table, text};
 use super::page::{Page, arm_label};
 use crate::failed::{Failed, invalid_runs, told_again};
 use crate::results::FailedRequests;
-use crate::units::{count, fine_percent};
+use plimsoll_display::page::{Column, figure_cell, number, section, table, text};
+use plimsoll_display::{count, fine_percent};
 
 /// Rows of a table that the page carries.
 const ROWS_MAX: usize = 400;

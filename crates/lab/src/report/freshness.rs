@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Line, LinePanel, LineStyle, Scale, Span, Unit, figure, numbers, short};
-use super::layout::{figure_cell, number, section, table, text};
 use super::page::{Page, setting_label};
 use crate::freshness::{amount, answers, copied, overload};
 use crate::record::SampleRow;
 use crate::results::Point;
-use crate::units::{duration_us, percent};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::{duration_us, percent};
 
 /// The section; nothing if queries read the rows that transactions write.
 pub(super) fn section_of(page: &Page) -> Markup {

@@ -5,7 +5,7 @@ use plimsoll_machine::describe;
 
 use super::page::{Page, arm_label};
 use crate::results::{ClaimVerdict, Finding, Mode, Results};
-use crate::units::{list, seconds};
+use plimsoll_display::{counted, list, seconds};
 
 /// The number of warnings that are shown unfolded.
 const WARNINGS_OPEN: usize = 3;
@@ -64,8 +64,7 @@ fn who(results: &Results) -> String {
             ran.iter().fold((first.clients, first.clients), |(a, b), w| (a.min(w.clients), b.max(w.clients)));
         let who = results.mode.who();
         let clients = match (least, most) {
-            (1, 1) => format!("1 {who}"),
-            (least, most) if least == most => format!("{most} {who}s"),
+            (least, most) if least == most => counted(most, who),
             (least, most) => format!("{least} to {most} {who}s"),
         };
         told.push(format!("{name} ({}, {clients})", first.kind));

@@ -6,10 +6,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Cell, Chart, Figure, IntervalPanel, IntervalRow, Reference, Unit, figure, numbers, short};
-use super::layout::{interval_cell, number, ratio, section, table, text};
+use super::layout::interval_cell;
 use super::page::{Page, Setting, arm_label, beside, setting_label};
 use crate::results::Interference;
-use crate::units::fine_percent;
+use plimsoll_display::fine_percent;
+use plimsoll_display::page::{number, section, table, text};
+use plimsoll_display::ratio;
 
 /// Rows of one chart; more are easier to read in the matrix and the table.
 const ROWS_MAX: usize = 24;
@@ -147,6 +149,6 @@ fn numbers_table(page: &Page) -> Markup {
 fn runs(page: &Page, found: &Interference, arm: &str) -> Markup {
     match page.estimate(&found.setting, arm, &found.workload) {
         Some(estimate) => page.run_links(estimate),
-        None => html! { td class="missing" { (crate::units::MISSING) } },
+        None => html! { td class="missing" { (plimsoll_display::MISSING) } },
     }
 }

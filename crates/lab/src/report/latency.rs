@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{Chart, DistributionPanel, DistributionSeries, figure, numbers};
-use super::layout::{figure_cell, section, table};
 use super::numbers::{count_cell, estimates_table, key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part};
-use crate::units::{latency_told, rate};
+use plimsoll_display::page::{figure_cell, section, table};
+use plimsoll_display::{latency_told, rate};
 
 /// The number of settings whose distributions are drawn.
 const SETTINGS_MAX: usize = 8;

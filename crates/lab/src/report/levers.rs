@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, number, section, table, text};
 use super::page::Page;
-use crate::units::{duration_us, percent, value};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::{duration_us, percent, value};
 
 /// The section; nothing without a governor.
 pub(super) fn section_of(page: &Page) -> Markup {

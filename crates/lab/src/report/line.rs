@@ -3,10 +3,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Reference, Unit, figure, numbers};
-use super::layout::{figure_cell, interval_cell, number, ratio, section, table, text};
+use super::layout::interval_cell;
 use super::page::Page;
 use crate::results::{Isolation, Kept, Line, LineStanding};
-use crate::units::percent;
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::percent;
+use plimsoll_display::ratio;
 
 /// The section; nothing if no setting was tried.
 pub(super) fn section_of(page: &Page) -> Markup {

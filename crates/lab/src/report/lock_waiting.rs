@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, ShareBar, figure, numbers, short};
-use super::layout::{Column, figure_cell, section, table};
 use super::numbers::{count_cell, key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Lengths, LockStatistics, MeanLength, most_urgent_first, share_of};
-use crate::units::{duration_us, joined, percent};
+use plimsoll_display::page::{Column, figure_cell, section, table};
+use plimsoll_display::{duration_us, joined, percent};
 
 /// The parts of a class's response time, as far as locks are concerned.
 const PARTS: [&str; 3] = ["waiting for holders", "waiting for others in the queue", "everything else"];

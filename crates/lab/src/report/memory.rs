@@ -6,10 +6,11 @@ use plimsoll_machine::memory_speed::{self, KeptSpeed, MemorySpeed};
 
 use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Series, Unit, figure, numbers, short};
 use super::header::time;
-use super::layout::{figure_cell, number, range, section, table, text};
 use super::page::Page;
 use crate::results::Interval;
-use crate::units::{bytes, duration_us, percent, significant};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::range;
+use plimsoll_display::{bytes, duration_us, percent, significant};
 
 /// The section; nothing if it was not measured, which [`how_to_get_it`] reports.
 pub(super) fn section_of(page: &Page) -> Markup {

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, number, section, table, text};
 use super::page::Page;
-use crate::units::fine_percent;
+use plimsoll_display::fine_percent;
+use plimsoll_display::page::{figure_cell, number, section, table, text};
 
 /// The section; nothing if noise was not estimated.
 pub(super) fn section_of(page: &Page) -> Markup {

@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::gaps;
-use super::layout::{Column, figure_cell, interval_cell, number, table, text};
+use super::layout::interval_cell;
 use super::page::{Page, Setting, arm_label};
 use crate::results::Estimate;
-use crate::units::{count, latency_told, rate};
+use plimsoll_display::page::{Column, figure_cell, number, table, text};
+use plimsoll_display::{count, latency_told, rate};
 
 /// The columns of figures.
 const FIGURES: [&str; 8] = ["Per second", "Mean", "p50", "p90", "p95", "p99", "p99.9", "Slowest"];

@@ -10,7 +10,7 @@ use super::chart::Sample;
 use super::source::Source;
 use crate::record::RunRecord;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
-use crate::units::{distinct, value};
+use plimsoll_display::{distinct, value};
 
 /// Swept settings by key.
 pub(super) type Setting = BTreeMap<String, Value>;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::layout::{section, table, text};
 use super::page::{Page, Setting, setting_label};
+use plimsoll_display::page::{section, table, text};
 
 /// The plans of a query, in the order in which they first occur, each with its settings.
 type OfQuery<'a> = Vec<(&'a str, Vec<&'a Setting>)>;

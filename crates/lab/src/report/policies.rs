@@ -3,10 +3,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Reference, Unit, figure, numbers};
-use super::layout::{figure_cell, interval_cell, number, ratio, section, table, text};
+use super::layout::interval_cell;
 use super::page::{Page, arm_label};
 use crate::results::PolicyEffect;
-use crate::units::{percent, value};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::ratio;
+use plimsoll_display::{percent, value};
 
 /// The section; nothing if no policies were swept, or no workload has classes.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -81,7 +83,7 @@ fn with_seen(group: &[PolicyEffect]) -> impl Iterator<Item = (&PolicyEffect, &'s
 /// The number of settings it covers.
 fn settings(effect: &PolicyEffect) -> String {
     let all = effect.settings + effect.settings_left_out;
-    format!("over {}", super::layout::of(effect.settings, all, "setting"))
+    format!("over {}", plimsoll_display::of(effect.settings, all, "setting"))
 }
 
 fn numbers_table(page: &Page) -> Markup {

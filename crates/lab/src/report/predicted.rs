@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, interval_cell, number, section, table, text};
+use super::layout::interval_cell;
 use super::page::Page;
 use crate::predict::{ALL, Accuracy, MIX, Model, PredictedMix, PredictedWorkload, Predictions, Request, predict};
-use crate::units::{duration_us, percent};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::{duration_us, percent};
 
 /// Mixes that are listed; `plimsoll predict` prints all.
 const MIXES_MAX: usize = 60;

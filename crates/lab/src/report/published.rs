@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Reference, Unit, figure, numbers};
-use super::layout::{figure_cell, interval_cell, number, section, table, text};
+use super::layout::interval_cell;
 use super::page::Page;
 use crate::claim::grade::{Grade, Published};
 use crate::claim::shown;
 use crate::results::{ClaimResult, Interval, NearResult};
-use crate::units::list;
+use plimsoll_display::list;
+use plimsoll_display::page::{figure_cell, number, section, table, text};
 
 /// Rows of one chart; the table has all.
 const ROWS_MAX: usize = 60;

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use plimsoll_machine::memory_speed::bandwidth::{Bandwidth, Pattern};
 
 use super::chart::{Chart, Line, LinePanel, LineStyle, Scale, Span, figure, numbers, short};
-use super::layout::{figure_cell, section, table};
 use super::numbers::{key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::Estimate;
-use crate::units::{percent, significant};
+use plimsoll_display::page::{figure_cell, section, table};
+use plimsoll_display::{percent, significant};
 
 /// The number of cells that are drawn.
 const CELLS_MAX: usize = 60;
@@ -56,7 +56,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
         html! {
             p class="lead" {
                 "How fast each workload ran its instructions (user mode) by how many it ran for each byte read from memory. The dashed \
-                 roof is what the probe's " (Pattern::Read.name()) " of " (super::layout::of(roof.cores.len(), roof.cores.len(), "core"))
+                 roof is what the probe's " (Pattern::Read.name()) " of " (plimsoll_display::of(roof.cores.len(), roof.cores.len(), "core"))
                 " allows, " (significant(roof.rate.median)) " GB/s: a point near it is bound by memory bandwidth, one far below by \
                  something else. No flat roof is drawn, for the peak of the cores was not measured."
             }

@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 
 use super::devices;
-use super::layout::{figure_cell, number, of, section, table, text};
 use super::numbers::count_cell;
 use super::page::Page;
 use crate::results::{Aborted, Point, WorkloadResult};
-use crate::units::{MISSING, latency_told, plain, rate, seconds, value};
+use plimsoll_display::of;
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::{MISSING, latency_told, plain, rate, seconds, value};
 
 pub(super) fn section_of(page: &Page) -> Markup {
     let points = &page.results.points;
@@ -37,7 +38,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     )
 }
 
-fn columns(page: &Page) -> Vec<super::layout::Column> {
+fn columns(page: &Page) -> Vec<plimsoll_display::page::Column> {
     let mut columns = vec![number("Run"), text("Workload"), text("Arm")];
     columns.extend(page.keys().into_iter().map(text));
     columns.extend([number("Repeat"), text("Valid"), number("Begun after"), number("Window"), number("Clients")]);

@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Flag, Series, Unit, figure, short};
-use super::layout::{Column, figure_cell, number, section, table, text};
 use super::page::{Page, bare, setting_label};
 use crate::results::{Point, Sampler, Server, StatementUse, WorkloadResult};
-use crate::units::{count, duration_us, percent, seconds, significant};
+use plimsoll_display::page::{Column, figure_cell, number, section, table, text};
+use plimsoll_display::{count, duration_us, percent, seconds, significant};
 
 /// The number of runs with a chart of throughput over time: those with marks.
 const CHARTS_MAX: usize = 6;

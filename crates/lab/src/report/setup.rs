@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use plimsoll_machine::describe;
 
 use super::claims::mark;
-use super::layout::{figure_cell, number, section, table, text};
 use super::memory;
 use super::page::Page;
-use crate::units::{bytes, value};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::{bytes, value};
 
 /// Checks of the data; nothing if none were requested.
 pub(super) fn checks(page: &Page) -> Markup {

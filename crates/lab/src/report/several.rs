@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::header;
-use super::layout::{interval_cell, number, section, table, text};
+use super::layout::interval_cell;
 use super::page::{Page, arm_label, setting_label};
 use crate::results::Estimate;
-use crate::units::rate;
+use plimsoll_display::page::{number, section, table, text};
+use plimsoll_display::rate;
 
 /// Rows of figures side by side; the documents themselves have all.
 const ROWS_MAX: usize = 200;

@@ -3,10 +3,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Reference, Series, Unit, figure, numbers, short};
-use super::layout::{interval_cell, number, ratio, section, table, text};
+use super::layout::interval_cell;
 use super::page::{Page, arm_label, setting_label};
 use crate::speed_up::{SpeedUp, speed_ups};
-use crate::units::{joined, plain};
+use plimsoll_display::page::{number, section, table, text};
+use plimsoll_display::ratio;
+use plimsoll_display::{joined, plain};
 
 /// The most charts that are drawn; more would not be read, and the table has all.
 const CHARTS_MAX: usize = 6;

@@ -9,10 +9,10 @@ use serde_json::Value;
 use self::measure::Measure;
 use super::chart::{Chart, Ends, Reference, Unit, figure, numbers};
 use super::gaps::gaps;
-use super::layout::section;
 use super::numbers::estimates_table;
 use super::page::{Page, setting_label};
 use crate::results::SweptAxis;
+use plimsoll_display::page::section;
 
 mod measure;
 mod panels;

@@ -192,7 +192,7 @@ fn everything_that_was_written_down_is_told() {
         }
         for (name, setting) in &results.experiment.settings {
             assert!(text.contains(name.as_str()), "{name}");
-            assert!(text.contains(&crate::units::value(setting)), "{name} {setting}");
+            assert!(text.contains(&plimsoll_display::value(setting)), "{name} {setting}");
         }
         for point in &results.points {
             assert!(point.why_invalid.as_ref().is_none_or(|why| text.contains(why.as_str())));

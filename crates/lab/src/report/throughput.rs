@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Unit, figure, numbers};
-use super::layout::{of, section};
 use super::numbers::estimates_table;
 use super::page::{Page, arm_label};
+use plimsoll_display::of;
+use plimsoll_display::page::section;
 
 /// The section; nothing if an axis shows more.
 pub(super) fn section_of(page: &Page) -> Markup {

@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, ShareBar, figure, numbers, short};
-use super::layout::{figure_cell, number, section, table, text};
 use super::numbers::{key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part, TimeShare, most_urgent_first};
-use crate::units::{count, percent};
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::{count, percent};
 
 /// A part in the form in which it is shown.
 struct Told {

@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Line, LinePanel, LineStyle, Scale, Span, Unit, figure, numbers, short};
-use super::layout::{figure_cell, number, ratio, section, table, text};
 use super::page::{Page, Setting, arm_label, setting_label};
 use crate::record::SampleRow;
 use crate::results::WorkloadResult;
-use crate::units::rate;
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::rate;
+use plimsoll_display::ratio;
 
 /// A window with fewer seconds shows no trend.
 const SECONDS_MIN: usize = 3;

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, number, range, section, table, text};
 use super::page::{Page, arm_label};
 use crate::undisturbed::{of, sentence};
-use crate::units::duration_us;
+use plimsoll_display::duration_us;
+use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::range;
 
 /// The section; nothing if others have disturbed nothing.
 pub(super) fn section_of(page: &Page) -> Markup {

@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Unit, figure, numbers};
-use super::layout::{interval_cell, number, section, table, text};
+use super::layout::interval_cell;
 use super::page::Page;
 use crate::results::{Interval, Verified, VerifiedSetting};
-use crate::units::{duration_us, rate};
+use plimsoll_display::page::{number, section, table, text};
+use plimsoll_display::{duration_us, rate};
 
 /// The section; nothing if no advice was measured.
 pub(super) fn section_of(page: &Page) -> Markup {

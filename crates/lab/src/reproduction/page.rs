@@ -8,7 +8,7 @@ use super::{Exhibit, Measured};
 use crate::claim::grade::Grade;
 use crate::claim::shown;
 use crate::results::{CHANGED, ClaimResult, NearResult};
-use crate::units::distinct;
+use plimsoll_display::distinct;
 
 /// The beginning of the page: the meaning of its columns.
 const LEGEND: &str = "\

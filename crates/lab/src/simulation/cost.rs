@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::plan::Plan;
-use crate::units::bytes;
+use plimsoll_display::bytes;
 
 /// References that one core simulates per second, rounded down. docs/notes/cache-simulator.md has the measurements.
 const REFERENCES_PER_S: f64 = 50e6;

@@ -3,7 +3,7 @@
 use super::compare::{Blur, REQUESTS_MIN, UNREPEATED_NOISE, Verdict, verdict};
 use super::{Tail, Workload};
 use crate::results::Interval;
-use crate::units::{fine_percent, latency_told, list, percent, rate};
+use plimsoll_display::{fine_percent, latency_told, list, percent, rate};
 
 mod cause;
 

@@ -1,10 +1,11 @@
 //! Advice as text.
 
-use super::{sweep, wrap};
+use super::sweep;
 use crate::advise::{Advice, Standing, Tried};
 use crate::predict::{CachePair, CacheShared};
 use crate::results::{Interval, Verified};
-use crate::units::{MISSING, duration_us, joined, percent, plain, rate};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, duration_us, joined, percent, plain, rate};
 
 /// Columns for the tried value.
 const WIDTH: usize = 30;

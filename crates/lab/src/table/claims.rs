@@ -1,8 +1,8 @@
 //! Claims as lines of text.
 
-use super::wrap;
 use crate::claim::shown;
 use crate::results::{CHANGED, ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf, NearResult};
+use plimsoll_display::wrap;
 
 /// `holds`, `FAILS`, `undecided` or `not judged`, then the claim, then the numbers behind it.
 pub(crate) fn lines(claim: &ClaimResult) -> Vec<String> {

@@ -1,9 +1,10 @@
 //! Two runs against each other, as text.
 
-use super::{sweep, wrap};
+use super::sweep;
 use crate::compare::{Answer, ComparedPoint, Comparison, FailedShare};
 use crate::results::Interval;
-use crate::units::{MISSING, count, fine_percent, joined, percent};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, count, fine_percent, joined, percent};
 
 /// Columns for the name of the compared cell. The rest of a line of 80 is numbers.
 const WIDTH: usize = 32;

@@ -1,10 +1,11 @@
 //! What failed, as text: requests that were given up, runs that are invalid, attempts that were run again.
 
+use super::Style;
 use super::sweep::{place, setting};
-use super::{Style, wrap};
 use crate::failed::{Failed, invalid_runs, reason, told_again};
 use crate::results::{FailedRequests, Point, Results};
-use crate::units::{count, joined};
+use plimsoll_display::wrap;
+use plimsoll_display::{count, joined};
 
 /// Workloads, and reasons of each, that are listed. The report and `results.json` have all.
 const LISTED_MAX: usize = 6;

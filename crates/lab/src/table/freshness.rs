@@ -3,10 +3,10 @@
 use plimsoll_workload::freshness::{Freshness, Spread};
 
 use super::sweep::setting;
-use super::wrap;
 use crate::freshness::{amount, answers, copied, overload};
 use crate::results::Results;
-use crate::units::{MISSING, duration_us, percent};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, duration_us, percent};
 
 /// The number of settings that are printed; the report has all.
 const SETTINGS_MAX: usize = 24;

@@ -1,9 +1,9 @@
 //! The cost of each lever of a governor for each class, as text.
 
 use super::sweep::{named, setting};
-use super::wrap;
 use crate::results::Results;
-use crate::units::{MISSING, duration_us, percent};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, duration_us, percent};
 
 /// A line for each class at each setting. Nothing without a governor.
 pub(super) fn lines(results: &Results) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! Isolation, in the table.
 
-use super::wrap;
 use crate::line::told;
 use crate::results::{Isolation, Line, LineStanding};
-use crate::units::{MISSING, percent};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, percent};
 
 /// Columns for the tried setting.
 const WIDTH: usize = 32;

@@ -1,9 +1,9 @@
 //! How the requests of each class waited for locks, as text (MW 3.7).
 
 use super::sweep::setting;
-use super::wrap;
 use crate::results::{Estimate, LockStatistics, Results, most_urgent_first};
-use crate::units::{MISSING, duration_us, percent};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, duration_us, percent};
 
 /// The number of settings that are printed; the report has all.
 const SETTINGS_MAX: usize = 24;

@@ -1,9 +1,9 @@
 //! The effect of each policy on each class: which gains and which loses, as text (MW tab. 3.3).
 
 use super::sweep::{named, range};
-use super::wrap;
 use crate::results::{PolicyEffect, Results};
-use crate::units::{MISSING, distinct, list, percent, value};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, distinct, list, percent, value};
 
 /// A line for each policy and class, with its effect. Nothing if no policies were swept.
 pub(super) fn lines(results: &Results) -> Vec<String> {

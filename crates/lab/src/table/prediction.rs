@@ -1,11 +1,12 @@
 //! Predicted mixes as text.
 
 use super::advice::listed;
-use super::{sweep, wrap};
+use super::sweep;
 use crate::predict::cache::cautions;
 use crate::predict::{ALL, Accuracy, CachePair, CacheShared, MIX, PredictedMix, PredictedWorkload, Predictions};
 use crate::results::Interval;
-use crate::units::{MISSING, duration_us, joined, percent, rate, significant};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, duration_us, joined, percent, rate, significant};
 
 /// Columns for the mix.
 const WIDTH: usize = 24;

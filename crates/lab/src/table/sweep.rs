@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::wrap;
 use crate::plan::option_text;
 use crate::results::{Estimate, Interference, Interval, Knee, KneeLevel, Results, Scalability};
-use crate::units::{MISSING, joined, latency_told, rate, significant};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, joined, latency_told, rate, significant};
 
 /// Throughput and tail latency of each workload, then interference, knees and scalability.
 pub(super) fn lines(results: &Results) -> Vec<String> {

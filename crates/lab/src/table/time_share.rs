@@ -1,9 +1,9 @@
 //! The time shares of one workload, as text: alone above together; on a server its classes and kinds below.
 
-use super::wrap;
 use crate::results::{Estimate, Results, TimeShare, WorkloadMeasurement, most_urgent_first};
 use crate::summary::Workload;
-use crate::units::{MISSING, count, duration_us, fine_percent, percent, significant};
+use plimsoll_display::wrap;
+use plimsoll_display::{MISSING, count, duration_us, fine_percent, percent, significant};
 
 /// Characters of a bar.
 const BAR: usize = 20;

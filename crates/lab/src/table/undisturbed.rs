@@ -1,9 +1,10 @@
 //! What others on the machine did not disturb, as text.
 
-use super::{sweep, wrap};
+use super::sweep;
 use crate::results::Results;
 use crate::undisturbed::{of, sentence};
-use crate::units::duration_us;
+use plimsoll_display::duration_us;
+use plimsoll_display::wrap;
 
 /// Cells that are listed.
 const CELLS_MAX: usize = 12;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::layout::{bytes, write_item};
 use crate::counters::{CounterReading, Event};
 use crate::top_down::TopDown;
+use plimsoll_display::{bytes, write_item};
 
 pub(super) fn write_reading(text: &mut String, reading: &CounterReading) {
     let summary = reading.summary();

@@ -1,9 +1,9 @@
 //! The exact text for other machines than this.
 
 use super::*;
-use crate::describe::layout::WIDTH;
 use crate::facts::tests::small_guest;
 use crate::host::fake::FakeHost;
+use plimsoll_display::WIDTH;
 
 const SMALL_GUEST: &str = "\
 Machine

@@ -1,9 +1,10 @@
 //! The sections of the report.
 
 use maud::{Markup, html};
+use plimsoll_display::page::{Column, figure_cell, number, table, text};
+use plimsoll_display::{MISSING, named, percent, rate, seconds};
 
 use crate::results::{Blocker, Chain, HolderState, Observation, Part, Share, Who};
-use crate::words::{MISSING, named, percent, rate, seconds};
 
 /// The parts of response time: a word, the style sheet's colour, and the figure.
 type Told = (&'static str, usize, fn(&Share) -> Option<f64>);
@@ -15,22 +16,6 @@ const PARTS: [Told; 6] = [
     ("client", 6, |share| Some(share.client)),
     ("other", 4, |share| Some(share.other)),
 ];
-
-fn table(caption: &str, columns: &[(&str, bool)], rows: Markup) -> Markup {
-    html! {
-        div class="scroll tall" role="region" aria-label=(caption) tabindex="0" {
-            table {
-                caption { (caption) }
-                thead { tr { @for (name, is_number) in columns { th scope="col" class=[is_number.then_some("n")] { (name) } } } }
-                tbody { (rows) }
-            }
-        }
-    }
-}
-
-fn figure(value: Option<String>) -> Markup {
-    html! { @match value { Some(value) => td class="n" { (value) }, None => td class="n missing" { (MISSING) } } }
-}
 
 /// A bar without a script: the widths are parts of 1.
 fn bar(share: &Share) -> Markup {
@@ -45,31 +30,24 @@ fn bar(share: &Share) -> Markup {
     }
 }
 
-const TIME_COLUMNS: [(&str, bool); 10] = [
-    ("of all", true),
-    ("in progress", true),
-    ("on a core", true),
-    ("for a core", true),
-    ("lock", true),
-    ("disk", true),
-    ("client", true),
-    ("other", true),
-    ("response time", true),
-    ("", false),
-];
+fn time_columns() -> impl Iterator<Item = Column> {
+    let parts = ["on a core", "for a core", "lock", "disk", "client", "other"];
+    let figures = ["of all", "in progress"].into_iter().chain(parts).chain(["response time"]);
+    figures.map(number).chain([text("")])
+}
 
 fn time_cells(part: &Part) -> Markup {
     html! {
-        (figure(Some(percent(part.of_all))))
-        (figure(Some(format!("{:.2}", part.in_progress))))
-        @for (_, _, of) in &PARTS { (figure(part.share.as_ref().and_then(of).map(percent))) }
-        (figure(Some(seconds(part.response_s))))
+        (figure_cell(Some(percent(part.of_all))))
+        (figure_cell(Some(format!("{:.2}", part.in_progress))))
+        @for (_, _, of) in &PARTS { (figure_cell(part.share.as_ref().and_then(of).map(percent))) }
+        (figure_cell(Some(seconds(part.response_s))))
         td { @if let Some(share) = &part.share { (bar(share)) } }
     }
 }
 
 fn time_table(caption: &str, first: &str, nothing: &str, parts: &[Part]) -> Markup {
-    let columns: Vec<(&str, bool)> = std::iter::once((first, false)).chain(TIME_COLUMNS).collect();
+    let columns: Vec<Column> = std::iter::once(text(first)).chain(time_columns()).collect();
     let rows =
         html! { @for part in parts { tr { th scope="row" { (named(&part.name, nothing)) } (time_cells(part)) } } };
     table(caption, &columns, rows)
@@ -77,14 +55,14 @@ fn time_table(caption: &str, first: &str, nothing: &str, parts: &[Part]) -> Mark
 
 /// Where response time goes.
 pub(super) fn times(observation: &Observation) -> Markup {
-    let columns: Vec<(&str, bool)> =
-        [("Statement", false), ("calls", true), ("mean", true)].into_iter().chain(TIME_COLUMNS).collect();
+    let columns: Vec<Column> =
+        [text("Statement"), number("calls"), number("mean")].into_iter().chain(time_columns()).collect();
     let statements = html! {
         @for statement in &observation.statements {
             tr {
                 td class="words" { code { (named(&statement.part.name, "(text not visible)")) } }
-                (figure(statement.calls_per_s.map(rate)))
-                (figure(statement.mean_s.map(seconds)))
+                (figure_cell(statement.calls_per_s.map(rate)))
+                (figure_cell(statement.mean_s.map(seconds)))
                 (time_cells(&statement.part))
             }
         }
@@ -135,9 +113,9 @@ fn blocker(blocker: &Blocker) -> Markup {
     html! {
         tr {
             td class="words" { (who(&blocker.who)) }
-            (figure(Some(seconds(blocker.blocked_s))))
-            (figure(Some(percent(blocker.of_explained))))
-            (figure(Some(blocker.depth.to_string())))
+            (figure_cell(Some(seconds(blocker.blocked_s))))
+            (figure_cell(Some(percent(blocker.of_explained))))
+            (figure_cell(Some(blocker.depth.to_string())))
             td { (words.join(", ")) }
         }
     }
@@ -147,7 +125,7 @@ fn chain(chain: &Chain) -> Markup {
     html! {
         tr {
             td class="words" { ol { @for (member, state) in &chain.links { li { (who(member)) " " em { (did(*state)) } } } } }
-            (figure(Some(seconds(chain.waited_s))))
+            (figure_cell(Some(seconds(chain.waited_s))))
         }
     }
 }
@@ -166,16 +144,16 @@ pub(super) fn locks(observation: &Observation) -> Markup {
             }
             (table(
                 "Sessions that the others waited for, at the ends of chains",
-                &[("Who, and its statement", false), ("blocked", true), ("of all", true), ("behind it", true), ("meanwhile it", false)],
+                &[text("Who, and its statement"), number("blocked"), number("of all"), number("behind it"), text("meanwhile it")],
                 html! { @for it in &locks.blockers { (blocker(it)) } },
             ))
-            (table("Chains, the first member waits", &[("Chain", false), ("waited", true)], html! { @for it in &locks.chains { (chain(it)) } }))
+            (table("Chains, the first member waits", &[text("Chain"), number("waited")], html! { @for it in &locks.chains { (chain(it)) } }))
             (table(
                 "What was waited for",
-                &[("Kind", false), ("Table", false), ("waited", true)],
+                &[text("Kind"), text("Table"), number("waited")],
                 html! {
                     @for it in &locks.objects {
-                        tr { td { (it.kind) } td { (it.table.as_deref().unwrap_or(MISSING)) } (figure(Some(seconds(it.waited_s)))) }
+                        tr { td { (it.kind) } td { (it.table.as_deref().unwrap_or(MISSING)) } (figure_cell(Some(seconds(it.waited_s)))) }
                     }
                 },
             ))
@@ -183,13 +161,13 @@ pub(super) fn locks(observation: &Observation) -> Markup {
         @if !observation.idle_in_transaction.is_empty() {
             (table(
                 "Transactions idle in transaction: they wait for their clients",
-                &[("User", false), ("Application", false), ("in all", true), ("longest", true), ("at once", true), ("others waited", true)],
+                &[text("User"), text("Application"), number("in all"), number("longest"), number("at once"), number("others waited")],
                 html! {
                     @for it in &observation.idle_in_transaction {
                         tr {
                             td { (it.login.user) } td { (it.login.application) }
-                            (figure(Some(seconds(it.time_s)))) (figure(Some(seconds(it.longest_s))))
-                            (figure(Some(it.most.to_string()))) (figure(Some(seconds(it.blocked_s))))
+                            (figure_cell(Some(seconds(it.time_s)))) (figure_cell(Some(seconds(it.longest_s))))
+                            (figure_cell(Some(it.most.to_string()))) (figure_cell(Some(seconds(it.blocked_s))))
                         }
                     }
                 },
@@ -205,13 +183,13 @@ pub(super) fn counted(observation: &Observation) -> Markup {
     html! {
         (table(
             "Databases",
-            &[("Database", false), ("commits", true), ("rollbacks", true), ("deadlocks", true), ("pages read", true)],
+            &[text("Database"), number("commits"), number("rollbacks"), number("deadlocks"), number("pages read")],
             html! {
                 @for it in &observation.throughput {
                     tr {
                         th scope="row" { (it.database) }
-                        (figure(Some(rate(it.commits_per_s)))) (figure(Some(rate(it.rollbacks_per_s))))
-                        (figure(Some(it.deadlocks.to_string()))) (figure(Some(rate(it.pages_read_per_s))))
+                        (figure_cell(Some(rate(it.commits_per_s)))) (figure_cell(Some(rate(it.rollbacks_per_s))))
+                        (figure_cell(Some(it.deadlocks.to_string()))) (figure_cell(Some(rate(it.pages_read_per_s))))
                     }
                 }
             },
@@ -226,14 +204,14 @@ pub(super) fn counted(observation: &Observation) -> Markup {
             Some(changes) if changes.is_empty() => p { "No statement seems to have changed its plan." },
             Some(changes) => (table(
                 "Statements whose plan seems to have changed: other pages for as many rows",
-                &[("Statement", false), ("at", true), ("pages per call", true), ("became", true), ("mean", true), ("became", true)],
+                &[text("Statement"), number("at"), number("pages per call"), number("became"), number("mean"), number("became")],
                 html! {
                     @for it in changes {
                         tr {
                             td class="words" { code { (named(&it.statement, "(text not visible)")) } }
-                            (figure(Some(seconds(it.at_s))))
-                            (figure(Some(format!("{:.0}", it.pages_per_call.0)))) (figure(Some(format!("{:.0}", it.pages_per_call.1))))
-                            (figure(Some(seconds(it.mean_s.0)))) (figure(Some(seconds(it.mean_s.1))))
+                            (figure_cell(Some(seconds(it.at_s))))
+                            (figure_cell(Some(format!("{:.0}", it.pages_per_call.0)))) (figure_cell(Some(format!("{:.0}", it.pages_per_call.1))))
+                            (figure_cell(Some(seconds(it.mean_s.0)))) (figure_cell(Some(seconds(it.mean_s.1))))
                         }
                     }
                 },
@@ -249,12 +227,12 @@ pub(super) fn governor(observation: &Observation) -> Markup {
         ul class="advice" { @for words in &effect.summary { li { (words) } } }
         (table(
             "Time that important work lost, by the lever that would save it; upper bounds",
-            &[("Important work was", false), ("Lever", false), ("time", true), ("of its response time", true)],
+            &[text("Important work was"), text("Lever"), number("time"), number("of its response time")],
             html! {
                 @for lever in &effect.levers {
                     tr {
                         td { (lever.what) } td { code { (lever.lever) } }
-                        (figure(lever.upper_bound_s.map(seconds))) (figure(lever.of_important.map(percent)))
+                        (figure_cell(lever.upper_bound_s.map(seconds))) (figure_cell(lever.of_important.map(percent)))
                     }
                 }
             },
@@ -271,13 +249,13 @@ pub(super) fn classes(observation: &Observation) -> Markup {
     table(
         "Groups of work",
         &[
-            ("User", false),
-            ("Database", false),
-            ("Application", false),
-            ("Class", false),
-            ("in progress", true),
-            ("response time", true),
-            ("Why", false),
+            text("User"),
+            text("Database"),
+            text("Application"),
+            text("Class"),
+            number("in progress"),
+            number("response time"),
+            text("Why"),
         ],
         html! {
             @for class in &observation.classes {
@@ -288,7 +266,7 @@ pub(super) fn classes(observation: &Observation) -> Markup {
                         @if let Some(statement) = &class.statement { div { code { (statement) } } }
                     }
                     td { (class.standing) }
-                    (figure(Some(format!("{:.2}", class.in_progress)))) (figure(Some(seconds(class.response_s))))
+                    (figure_cell(Some(format!("{:.2}", class.in_progress)))) (figure_cell(Some(seconds(class.response_s))))
                     td class="words" { (class.reason) }
                 }
             }
@@ -302,7 +280,7 @@ pub(super) fn missing(observation: &Observation) -> Markup {
         @if observation.missing.is_empty() { p { "Nothing is missing." } } @else {
             (table(
                 "What could not be seen",
-                &[("What", false), ("Why", false), ("Still works", false), ("Remedy", false)],
+                &[text("What"), text("Why"), text("Still works"), text("Remedy")],
                 html! {
                     @for it in &observation.missing {
                         tr {

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use plimsoll_display::seconds;
 use serde::{Deserialize, Serialize};
 
 use super::measurement::WorkloadMeasurement;
@@ -117,8 +118,8 @@ pub(super) fn doubts(
                 about,
                 told: format!(
                     "had a {what} of only {times:.1} times its cycle of think time and response, {}; make it {cycles} times, at least {}",
-                    seconds(cycle),
-                    seconds(least)
+                    seconds(cycle.as_secs_f64()),
+                    seconds(least.as_secs_f64())
                 ),
             })
         };
@@ -158,15 +159,6 @@ fn overload(driven: &DrivenWorkload) -> Option<Doubt> {
             "got {offered:.1} requests per second and ended {ended:.1}: {backlog} waited for a free client when the window closed, and its response times depend on how long that was; lower the rate"
         ),
     })
-}
-
-/// A length for people, to a hundredth of its unit.
-fn seconds(length: Duration) -> String {
-    if length >= Duration::from_secs(1) {
-        format!("{:.1} s", length.as_secs_f64())
-    } else {
-        format!("{:.2} ms", length.as_secs_f64() * 1e3)
-    }
 }
 
 #[cfg(test)]

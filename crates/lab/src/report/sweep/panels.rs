@@ -6,10 +6,10 @@ use super::measure::Measure;
 use super::{Axis, PANELS_MAX, facets};
 use crate::report::chart::{CurvePanel, CurvePoint, Figure, Flag, Gap, IntervalPanel, IntervalRow, Series, short};
 use crate::report::gaps::{self, gaps};
-use crate::report::layout::range;
 use crate::report::page::{Page, Setting, arm_label};
 use crate::results::{Interval, Knee, KneeLevel, Scalability};
-use crate::units::{list, plain, rate, significant, value};
+use plimsoll_display::range;
+use plimsoll_display::{list, plain, rate, significant, value};
 
 /// The place of a panel: its arm, the values of the other axes, and its names.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 
 use crate::results::TimeShare;
 use crate::summary::{Arm, Workload};
-use crate::units::{duration_us, list, percent, significant};
+use plimsoll_display::{duration_us, list, percent, significant};
 
 /// A part that grew by less than this much of the response time together is not a cause.
 const GROWTH_MIN: f64 = 0.05;
