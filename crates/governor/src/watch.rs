@@ -203,10 +203,17 @@ impl Watch {
         let Some(up) = self.control.connection() else { return };
         let outcome = self.round.go(up, &settings, &suspects, &mut self.agent);
         self.note_look(outcome);
-        self.cycles.looked(now.elapsed(), self.round.has_pending_cycle, &settings, Instant::now());
+        self.looked_for_cycles(&settings, now);
         if !self.cycles.is_pending {
             self.round.forget();
         }
+    }
+
+    /// A look for cycles, which began then, has ended.
+    fn looked_for_cycles(&mut self, settings: &Settings, began: Instant) {
+        let (now, took) = (Instant::now(), began.elapsed());
+        self.budget.spend(took, self.round.take_won(), now);
+        self.cycles.looked(took, self.round.has_pending_cycle, settings, self.budget.want(now), now);
     }
 
     /// Reports a look that has failed until one succeeds.
@@ -248,11 +255,10 @@ impl Watch {
             };
             let seen = self.note_look(outcome);
             pace.note(now.elapsed(), seen);
-            if !from.is_empty() {
-                self.budget.spend(now.elapsed(), self.round.take_won(), Instant::now());
-            }
             if !suspects.is_empty() {
-                self.cycles.looked(now.elapsed(), self.round.has_pending_cycle, &settings, Instant::now());
+                self.looked_for_cycles(&settings, now);
+            } else if !from.is_empty() {
+                self.budget.spend(now.elapsed(), self.round.take_won(), Instant::now());
             }
             let cycles_due = self.cycles.due(&self.governor, &settings, Instant::now());
             // If another unit is late, the next look is due soon.

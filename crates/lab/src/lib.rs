@@ -45,6 +45,7 @@ pub mod results;
 pub mod run_directory;
 pub mod runner;
 pub mod samples;
+mod sections;
 pub mod sensors;
 pub mod simulation;
 mod speed_up;

@@ -1,6 +1,5 @@
 //! The study as text for a terminal of 80 columns.
-//!
-//! Plain text unless colour is requested, so that it can be piped, pasted and compared.
+//! It is plain, so that it can be piped, pasted and compared.
 
 use plimsoll_machine::describe;
 
@@ -28,29 +27,19 @@ mod workload;
 /// The number of warnings that are printed; the report and `results.json` have all.
 const WARNINGS_MAX: usize = 5;
 
-/// The options of [`render`].
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Paths of the files that were written, named last.
-    pub files: Vec<String>,
-    /// Bold headings and coloured warnings, by ANSI sequences.
-    pub colour: bool,
-}
-
-/// The whole text, ending in a line break.
-pub fn render(results: &Results, options: &Options) -> String {
-    let style = Style { colour: options.colour };
+/// The whole text, ending in a line break. `files` are the paths of files that were written, named last.
+pub fn render(results: &Results, files: &[String]) -> String {
     let summary = Summary::of(results);
     let mut out = Vec::new();
-    header(&mut out, results, &summary, style);
-    failed::lines(&mut out, results, style);
+    header(&mut out, results, &summary);
+    failed::lines(&mut out, results);
     let arms = results.experiment.arms.iter();
     if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
         out.extend(sweep::lines(results));
     } else {
         for workload in &summary.workloads {
             out.push(String::new());
-            workload::section(&mut out, results, workload, style);
+            workload::section(&mut out, results, workload);
         }
     }
     out.extend(undisturbed::lines(results));
@@ -61,23 +50,23 @@ pub fn render(results: &Results, options: &Options) -> String {
     out.extend(levers::lines(results));
     if !results.claims.is_empty() {
         out.push(String::new());
-        out.push(style.bold("Claims"));
+        out.push("Claims".to_owned());
         out.extend(results.claims.iter().flat_map(claims::lines));
     }
     if !results.advice.is_empty() {
         out.push(String::new());
-        out.push(style.bold("What it means"));
+        out.push("What it means".to_owned());
     }
     for sentence in &results.advice {
         out.extend(wrap(sentence, "  - ", "    "));
     }
     out.extend(results.line.iter().flat_map(line::lines));
-    let rest = if options.files.is_empty() { "with --json" } else { "in the report" };
-    warnings(&mut out, results, rest, style);
-    if !options.files.is_empty() {
+    let rest = if files.is_empty() { "with --json" } else { "in the report" };
+    warnings(&mut out, results, rest);
+    if !files.is_empty() {
         out.push(String::new());
-        out.push(style.bold("Written"));
-        out.extend(options.files.iter().map(|file| format!("  {file}")));
+        out.push("Written".to_owned());
+        out.extend(files.iter().map(|file| format!("  {file}")));
     }
     out.push(String::new());
     out.join("\n")
@@ -89,13 +78,13 @@ pub(crate) fn line_of(line: &crate::results::Line) -> Vec<String> {
     line::lines(line)
 }
 
-fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: Style) {
+fn header(out: &mut Vec<String>, results: &Results, summary: &Summary) {
     let who = summary.workloads.iter().map(|w| format!("{} ({}, {})", w.name, w.kind, clients_of(results, w.name)));
     // Without figures in any run, their names are all that is known.
     let who = if summary.workloads.is_empty() { results.experiment.workloads.clone() } else { who.collect::<Vec<_>>() };
     let who = list(&who.iter().map(String::as_str).collect::<Vec<_>>());
     let name = wrap(&format!("{}: {who}", results.experiment.name), "", "  ");
-    out.extend(name.iter().map(|line| style.bold(line)));
+    out.extend(name);
     let machine = &results.machine;
     let place = match results.mode {
         Mode::Measured => format!("{}, {}", machine.cpu_model, describe::usable_cores(machine)),
@@ -136,36 +125,16 @@ pub(crate) fn points_told(points: &[Point]) -> String {
 }
 
 /// The first warnings, and a pointer to the rest.
-fn warnings(out: &mut Vec<String>, results: &Results, rest: &str, style: Style) {
+fn warnings(out: &mut Vec<String>, results: &Results, rest: &str) {
     if results.warnings.is_empty() {
         return;
     }
     out.push(String::new());
-    out.push(style.warning("Warnings"));
+    out.push("Warnings".to_owned());
     for warning in results.warnings.iter().take(WARNINGS_MAX) {
         out.extend(wrap(warning, "  - ", "    "));
     }
     if let Some(more @ 1..) = results.warnings.len().checked_sub(WARNINGS_MAX) {
         out.push(format!("  and {more} more, {rest}"));
-    }
-}
-
-/// ANSI sequences, or none.
-#[derive(Debug, Clone, Copy)]
-struct Style {
-    colour: bool,
-}
-
-impl Style {
-    fn bold(self, text: &str) -> String {
-        self.wrapped(text, "\x1b[1m")
-    }
-
-    fn warning(self, text: &str) -> String {
-        self.wrapped(text, "\x1b[1;33m")
-    }
-
-    fn wrapped(self, text: &str, start: &str) -> String {
-        if self.colour { format!("{start}{text}\x1b[0m") } else { text.to_string() }
     }
 }

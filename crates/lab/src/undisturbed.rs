@@ -100,7 +100,7 @@ mod tests {
         }
         let told = sentence(&results).expect("others were there");
         assert!(told.contains("yes (2 processes) 1.97 cores") && told.contains("Stop them"), "{told}");
-        let text = crate::table::render(&results, &crate::table::Options::default());
+        let text = crate::table::render(&results, &[]);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("Stop them") && words.contains("CPU time of a request"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -197,7 +197,7 @@ fn loses_the_server(way: &str, percent: u64) -> bool {
 
 /// The text on the terminal and that of the report, each on one line.
 fn told(results: &Results) -> [String; 2] {
-    let terminal = table::render(results, &table::Options::default());
+    let terminal = table::render(results, &[]);
     [terminal, report::render(results)].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 

@@ -18,6 +18,7 @@ mod ledger;
 mod lock_graph;
 pub mod observe;
 mod pace;
+mod parts;
 mod report;
 pub mod results;
 mod server;

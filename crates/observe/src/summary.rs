@@ -1,5 +1,6 @@
 //! The summary for a terminal, 80 columns wide.
 
+use crate::parts::PARTS;
 use crate::results::{Blocker, HolderState, Login, Observation, Part, Share};
 use plimsoll_display::{MISSING, WIDTH, cut, named, one_line, percent, rate, seconds, wrap};
 
@@ -7,17 +8,6 @@ use plimsoll_display::{MISSING, WIDTH, cut, named, one_line, percent, rate, seco
 const ROWS: usize = 6;
 /// The width of a share's bar.
 const BAR: usize = 13;
-
-/// The parts of response time, the letter of each in bars, and its column.
-type Column = (&'static str, char, fn(&Share) -> Option<f64>);
-const COLUMNS: [Column; 6] = [
-    ("Run", 'R', |share| Some(share.running)),
-    ("Core", 'C', |share| share.core_wait),
-    ("Lock", 'L', |share| Some(share.lock)),
-    ("Disk", 'D', |share| Some(share.disk)),
-    ("Client", 'T', |share| Some(share.client)),
-    ("other", '.', |share| Some(share.other)),
-];
 
 /// The summary.
 pub fn summary(observation: &Observation) -> String {
@@ -79,7 +69,7 @@ fn head(text: &mut String, observation: &Observation) {
 }
 
 fn times(text: &mut String, observation: &Observation) {
-    let columns: String = COLUMNS.iter().map(|(name, _, _)| format!("{name:>7}")).collect();
+    let columns: String = PARTS.iter().map(|part| format!("{:>7}", part.short)).collect();
     heading(text, &format!("Response time    of all {columns}"));
     row(text, "all sessions", &observation.time);
     let lists = [
@@ -117,13 +107,8 @@ fn more(text: &mut String, count: usize) {
 }
 
 fn row(text: &mut String, name: &str, part: &Part) {
-    let cells: String = COLUMNS
-        .iter()
-        .map(|(_, _, of)| {
-            let cell = part.share.as_ref().and_then(of).map_or(MISSING.to_owned(), percent);
-            format!("{cell:>7}")
-        })
-        .collect();
+    let cell = |of: fn(&Share) -> Option<f64>| part.share.as_ref().and_then(of).map_or(MISSING.to_owned(), percent);
+    let cells: String = PARTS.iter().map(|shown| format!("{:>7}", cell(shown.of))).collect();
     line(text, &format!("{:<16} {:>6} {cells} {}", cut(name, 16), percent(part.of_all), bar(part.share.as_ref())));
 }
 
@@ -131,7 +116,7 @@ fn row(text: &mut String, name: &str, part: &Part) {
 fn bar(share: Option<&Share>) -> String {
     let Some(share) = share else { return String::new() };
     let parts: Vec<(char, f64)> =
-        COLUMNS.iter().map(|(_, letter, of)| (*letter, of(share).unwrap_or(0.0) * BAR as f64)).collect();
+        PARTS.iter().map(|part| (part.letter, (part.of)(share).unwrap_or(0.0) * BAR as f64)).collect();
     let mut lengths: Vec<usize> = parts.iter().map(|(_, part)| part.floor() as usize).collect();
     let mut order: Vec<usize> = (0..parts.len()).collect();
     order.sort_by(|one, other| parts[*other].1.fract().total_cmp(&parts[*one].1.fract()));

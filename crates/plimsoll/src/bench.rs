@@ -64,7 +64,7 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     if options.json {
         print_json(&results)?;
     } else {
-        print(&table::render(&results, &table::Options::default()))?;
+        print(&table::render(&results, &[]))?;
         print_lines(results.checks.as_deref().unwrap_or_default())?;
     }
     if stop.load(Ordering::Relaxed) {

@@ -144,7 +144,7 @@ pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
         print_json(&ended.results)?;
         tell(format_args!("written: {}", files.join(", ")));
     } else {
-        print(&table::render(&ended.results, &table::Options { files, colour: false }))?;
+        print(&table::render(&ended.results, &files))?;
     }
     let undecided = ended.results.count_claims(ClaimVerdict::Undecided);
     if undecided > 0 {

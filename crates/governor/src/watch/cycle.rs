@@ -18,10 +18,6 @@ use crate::settings::{ClassSettings, Settings};
 /// between two such looks.
 const SUSPECT_AFTER: Duration = Duration::from_millis(10);
 
-/// A look for cycles is followed by a pause of at least this many times its length, so that these looks take at most 2
-/// % of the time.
-const REST_FACTOR: u32 = 50;
-
 /// The longest pause while looks show no cycle. A unit that has been in flight for long may begin to wait at any time.
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
@@ -99,15 +95,22 @@ impl Cycles {
     }
 
     /// A look that began with the suspects has ended. `is_pending` says whether it has shown a cycle that another look
-    /// must confirm.
-    pub(super) fn looked(&mut self, took: Duration, is_pending: bool, settings: &Settings, now: Instant) {
+    /// must confirm, and `want` how long others must wait for lack of budget.
+    pub(super) fn looked(
+        &mut self,
+        took: Duration,
+        is_pending: bool,
+        settings: &Settings,
+        want: Duration,
+        now: Instant,
+    ) {
+        let soon = now + settings.preemption.look_interval.max(took * 2);
         self.is_pending = is_pending;
         if is_pending {
-            let soon = now + settings.preemption.look_interval.max(took * 2);
             (self.next, self.rest_until, self.look_at) = (soon, soon, soon);
             return;
         }
-        self.rest_until = now + took * REST_FACTOR;
+        self.rest_until = soon.max(now + want);
         self.look_at = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
@@ -161,8 +164,8 @@ mod tests {
             self.cycles.suspects(&self.governor, &self.settings, self.began + at_ms * MS)
         }
 
-        fn looked(&mut self, took: Duration, is_pending: bool, at_ms: u32) {
-            self.cycles.looked(took, is_pending, &self.settings, self.began + at_ms * MS);
+        fn looked(&mut self, is_pending: bool, want: Duration, at_ms: u32) {
+            self.cycles.looked(MS / 10, is_pending, &self.settings, want, self.began + at_ms * MS);
         }
 
         fn due(&self, at_ms: u32) -> Option<u128> {
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_until_somebody_else_is_suspect_and_looks_take_a_fiftieth_of_the_time() {
+    fn pauses_grow_until_somebody_else_is_suspect_and_looks_wait_for_their_budget() {
         let mut world = World::new("pow");
         world.begins(10, 0, UNNOTICED);
         world.begins(20, 0, UNNOTICED);
@@ -204,14 +207,14 @@ mod tests {
         for at in 0..400 {
             if !world.suspects(at).is_empty() {
                 looks.push(at);
-                world.looked(MS / 10, false, at);
+                world.looked(false, Duration::ZERO, at);
             }
         }
         assert_eq!(looks, [10, 20, 40, 80, 160, 320]);
         world.begins(30, 395, UNNOTICED);
         let at = (400..500).find(|at| !world.suspects(*at).is_empty()).expect("somebody else is suspect");
         assert!((405..=415).contains(&at), "{at}");
-        world.looked(MS * 2, false, at);
+        world.looked(false, 100 * MS, at);
         world.begins(40, at - 20, UNNOTICED);
         let next = (at + 1..at + 300).find(|at| !world.suspects(*at).is_empty()).expect("a look is due");
         assert!((at + 100..=at + 110).contains(&next), "{next} after {at}");
@@ -223,10 +226,10 @@ mod tests {
         world.begins(10, 0, UNNOTICED);
         world.begins(20, 0, UNNOTICED);
         assert_eq!(world.suspects(10), [10, 20]);
-        world.looked(MS / 10, true, 10);
+        world.looked(true, 100 * MS, 10);
         assert!(world.cycles.is_pending);
         assert_eq!((world.suspects(11), world.suspects(12)), (vec![], vec![10, 20]));
-        world.looked(MS / 10, false, 12);
+        world.looked(false, Duration::ZERO, 12);
         assert!(!world.cycles.is_pending && world.suspects(20).is_empty());
     }
 }

@@ -5,7 +5,7 @@
 //! the same.
 //!
 //! If sessions are late all the time, that would still be a third of a core. Looks therefore have a budget: 2 % of the
-//! time, plus a tenth of the waiting that rollbacks have saved. Looks without consequences become rare; looks that save
+//! time, plus a tenth of the waiting that rollbacks have saved, those of cycles included. Looks without consequences become rare; looks that save
 //! enough waiting do not.
 
 use std::time::{Duration, Instant};

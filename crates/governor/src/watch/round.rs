@@ -49,6 +49,8 @@ pub(super) struct Round {
     ledger: Ledger,
     /// The expected savings of rollbacks since `take_won` was last called.
     won: Duration,
+    /// How long the server lets the members of the last cycles wait before it looks for deadlocks.
+    deadlock_timeout: Duration,
     /// The transaction of each process that was recorded as left alone.
     named: BTreeMap<i32, u64>,
     /// The last look has shown a cycle that can be broken once another look confirms it.
@@ -79,6 +81,7 @@ impl Round {
             tracked: Tracked::default(),
             ledger: Ledger::default(),
             won: Duration::ZERO,
+            deadlock_timeout: Duration::ZERO,
             named: BTreeMap::new(),
             has_pending_cycle: false,
         }
@@ -206,7 +209,7 @@ impl Round {
     /// The cycles that the server could only end by failing a transaction. If two members wait for the same lock, one
     /// may merely be queued behind the other, and the server can let it pass. A member that may give up, or catch the
     /// server's error, ends the cycle without a victim. The server is asked only if there is a cycle to break.
-    fn cycles(&self, up: &mut Up, scene: &Scene, bound: StarvationBound) -> Result<Vec<Cycle>, WireError> {
+    fn cycles(&mut self, up: &mut Up, scene: &Scene, bound: StarvationBound) -> Result<Vec<Cycle>, WireError> {
         let found = cycles(&scene.graph, bound);
         if !found.iter().any(|cycle| cycle.stands && cycle.victim.is_some()) {
             return Ok(found);
@@ -225,6 +228,7 @@ impl Round {
         let members = found.iter().flat_map(|cycle| &cycle.members).map(|at| processes[*at]);
         let now = Instant::now();
         let ways_out = ways_out(up, &members.collect::<Vec<_>>(), now)?;
+        self.deadlock_timeout = ways_out.values().map(|way_out| way_out.deadlock_timeout).min().unwrap_or_default();
         if ways_out.values().any(|way_out| way_out.catches) {
             self.governor.code_catches.store(true, Ordering::Relaxed);
         }
@@ -303,6 +307,9 @@ impl Round {
             true => super::beside::cancel(up, &self.governor, &targets, looked_at)?,
             false => cancel(up, &self.governor, settings, &targets, looked_at)?,
         };
+        // The others would have waited until the server looks for deadlocks.
+        let broken = targets.iter().zip(&done).filter(|(target, is_done)| target.breaks_cycle && **is_done);
+        self.won += self.deadlock_timeout * broken.count() as u32;
         // Victims of waiters come before those of cycles.
         for (&(victim, waiter), (target, is_done)) in parties.iter().zip(targets.iter().zip(&done)) {
             if *is_done {

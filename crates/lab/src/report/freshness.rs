@@ -4,11 +4,12 @@ use maud::{Markup, html};
 
 use super::chart::{Chart, Line, LinePanel, LineStyle, Scale, Span, Unit, figure, numbers, short};
 use super::page::{Page, setting_label};
-use crate::freshness::{amount, answers, copied, overload};
+use crate::freshness::{answers, copied, overload};
 use crate::record::SampleRow;
 use crate::results::Point;
-use plimsoll_display::page::{figure_cell, number, section, table, text};
-use plimsoll_display::{duration_us, percent};
+use crate::sections::freshness::FIGURES;
+use plimsoll_display::page::{number, section, table, text};
+use plimsoll_display::{figure_cells, figure_columns};
 
 /// The section; nothing if queries read the rows that transactions write.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -82,27 +83,18 @@ fn line(page: &Page, run: usize, point: &Point) -> Option<Line> {
 fn of_runs(page: &Page) -> Markup {
     let mut columns = vec![number("Run"), text("Arm")];
     columns.extend(page.keys().into_iter().map(text));
-    let figures =
-        ["Published per s", "Applied per busy s", "Busy", "Lag, half of the time", "95 % of the time", "At most"];
-    columns.extend(figures.map(number));
+    columns.extend(figure_columns(&FIGURES));
     table(
         "What the copy did in each window",
         &columns,
         html! {
             @for (run, point) in page.results.points.iter().enumerate() {
                 @if let Some(copy) = &point.device.freshness {
-                    @let changes = |rate: Option<f64>| rate.map(|rate| amount(copy.unit, rate));
-                    @let lag = |us: Option<f64>| us.map(duration_us);
                     tr class=[(!point.valid).then_some("invalid")] {
                         th scope="row" class="n" { (page.run_link(run)) }
                         td { (point.arm) }
                         (page.setting_cells(&point.setting))
-                        (figure_cell(changes(copy.lambda)))
-                        (figure_cell(changes(copy.mu)))
-                        (figure_cell(copy.busy.map(percent)))
-                        (figure_cell(lag(copy.lag_us.and_then(|lag| lag.p50))))
-                        (figure_cell(lag(copy.lag_us.and_then(|lag| lag.p95))))
-                        (figure_cell(lag(copy.lag_us.and_then(|lag| lag.max))))
+                        (figure_cells(&FIGURES, copy))
                     }
                 }
             }

@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 
 use super::page::Page;
-use plimsoll_display::page::{figure_cell, number, section, table, text};
-use plimsoll_display::{duration_us, percent, value};
+use crate::sections::levers::FIGURES;
+use plimsoll_display::page::{section, table, text};
+use plimsoll_display::{figure_cells, figure_columns, value};
 
 /// The section; nothing without a governor.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -12,17 +13,9 @@ pub(super) fn section_of(page: &Page) -> Markup {
     if levers.is_empty() {
         return html! {};
     }
-    let columns = [
-        text("Arm"),
-        text("Setting"),
-        text("Class"),
-        number("Waited to be let in"),
-        number("of time"),
-        number("Rolled back, per 100 transactions"),
-        number("Work lost, of time"),
-        number("Waited for a core, of time"),
-        text("Not known because"),
-    ];
+    let mut columns = vec![text("Arm"), text("Setting"), text("Class")];
+    columns.extend(figure_columns(&FIGURES));
+    columns.push(text("Not known because"));
     section(
         &page.id("levers"),
         "Which lever took it",
@@ -37,11 +30,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
                         th scope="row" { (used.arm) }
                         td { @for (position, (key, set)) in used.setting.iter().enumerate() { @if position > 0 { ", " } (key) "=" (value(set)) } }
                         td { (used.class) }
-                        (figure_cell(Some(duration_us(used.admission_wait_us))))
-                        (figure_cell(used.admission_share.map(percent)))
-                        (figure_cell(Some(format!("{:.2}", used.rolled_back_per_transaction * 100.0))))
-                        (figure_cell(used.work_lost_share.map(percent)))
-                        (figure_cell(used.core_wait_share.map(percent)))
+                        (figure_cells(&FIGURES, used))
                         td { (used.why_not.join("; ")) }
                     }
                 }

@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, ShareBar, figure, numbers, short};
-use super::numbers::{count_cell, key_cells, keyed};
+use super::numbers::{key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
-use crate::results::{Estimate, Lengths, LockStatistics, MeanLength, most_urgent_first, share_of};
-use plimsoll_display::page::{Column, figure_cell, section, table};
-use plimsoll_display::{duration_us, joined, percent};
+use crate::results::{Estimate, Lengths, LockStatistics, most_urgent_first};
+use crate::sections::lock_waiting::{HOW_LONG, HOW_OFTEN, LOST};
+use plimsoll_display::page::{section, table};
+use plimsoll_display::{Figure, figure_cells, joined};
 
 /// The parts of a class's response time, as far as locks are concerned.
 const PARTS: [&str; 3] = ["waiting for holders", "waiting for others in the queue", "everything else"];
@@ -65,9 +66,9 @@ pub(super) fn section_of(page: &Page) -> Markup {
         html! {
             p class="lead" { "Over all requests of a class that ended, and all of their attempts. Percentiles are over all repeats." }
             (figure(&page.run(), "Response time spent in lock queues", &note, &chart, html! {}))
-            (numbers("How often requests waited", how_often(page, &rows)))
-            (numbers("How long lock requests waited", how_long(page, &rows)))
-            @if rolled_back { (numbers("What was rolled back", lost(page, &rows))) }
+            (numbers("How often requests waited", tabled(page, "Lock waits of a request, and mean response time by their number", &HOW_OFTEN, &rows)))
+            (numbers("How long lock requests waited", tabled(page, "Lock requests that had to wait", &HOW_LONG, &rows)))
+            @if rolled_back { (numbers("What was rolled back", tabled(page, "Attempts that were rolled back", &LOST, &rows))) }
             dl class="terms" { @for (name, meaning) in TERMS { dt { (name) } dd { (meaning) } } }
         },
     )
@@ -92,126 +93,15 @@ fn bar(page: &Page, (estimate, class, locks): &Row<'_>) -> Option<ShareBar> {
     })
 }
 
-fn how_often(page: &Page, rows: &[Row<'_>]) -> Markup {
-    let columns = by_class(
-        page,
-        &[
-            "Requests",
-            "Waits per request",
-            "Never waited",
-            "Once",
-            "Twice",
-            "3 times or more",
-            "Mean response of those that never waited",
-            "Once",
-            "Twice",
-            "3 times or more",
-        ],
-    );
-    tabled(page, "Lock waits of a request, and mean response time by their number", &columns, rows, |locks| {
-        let responses = &locks.response_by_waits;
-        let response = |mean: MeanLength| figure_cell(mean.mean_us.map(duration_us));
-        html! {
-            (count_cell(Some(locks.requests)))
-            (figure_cell(locks.per_request(locks.waits()).map(|waits| format!("{waits:.2}"))))
-            (times(&locks.requests_by_waits))
-            @for mean in [responses.none, responses.one, responses.two, responses.more] { (response(mean)) }
-        }
-    })
-}
-
-fn how_long(page: &Page, rows: &[Row<'_>]) -> Markup {
-    let columns = by_class(
-        page,
-        &[
-            "Waits",
-            "QueueTime, mean",
-            "p50",
-            "p95",
-            "p99",
-            "Longest",
-            "WaitExcess, mean",
-            "p95",
-            "WaitRemainder, mean",
-            "p95",
-            "QueueTime of response",
-        ],
-    );
-    tabled(page, "Lock requests that had to wait", &columns, rows, |locks| {
-        let LockStatistics { queue_time_us: queue, wait_excess_us: excess, wait_remainder_us: rest, .. } = locks;
-        html! {
-            (count_cell(Some(locks.waits())))
-            (figure_cell(queue.mean.map(duration_us)))
-            @for us in [queue.p50, queue.p95, queue.p99, queue.max] { (microseconds(us)) }
-            @for lengths in [excess, rest] { (figure_cell(lengths.mean.map(duration_us))) (microseconds(lengths.p95)) }
-            (figure_cell(locks.queue_time_share.map(percent)))
-        }
-    })
-}
-
-fn lost(page: &Page, rows: &[Row<'_>]) -> Markup {
-    let columns = by_class(
-        page,
-        &[
-            "Preempted per 100 requests",
-            "Never preempted",
-            "Once",
-            "Twice",
-            "3 times or more",
-            "Rolled back",
-            "Taking back, mean",
-            "Work lost, mean",
-            "p95",
-            "Of a life",
-        ],
-    );
-    tabled(page, "Attempts that were rolled back", &columns, rows, |locks| {
-        let preempted = locks.per_request(locks.preemptions());
-        html! {
-            (figure_cell(preempted.map(|share| format!("{:.2}", share * 100.0))))
-            (times(&locks.requests_by_preemptions))
-            (count_cell(Some(locks.rollbacks)))
-            (figure_cell(locks.mean_rollback_us().map(duration_us)))
-            (figure_cell(locks.work_lost_us.mean.map(duration_us)))
-            (microseconds(locks.work_lost_us.p95))
-            (figure_cell(locks.work_lost_share.map(percent)))
-        }
-    })
-}
-
-/// The shares of requests to which something happened never, once, twice, and more often.
-fn times(requests: &[u64]) -> Markup {
+fn tabled(page: &Page, caption: &str, figures: &[&Figure<LockStatistics>], rows: &[Row<'_>]) -> Markup {
+    let names: Vec<&str> = std::iter::once("Class").chain(figures.iter().map(|figure| figure.long)).collect();
     html! {
-        @for (from, to) in [(0, Some(0)), (1, Some(1)), (2, Some(2)), (3, None)] {
-            (figure_cell(share_of(requests, from, to).map(percent)))
-        }
-    }
-}
-
-fn microseconds(us: Option<u64>) -> Markup {
-    figure_cell(us.map(|us| duration_us(us as f64)))
-}
-
-fn by_class(page: &Page, figures: &[&str]) -> Vec<Column> {
-    let mut columns = vec!["Class"];
-    columns.extend(figures);
-    keyed(page, &columns)
-}
-
-fn tabled(
-    page: &Page,
-    caption: &str,
-    columns: &[Column],
-    rows: &[Row<'_>],
-    cells: impl Fn(&LockStatistics) -> Markup,
-) -> Markup {
-    html! {
-        (table(caption, columns, html! {
+        (table(caption, &keyed(page, &names), html! {
             @for (estimate, class, locks) in rows.iter().take(ROWS_MAX) {
                 tr {
                     (key_cells(page, estimate))
                     td class="n" { (class) }
-                    (cells(locks))
+                    (figure_cells(figures, locks))
                     (page.run_links(estimate))
                 }
             }

@@ -6,60 +6,9 @@ use super::chart::{Chart, ShareBar, figure, numbers, short};
 use super::numbers::{key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part, TimeShare, most_urgent_first};
+use crate::sections::time_share::{Told, told};
 use plimsoll_display::page::{figure_cell, number, section, table, text};
 use plimsoll_display::{count, percent};
-
-/// A part in the form in which it is shown.
-struct Told {
-    name: &'static str,
-    meaning: &'static str,
-    /// Position in the style sheet's list of colours for parts.
-    tone: usize,
-    of: fn(&TimeShare) -> Option<f64>,
-    /// Whether it is shown only if it was measured.
-    optional: bool,
-}
-
-/// Parts in the order of the bars.
-const PARTS: [Told; 7] = [
-    Told { name: "on a core", meaning: "running instructions", tone: 0, of: |share| share.cpu_run, optional: false },
-    Told {
-        name: "waiting for a core",
-        meaning: "could run, but every core was taken",
-        tone: 1,
-        of: |share| share.cpu_wait,
-        optional: false,
-    },
-    Told { name: "device", meaning: "waiting for a disk", tone: 2, of: |share| share.io, optional: false },
-    Told {
-        name: "behind a device",
-        meaning: "waiting for another process that reads or writes the same page, or the log",
-        tone: 5,
-        of: |share| share.io_latch,
-        optional: true,
-    },
-    Told {
-        name: "database lock",
-        meaning: "waiting for a lock that another transaction holds",
-        tone: 3,
-        of: |share| share.lock,
-        optional: false,
-    },
-    Told {
-        name: "client",
-        meaning: "the server waited for its client, or a request or its answer was on the way",
-        tone: 6,
-        of: |share| share.client,
-        optional: true,
-    },
-    Told {
-        name: "other",
-        meaning: "everything else, and whatever could not be measured; for queries mostly workers with nothing to do, for interactive clients of a database in this process round trips",
-        tone: 4,
-        of: |share| Some(share.other),
-        optional: false,
-    },
-];
 
 /// Bars that are drawn.
 const BARS_MAX: usize = 40;
@@ -91,13 +40,6 @@ pub(super) fn section_of(page: &Page) -> Markup {
             @for workload in page.workloads() { (by_part(page, workload)) }
         },
     )
-}
-
-/// The parts to show for these shares.
-fn told<'a>(shares: impl Iterator<Item = &'a TimeShare>) -> Vec<&'static Told> {
-    let shares: Vec<&TimeShare> = shares.collect();
-    let is_told = |part: &&Told| !part.optional || shares.iter().any(|share| (part.of)(share).is_some());
-    PARTS.iter().filter(is_told).collect()
 }
 
 /// Bars by group and name, with their numbers.

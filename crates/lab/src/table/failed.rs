@@ -1,6 +1,5 @@
 //! What failed, as text: requests that were given up, runs that are invalid, attempts that were run again.
 
-use super::Style;
 use super::sweep::{place, setting};
 use crate::failed::{Failed, invalid_runs, reason, told_again};
 use crate::results::{FailedRequests, Point, Results};
@@ -11,7 +10,7 @@ use plimsoll_display::{count, joined};
 const LISTED_MAX: usize = 6;
 
 /// The sections, each after an empty line; nothing if nothing failed.
-pub(super) fn lines(out: &mut Vec<String>, results: &Results, style: Style) {
+pub(super) fn lines(out: &mut Vec<String>, results: &Results) {
     let mut section = |heading: String, lines: Vec<String>| {
         if !lines.is_empty() {
             out.push(String::new());
@@ -19,9 +18,9 @@ pub(super) fn lines(out: &mut Vec<String>, results: &Results, style: Style) {
             out.extend(lines);
         }
     };
-    section(style.warning("Failed requests"), failed_requests(&results.points));
-    section(style.warning("Invalid runs"), invalid(&results.points));
-    section(style.bold("Attempts run again"), again(&results.points));
+    section("Failed requests".to_owned(), failed_requests(&results.points));
+    section("Invalid runs".to_owned(), invalid(&results.points));
+    section("Attempts run again".to_owned(), again(&results.points));
 }
 
 fn failed_requests(points: &[Point]) -> Vec<String> {

@@ -1,12 +1,11 @@
 //! The freshness of the data that queries read, as text; nothing if they read the rows that transactions write.
 
-use plimsoll_workload::freshness::{Freshness, Spread};
+use plimsoll_display::{figure_line, heading_line, wrap};
 
 use super::sweep::setting;
-use crate::freshness::{amount, answers, copied, overload};
+use crate::freshness::{answers, copied, overload};
 use crate::results::Results;
-use plimsoll_display::wrap;
-use plimsoll_display::{MISSING, duration_us, percent};
+use crate::sections::freshness::FIGURES;
 
 /// The number of settings that are printed; the report has all.
 const SETTINGS_MAX: usize = 24;
@@ -18,7 +17,7 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
         return Vec::new();
     }
     let mut out = vec![String::new(), "Freshness of the copy that queries read".to_owned()];
-    out.push(row("", ["published", "applied at", "busy", "lag", "95 %", "at most"].map(str::to_owned)));
+    out.push(row("", &heading_line(&FIGURES)));
     // Printed once if it is the same for all.
     let of_all = all.windows(2).all(|two| answers(&two[0].freshness) == answers(&two[1].freshness));
     let mut last = "";
@@ -28,7 +27,7 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
         }
         last = one.arm;
         let name = if one.setting.is_empty() { one.arm.to_owned() } else { setting(one.setting) };
-        out.push(row(&name, cells(&one.freshness)));
+        out.push(row(&name, &figure_line(&FIGURES, &one.freshness)));
         out.extend(overload(one).iter().flat_map(|why| wrap(why, "    ", "    ")));
         let age = answers(&one.freshness).filter(|_| !of_all);
         out.extend(age.iter().flat_map(|age| wrap(age, "    ", "    ")));
@@ -41,24 +40,8 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
     out
 }
 
-fn cells(freshness: &Freshness) -> [String; 6] {
-    let or_missing = |text: Option<String>| text.unwrap_or_else(|| MISSING.to_owned());
-    let rate =
-        |changes: Option<f64>| or_missing(changes.map(|changes| format!("{}/s", amount(freshness.unit, changes))));
-    let lag = |of: fn(&Spread) -> Option<f64>| or_missing(freshness.lag_us.as_ref().and_then(of).map(duration_us));
-    [
-        rate(freshness.lambda),
-        rate(freshness.mu),
-        or_missing(freshness.busy.map(percent)),
-        lag(|lag| lag.p50),
-        lag(|lag| lag.p95),
-        lag(|lag| lag.max),
-    ]
-}
-
 /// A name longer than its column is on a line of its own.
-fn row(name: &str, [published, applied, busy, half, most, all]: [String; 6]) -> String {
-    let figures = format!("{published:>16}{applied:>16}{busy:>7}{half:>9}{most:>9}{all:>9}");
+fn row(name: &str, figures: &str) -> String {
     match name.chars().count() {
         0..=10 => format!("  {name:<11}{figures}"),
         _ => format!("  {name}\n  {:<11}{figures}", ""),
@@ -67,7 +50,7 @@ fn row(name: &str, [published, applied, busy, half, most, all]: [String; 6]) -> 
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_workload::freshness::ChangeUnit;
+    use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread};
 
     use super::*;
     use crate::report::fixture;

@@ -2,8 +2,8 @@
 
 use super::sweep::{named, setting};
 use crate::results::Results;
-use plimsoll_display::wrap;
-use plimsoll_display::{MISSING, duration_us, percent};
+use crate::sections::levers::FIGURES;
+use plimsoll_display::{MISSING, figure_line, heading_line, wrap};
 
 /// A line for each class at each setting. Nothing without a governor.
 pub(super) fn lines(results: &Results) -> Vec<String> {
@@ -11,24 +11,13 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
         return Vec::new();
     }
     let mut out = vec![String::new(), "Which lever took it: what the governor did to each class".to_owned()];
-    out.push(format!(
-        "  {:<18}{:>14}{:>9}{:>13}{:>11}{:>12}",
-        "", "admission", "of time", "rolled back", "work lost", "core wait"
-    ));
-    let share = |share: Option<f64>| share.map_or_else(|| MISSING.to_owned(), percent);
+    out.push(format!("  {:<18}{}", "", heading_line(&FIGURES)));
     for group in results.levers.chunk_by(|one, other| (&one.setting, &one.arm) == (&other.setting, &other.arm)) {
         let place = setting(&group[0].setting);
         let comma = if place.is_empty() { "" } else { ", " };
         out.extend(wrap(&format!("{}{comma}{place}", group[0].arm), "  ", "    "));
         for used in group {
-            let figures = format!(
-                "{:>14}{:>9}{:>13}{:>11}{:>12}",
-                duration_us(used.admission_wait_us),
-                share(used.admission_share),
-                percent(used.rolled_back_per_transaction),
-                share(used.work_lost_share),
-                share(used.core_wait_share)
-            );
+            let figures = figure_line(&FIGURES, used);
             out.extend(named(&format!("  {}", used.class), 18, &figures));
         }
     }

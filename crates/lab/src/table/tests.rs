@@ -2,6 +2,8 @@
 
 mod readme;
 
+use plimsoll_display::WIDTH;
+
 use super::*;
 use crate::report::fixture::derive;
 use crate::report::fixture::policies::policies;
@@ -11,7 +13,7 @@ use crate::report::fixture::{poor_study, study};
 #[test]
 fn study_reads_like_this() {
     let files = vec!["runs/study-20260314T092653Z/report.html".to_string()];
-    insta::assert_snapshot!(render(&study(), &Options { files, colour: false }), @r#"
+    insta::assert_snapshot!(render(&study(), &files), @r#"
     study: shop (tpcc, 100 clients) and reports (tpch, 2 clients)
     AMD EPYC 7742 64-Core Processor, 16 cores usable; 6 points of 20.0 s; took 4 min
       6 s; ± and ranges are 95 % intervals
@@ -80,13 +82,13 @@ fn study_reads_like_this() {
 fn a_cpu_quota_is_named_in_the_header() {
     let mut results = study();
     (results.machine.cores_usable, results.machine.cpu_quota) = (1, Some(0.25));
-    let text = render(&results, &Options::default());
+    let text = render(&results, &[]);
     assert!(text.contains("1 core usable, CPU quota 0.25 cores;"), "{text}");
 }
 
 #[test]
 fn a_poor_study_shows_its_holes() {
-    insta::assert_snapshot!(render(&poor_study(), &Options::default()), @r#"
+    insta::assert_snapshot!(render(&poor_study(), &[]), @r#"
     study: shop (tpcc, 100 clients) and re</script><b>ports</b> & "co" 'x' (tpch, 2
       clients)
     AMD EPYC 7742 64-Core Processor, 16 cores usable; 3 points of 20.0 s, 1 invalid
@@ -144,7 +146,7 @@ fn nothing_at_all_is_still_readable() {
     let mut results = study();
     results.points.clear();
     results.advice = vec!["There are no results: 0 points were measured.".to_string()];
-    insta::assert_snapshot!(render(&results, &Options::default()), @r#"
+    insta::assert_snapshot!(render(&results, &[]), @r#"
     study: shop and reports
     AMD EPYC 7742 64-Core Processor, 16 cores usable; 0 points; took 4 min 6 s
 
@@ -164,7 +166,7 @@ fn the_parts_of_a_server_read_like_this() {
     results.points.iter_mut().for_each(|point| point.setting.clear());
     results.experiment.sweep.clear();
     results.estimates = derive::estimates(&results.points);
-    let text = render(&results, &Options::default());
+    let text = render(&results, &[]);
     let from = text.find("  time share").expect("it is told");
     let to = text.find("  counters").expect("they are told");
     insta::assert_snapshot!(&text[from..to], @r"
@@ -193,26 +195,21 @@ fn the_parts_of_a_server_read_like_this() {
 }
 
 #[test]
-fn lines_fit_and_colour_is_opt_in() {
+fn lines_fit() {
     let mut results = study();
     results.warnings = (0..9).map(|i| format!("{i}: a warning that is long {}", "and longer ".repeat(12))).collect();
-    let plain = render(&results, &Options::default());
+    let plain = render(&results, &[]);
     for line in plain.lines() {
         assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
         assert_eq!(line, line.trim_end(), "nothing trails");
     }
     assert!(plain.contains("and 4 more, with --json"));
-    let written = Options { files: vec!["report.html".to_owned()], ..Options::default() };
-    assert!(render(&results, &written).contains("and 4 more, in the report"));
-    assert!(!plain.contains('\x1b'));
-    let coloured = render(&results, &Options { files: Vec::new(), colour: true });
-    assert!(coloured.contains("\x1b[1;33mWarnings\x1b[0m"));
-    assert_eq!(coloured.replace("\x1b[1;33m", "").replace("\x1b[1m", "").replace("\x1b[0m", ""), plain);
+    assert!(render(&results, &["report.html".to_owned()]).contains("and 4 more, in the report"));
 }
 
 #[test]
 fn policies_and_lock_waits_read_like_this() {
-    let text = render(&policies(), &Options::default());
+    let text = render(&policies(), &[]);
     let from = text.find("Lock waiting").expect("two classes waited");
     let to = text[from..].find("\nWritten").unwrap_or(text.len() - from);
     insta::assert_snapshot!(&text[from..from + to], @r#"
@@ -268,7 +265,7 @@ fn lock_waits_are_told_without_a_sweep_too() {
     results.estimates.truncate(1);
     results.estimates[0].setting.clear();
     (results.experiment.sweep, results.policies) = (Vec::new(), Vec::new());
-    let text = render(&results, &Options::default());
+    let text = render(&results, &[]);
     let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("Lock waiting")).skip(3).take(2).collect();
     assert!(rows[0].starts_with("    high ") && rows[1].starts_with("    low "), "{text}");
 }

@@ -1,26 +1,13 @@
 //! The time shares of one workload, as text: alone above together; on a server its classes and kinds below.
 
 use crate::results::{Estimate, Results, TimeShare, WorkloadMeasurement, most_urgent_first};
+use crate::sections::time_share::{PARTS, Told, told};
 use crate::summary::Workload;
 use plimsoll_display::wrap;
 use plimsoll_display::{MISSING, count, duration_us, fine_percent, percent, significant};
 
 /// Characters of a bar.
 const BAR: usize = 20;
-
-/// A part's letter in bars, its heading, its figure, and whether it is shown only if it was measured.
-type Told = (char, &'static str, fn(&TimeShare) -> Option<f64>, bool);
-
-/// Parts in the order of the columns.
-const PARTS: [Told; 7] = [
-    ('R', "Run", |share| share.cpu_run, false),
-    ('W', "Wait", |share| share.cpu_wait, false),
-    ('D', "Disk", |share| share.io, false),
-    ('B', "Behind", |share| share.io_latch, true),
-    ('L', "Lock", |share| share.lock, false),
-    ('C', "Client", |share| share.client, true),
-    ('.', "other", |share| Some(share.other), false),
-];
 
 /// Adds the lines of a workload; none if no share is known.
 pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
@@ -29,12 +16,11 @@ pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
     if shares.is_empty() {
         return;
     }
-    let is_told = |part: &&Told| !part.3 || shares.iter().any(|share| part.2(share).is_some());
-    let told: Vec<&Told> = PARTS.iter().filter(is_told).collect();
-    let names: String = told.iter().map(|(_, name, ..)| format!("{name:>7}")).collect();
+    let told = told(shares.iter());
+    let names: String = told.iter().map(|part| format!("{:>7}", part.short)).collect();
     out.push(format!("  {:<20}{names}", "time share"));
     // A line has room for a bar beside five parts.
-    let has_bar = told.len() == PARTS.iter().filter(|part| !part.3).count();
+    let has_bar = told.len() == PARTS.iter().filter(|part| !part.optional).count();
     for (arm, runs) in arms {
         if let Some(share) = runs.cell.and_then(|cell| cell.measured.all.time_share) {
             let drawn = if has_bar { bar(&told, &share) } else { String::new() };
@@ -49,7 +35,7 @@ pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
 }
 
 fn cells(told: &[&Told], share: &TimeShare) -> String {
-    let cell = |part: &&Told| part.2(share).map_or_else(|| MISSING.to_owned(), percent);
+    let cell = |part: &&Told| (part.of)(share).map_or_else(|| MISSING.to_owned(), percent);
     told.iter().map(|part| format!("{:>7}", cell(part))).collect()
 }
 
@@ -57,10 +43,10 @@ fn cells(told: &[&Told], share: &TimeShare) -> String {
 fn bar(told: &[&Told], share: &TimeShare) -> String {
     let mut sum = 0.0;
     let mut bar = String::new();
-    for (letter, _, of, _) in told {
-        sum += of(share).unwrap_or(0.0);
+    for part in told {
+        sum += (part.of)(share).unwrap_or(0.0);
         let end = (sum * BAR as f64).round() as usize;
-        bar.extend(std::iter::repeat_n(*letter, end.min(BAR).saturating_sub(bar.len())));
+        bar.extend(std::iter::repeat_n(part.letter, end.min(BAR).saturating_sub(bar.len())));
     }
     bar
 }

@@ -1,6 +1,6 @@
 //! One workload: throughput, latency, time share and counters, alone above together.
 
-use super::{Style, time_share};
+use super::time_share;
 use crate::figures::{Reading, figure};
 use crate::results::{Results, most_urgent_first};
 use crate::summary::{Arm, Workload};
@@ -8,8 +8,8 @@ use plimsoll_display::wrap;
 use plimsoll_display::{MISSING, count, fine_percent, latency_told, percent, rate, significant};
 
 /// Adds the lines of `workload`. A figure that is not known has no line, except counters, whose absence is explained.
-pub(super) fn section(out: &mut Vec<String>, results: &Results, workload: &Workload, style: Style) {
-    out.push(style.bold(workload.name));
+pub(super) fn section(out: &mut Vec<String>, results: &Results, workload: &Workload) {
+    out.push(workload.name.to_owned());
     throughput(out, workload);
     latency(out, workload);
     time_share::lines(out, workload);

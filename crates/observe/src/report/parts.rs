@@ -4,26 +4,16 @@ use maud::{Markup, html};
 use plimsoll_display::page::{Column, figure_cell, number, table, text};
 use plimsoll_display::{MISSING, named, percent, rate, seconds};
 
+use crate::parts::PARTS;
 use crate::results::{Blocker, Chain, HolderState, Observation, Part, Share, Who};
-
-/// The parts of response time: a word, the style sheet's colour, and the figure.
-type Told = (&'static str, usize, fn(&Share) -> Option<f64>);
-const PARTS: [Told; 6] = [
-    ("on a core", 0, |share| Some(share.running)),
-    ("waiting for a core", 1, |share| share.core_wait),
-    ("lock", 3, |share| Some(share.lock)),
-    ("disk", 2, |share| Some(share.disk)),
-    ("client", 6, |share| Some(share.client)),
-    ("other", 4, |share| Some(share.other)),
-];
 
 /// A bar without a script: the widths are parts of 1.
 fn bar(share: &Share) -> Markup {
     html! {
         div class="share" aria-hidden="true" {
-            @for (name, tone, of) in &PARTS {
-                @if let Some(part) = of(share).filter(|part| *part > 0.0) {
-                    span class={ "part" (tone) } style={ "width:" (format!("{:.2}", part * 100.0)) "%" } title=(name) {}
+            @for shown in &PARTS {
+                @if let Some(part) = (shown.of)(share).filter(|part| *part > 0.0) {
+                    span class={ "part" (shown.tone) } style={ "width:" (format!("{:.2}", part * 100.0)) "%" } title=(shown.long) {}
                 }
             }
         }
@@ -31,7 +21,7 @@ fn bar(share: &Share) -> Markup {
 }
 
 fn time_columns() -> impl Iterator<Item = Column> {
-    let parts = ["on a core", "for a core", "lock", "disk", "client", "other"];
+    let parts = PARTS.iter().map(|part| part.long);
     let figures = ["of all", "in progress"].into_iter().chain(parts).chain(["response time"]);
     figures.map(number).chain([text("")])
 }
@@ -40,7 +30,7 @@ fn time_cells(part: &Part) -> Markup {
     html! {
         (figure_cell(Some(percent(part.of_all))))
         (figure_cell(Some(format!("{:.2}", part.in_progress))))
-        @for (_, _, of) in &PARTS { (figure_cell(part.share.as_ref().and_then(of).map(percent))) }
+        @for shown in &PARTS { (figure_cell(part.share.as_ref().and_then(shown.of).map(percent))) }
         (figure_cell(Some(seconds(part.response_s))))
         td { @if let Some(share) = &part.share { (bar(share)) } }
     }
@@ -73,7 +63,7 @@ pub(super) fn times(observation: &Observation) -> Markup {
              within a transaction without a statement, or while data went to or from the client."
         }
         ul class="legend" {
-            @for (name, tone, _) in &PARTS { li { span class={ "swatch part" (tone) } {} (name) } }
+            @for part in &PARTS { li { span class={ "swatch part" (part.tone) } {} (part.long) } }
         }
         (time_table("All sessions", "", "", std::slice::from_ref(&observation.time)))
         (time_table("By user", "User", "(no name)", &observation.users))

@@ -249,7 +249,7 @@ fn levers_tell_what_they_took_of_each_class() {
     let low = mixed.iter().find(|used| used.class == "low" && used.arm == "together").expect("it is there");
     assert!(low.core_wait_share.is_none() && low.why_not[1].contains("its own workload"), "{low:?}");
 
-    let text = crate::table::render(&results, &crate::table::Options::default());
+    let text = crate::table::render(&results, &[]);
     assert!(text.contains("Which lever took it") && text.contains("5.00 ms"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let page = crate::report::render(&results);

@@ -43,7 +43,7 @@ fn the_sample_in_the_guide_has_the_lines_that_the_program_prints() {
     let mut text = std::fs::read_to_string(GUIDE).expect("the guide is there");
     if let Some(folder) = std::env::var_os("PLIMSOLL_STUDY") {
         let results = read_results(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"));
-        let printed = render(&results, &Options::default());
+        let printed = render(&results, &[]);
         let sample = printed.split("\n\nWarnings\n").next().expect("there is something before").trim_end();
         let [before, _, after] = parts(&text);
         text = format!("{before}{sample}\n{after}");
@@ -53,7 +53,7 @@ fn the_sample_in_the_guide_has_the_lines_that_the_program_prints() {
     assert!(sample.lines().all(|line| line.chars().count() <= WIDTH), "{sample}");
     let mut study = study();
     study.points.iter_mut().flat_map(|point| &mut point.workloads).for_each(|workload| workload.classes.clear());
-    let printed = labels(&render(&study, &Options::default()));
+    let printed = labels(&render(&study, &[]));
     assert_eq!(labels(sample), printed, "run PLIMSOLL_STUDY=DIR cargo test -p plimsoll-lab readme");
     let words: Vec<&str> = sample.split_whitespace().collect();
     assert!(words.join(" ").contains("± and ranges are 95 % intervals"));
