@@ -127,7 +127,7 @@ impl Purpose {
 /// A user of the engine: at most one transaction at a time.
 #[derive(Debug)]
 pub struct Connection {
-    state: State,
+    state: TransactionState,
     tables: Tables,
     work: Work,
 }
@@ -166,7 +166,7 @@ struct Work {
 const LOCK_WAITS_KEPT_MAX: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TransactionState {
     Idle,
     Active,
     Failed,
@@ -190,7 +190,7 @@ impl Connection {
             changed: Vec::new(),
             spare_batch: CommitBatch::default(),
         };
-        Connection { state: State::Idle, tables: Vec::new(), work }
+        Connection { state: TransactionState::Idle, tables: Vec::new(), work }
     }
 
     /// Begins a transaction, which the calling thread is to work on. `rollbacks` says how often the same work was
@@ -200,19 +200,19 @@ impl Connection {
     /// # Panics
     /// If a transaction is open.
     pub fn begin(&mut self, priority: Priority, rollbacks: u32) {
-        assert_eq!(self.state, State::Idle, "one transaction at a time");
+        assert_eq!(self.state, TransactionState::Idle, "one transaction at a time");
         self.work.engine.locks().begin(&self.work.member, priority, rollbacks);
-        self.state = State::Active;
+        self.state = TransactionState::Active;
     }
 
     /// Makes the transaction's changes permanent and visible, and releases its locks. A failed transaction is rolled
     /// back instead, with an error; so is a preempted one, and one whose changes cannot be logged.
     pub fn commit(&mut self) -> Result<(), TransactionError> {
-        if self.state == State::Failed {
+        if self.state == TransactionState::Failed {
             self.rollback();
             return Err(TransactionError::Failed);
         }
-        assert_eq!(self.state, State::Active, "commit without begin");
+        assert_eq!(self.state, TransactionState::Active, "commit without begin");
         match self.work.make_permanent(&self.tables) {
             Ok(debt) => {
                 self.work.publish(&self.tables);
@@ -230,7 +230,7 @@ impl Connection {
 
     /// Rolls back all changes and releases the locks. Does nothing if no transaction is open.
     pub fn rollback(&mut self) {
-        if self.state != State::Idle {
+        if self.state != TransactionState::Idle {
             let began = self.work.engine.options.clock.now();
             self.work.engine.locks().roll_back(&self.work.member);
             self.work.take_back(&self.tables);
@@ -277,7 +277,7 @@ impl Connection {
     /// Whether a transaction is open, failed or not.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.state != State::Idle
+        self.state != TransactionState::Idle
     }
 
     /// Locks a whole table: S keeps all writers out.
@@ -293,9 +293,9 @@ impl Connection {
         operation: impl FnOnce(&mut Work, &RowTable) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {
         match self.state {
-            State::Active => {}
-            State::Failed => return Err(TransactionError::Failed),
-            State::Idle => panic!("operation without begin"),
+            TransactionState::Active => {}
+            TransactionState::Failed => return Err(TransactionError::Failed),
+            TransactionState::Idle => panic!("operation without begin"),
         }
         let at = table as usize;
         if at >= self.tables.len() {
@@ -311,7 +311,7 @@ impl Connection {
     }
 
     fn fail(&mut self, error: &TransactionError) {
-        self.state = State::Failed;
+        self.state = TransactionState::Failed;
         match error {
             TransactionError::Deadlock => self.work.usage.deadlocks += 1,
             TransactionError::Preempted => self.work.usage.preemptions += 1,
@@ -328,7 +328,7 @@ impl Connection {
 
     fn end(&mut self) {
         self.work.release_locks();
-        self.state = State::Idle;
+        self.state = TransactionState::Idle;
     }
 }
 

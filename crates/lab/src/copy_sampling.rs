@@ -15,7 +15,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// Looks at a copy from [`start`](CopySampling::start) to [`finish`](CopySampling::finish).
 pub struct CopySampling {
     /// `None` once the thread was joined.
-    thread: Option<JoinHandle<Looked>>,
+    thread: Option<JoinHandle<CopyLooks>>,
     stop: Arc<AtomicBool>,
     began: Instant,
     /// When the window opened, and when each of its seconds ended.
@@ -24,7 +24,7 @@ pub struct CopySampling {
 
 /// The results of the looks.
 #[derive(Debug, Default)]
-struct Looked {
+struct CopyLooks {
     history: CopyHistory,
     /// Why looking ended early.
     failure: Option<DatabaseError>,
@@ -75,8 +75,8 @@ impl Drop for CopySampling {
 }
 
 /// Looks until it is stopped or a look fails.
-fn look_on(watch: &mut dyn CopyWatch, began: Instant, stop: &AtomicBool) -> Looked {
-    let mut looked = Looked::default();
+fn look_on(watch: &mut dyn CopyWatch, began: Instant, stop: &AtomicBool) -> CopyLooks {
+    let mut looked = CopyLooks::default();
     // Relaxed: it carries no data, and a missed wake-up costs one period.
     while !stop.load(Ordering::Relaxed) {
         let at = began.elapsed();
@@ -92,7 +92,7 @@ fn look_on(watch: &mut dyn CopyWatch, began: Instant, stop: &AtomicBool) -> Look
     looked
 }
 
-impl Looked {
+impl CopyLooks {
     /// The state of the copy between the marks.
     fn reading(&self, marks: &[Duration]) -> CopyReading {
         let (Some(opened), Some(closed)) = (marks.first(), marks.last()) else { return CopyReading::default() };
@@ -147,7 +147,7 @@ pub(crate) mod tests {
 
     /// A window of two seconds after a second of warm-up, with a look every 20 ms.
     fn window(mut copy: Copy) -> CopyReading {
-        let mut looked = Looked::default();
+        let mut looked = CopyLooks::default();
         for look in 0..=150 {
             match copy.look() {
                 Ok(state) => looked.history.add(PERIOD * look, state),

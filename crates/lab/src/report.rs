@@ -160,7 +160,7 @@ fn no_script() -> Markup {
     html! { noscript { p { "The charts are drawn by a script, which does not run here. The tables hold the numbers." } } }
 }
 
-fn body(page: &Page, parts: &[Part]) -> Markup {
+fn body(page: &Page, parts: &[PageSection]) -> Markup {
     html! {
         (header::warnings(page))
         (undisturbed::section_of(page))
@@ -170,20 +170,20 @@ fn body(page: &Page, parts: &[Part]) -> Markup {
 }
 
 /// Ids and names, for links to the parts.
-fn links(parts: &[Part]) -> Vec<(String, String)> {
+fn links(parts: &[PageSection]) -> Vec<(String, String)> {
     parts.iter().map(|part| (part.id.clone(), part.name.clone())).collect()
 }
 
 /// A section with its name in the table of contents.
-struct Part {
+struct PageSection {
     id: String,
     name: String,
     section: Markup,
 }
 
 /// Every section that has something to show, in order.
-fn parts(page: &Page) -> Vec<Part> {
-    let part = |id: &str, name: &str, section: Markup| Part { id: page.id(id), name: name.to_owned(), section };
+fn parts(page: &Page) -> Vec<PageSection> {
+    let part = |id: &str, name: &str, section: Markup| PageSection { id: page.id(id), name: name.to_owned(), section };
     let mut parts = vec![
         part("failed", "What failed", failed::section_of(page)),
         part("claims", "Claims", claims::section_of(page)),
@@ -195,7 +195,7 @@ fn parts(page: &Page) -> Vec<Part> {
     ];
     parts.push(part("line", "The line", line::section_of(page)));
     parts.push(part("advice", "Advice, measured", verified::section_of(page)));
-    parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
+    parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| PageSection { id, name, section }));
     parts.extend([
         part("policies", "Who gains, who pays", policies::section_of(page)),
         part("levers", "Which lever took it", levers::section_of(page)),

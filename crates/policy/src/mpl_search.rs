@@ -172,9 +172,9 @@ pub struct MplSearch {
     /// Work that ended since the last move took effect.
     window: Window,
     /// The measurement before anything was limited.
-    open: Option<Measured>,
+    open: Option<Measurement>,
     /// The measurement at the number that was kept last.
-    kept: Option<Measured>,
+    kept: Option<Measurement>,
     /// The largest number that has cost too much since then.
     too_few: Option<u32>,
     settles_until: Duration,
@@ -208,7 +208,7 @@ struct Window {
 
 /// The result of a measurement.
 #[derive(Debug, Clone, Copy)]
-struct Measured {
+struct Measurement {
     /// Important transactions per second, and their mean time in seconds.
     important: (f64, f64),
     /// The same for those that may be limited.
@@ -284,13 +284,13 @@ impl MplSearch {
     }
 
     /// Whether a step down has certainly cost too much.
-    fn is_lost(&self, measured: &Measured) -> bool {
+    fn is_lost(&self, measured: &Measurement) -> bool {
         let (Phase::Down { .. }, Some(open)) = (self.phase, &self.open) else { return false };
         let chance = 1.0 + 3.0 * (measured.noise(open) + open.noise(open)).sqrt();
         measured.work(open) * chance < WORK_LOST * open.work(open)
     }
 
-    fn judge(&mut self, now: Duration, bounds: MplBounds, measured: Measured) -> Option<MplMove> {
+    fn judge(&mut self, now: Duration, bounds: MplBounds, measured: Measurement) -> Option<MplMove> {
         match self.phase {
             Phase::Watching => match self.mpl {
                 None => {
@@ -300,7 +300,7 @@ impl MplSearch {
                         return None;
                     }
                     (self.kept, self.too_few) = (Some(measured), None);
-                    let Measured { running, .. } = measured;
+                    let Measurement { running, .. } = measured;
                     // Twice the cores is where most systems have all the throughput they get.
                     let first = (running / 2).min(2 * bounds.cores).max(bounds.floor);
                     self.phase = Phase::Down { back: None };
@@ -322,7 +322,7 @@ impl MplSearch {
         &mut self,
         now: Duration,
         bounds: MplBounds,
-        measured: Measured,
+        measured: Measurement,
         back: Option<u32>,
     ) -> Option<MplMove> {
         let (Some(open), Some(kept), Some(mpl)) = (self.open, self.kept, self.mpl) else { return None };
@@ -356,7 +356,7 @@ impl MplSearch {
         self.go(now, back, why)
     }
 
-    fn judge_up(&mut self, now: Duration, measured: Measured, back: u32) -> Option<MplMove> {
+    fn judge_up(&mut self, now: Duration, measured: Measurement, back: u32) -> Option<MplMove> {
         let (Some(open), Some(kept)) = (self.open, self.kept) else { return None };
         let time = measured.important.1 / kept.important.1;
         let gained = measured.work(&open) / kept.work(&open);
@@ -408,7 +408,7 @@ impl Window {
         self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
 
-    fn measured(&self, age: Duration) -> Option<Measured> {
+    fn measured(&self, age: Duration) -> Option<Measurement> {
         if self.important.count < LEAST.0 || self.limited.count < LEAST.1 || self.seconds == 0 {
             return None;
         }
@@ -416,18 +416,18 @@ impl Window {
             |ended: EndedWork| (ended.count as f64 / age.as_secs_f64(), ended.time.as_secs_f64() / ended.count as f64);
         let running = u32::try_from(self.running / self.seconds).unwrap_or(u32::MAX);
         let counts = (self.important.count, self.limited.count);
-        Some(Measured { important: of(self.important), limited: of(self.limited), counts, running })
+        Some(Measurement { important: of(self.important), limited: of(self.limited), counts, running })
     }
 }
 
-impl Measured {
+impl Measurement {
     /// Work per second, each transaction counted with the time that its class took when nothing was limited.
-    fn work(&self, open: &Measured) -> f64 {
+    fn work(&self, open: &Measurement) -> f64 {
         self.important.0 * open.important.1 + self.limited.0 * open.limited.1
     }
 
     /// The square of the share by which chance changes that work: counts vary by their roots.
-    fn noise(&self, open: &Measured) -> f64 {
+    fn noise(&self, open: &Measurement) -> f64 {
         let (important, limited) = (self.counts.0 as f64, self.counts.1 as f64);
         let sum = important * open.important.1 + limited * open.limited.1;
         (important * open.important.1.powi(2) + limited * open.limited.1.powi(2)) / sum.powi(2)

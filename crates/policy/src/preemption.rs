@@ -104,6 +104,9 @@ pub struct Edge {
     pub since: Option<Duration>,
     /// Whether the previous look showed it, too, with both at the same statement as now.
     pub stands: bool,
+    /// Whether the blocker is only the next in line for what the waiter wants, such as a row that a third transaction has changed.
+    /// If it were rolled back, the waiter would take its place in the line, and wait for what it waits for.
+    pub is_line: bool,
 }
 
 /// Which transactions wait for which at a moment.

@@ -42,8 +42,8 @@ impl Instance {
         Instance { inner, schema }
     }
 
-    fn seen<'a>(&'a self, database: &'a dyn Database) -> Seen<'a> {
-        Seen { database, schema: &self.schema }
+    fn seen<'a>(&'a self, database: &'a dyn Database) -> InstanceView<'a> {
+        InstanceView { database, schema: &self.schema }
     }
 }
 
@@ -111,12 +111,12 @@ impl Benchmark for Instance {
 
 /// A database in which the tables of a benchmark are found under the schema of one of its instances. It has the methods
 /// that a benchmark needs to load, to prepare and to check; everything else uses the database itself.
-struct Seen<'a> {
+struct InstanceView<'a> {
     database: &'a dyn Database,
     schema: &'a Schema,
 }
 
-impl Database for Seen<'_> {
+impl Database for InstanceView<'_> {
     fn runs_sql(&self) -> bool {
         self.database.runs_sql()
     }

@@ -29,7 +29,7 @@ use crate::columns::{ColumnError, ColumnSnapshot};
 /// The versions of all chunks of a set, and the changes that they lack.
 #[derive(Debug)]
 pub(super) struct ColumnCopy {
-    state: Mutex<State>,
+    state: Mutex<CopyState>,
     /// Held while a version of a table is made, so that only one is made at a time. Taken before `state`.
     replacing: Vec<Mutex<()>>,
     inbox: Arc<Inbox>,
@@ -39,14 +39,14 @@ pub(super) struct ColumnCopy {
 }
 
 #[derive(Debug)]
-struct State {
+struct CopyState {
     /// Commits up to this one have been taken out of the inbox.
     seq: u64,
     tables: Vec<TableCopy>,
     /// The label of the state after the first `label_seq` commits.
     label: String,
     label_seq: u64,
-    latest: Option<Made>,
+    latest: Option<SharedSnapshot>,
     /// Chunk versions that were replaced.
     replaced: Vec<Weak<Chunk>>,
     #[cfg(test)]
@@ -64,7 +64,7 @@ struct TableCopy {
 
 /// A snapshot that several queries may share.
 #[derive(Debug, Clone)]
-struct Made {
+struct SharedSnapshot {
     snapshot: Arc<ColumnSnapshot>,
     /// When it was the latest state.
     at: Duration,
@@ -99,7 +99,7 @@ impl ColumnCopy {
         };
         let tables: Vec<TableCopy> = tables.into_iter().map(copy).collect();
         let replacing = tables.iter().map(|_| Mutex::default()).collect();
-        let state = State {
+        let state = CopyState {
             seq: 0,
             tables,
             label: label.to_owned(),
@@ -127,7 +127,7 @@ impl ColumnCopy {
     }
 
     /// Takes the published batches out of the inbox and distributes their changes among the chunks.
-    fn take_in(&self) -> (MutexGuard<'_, State>, InboxCounts) {
+    fn take_in(&self) -> (MutexGuard<'_, CopyState>, InboxCounts) {
         let mut state = self.state.lock();
         let (pieces, counts) = self.inbox.take();
         // By table and chunk.
@@ -170,7 +170,7 @@ impl ColumnCopy {
             return Arc::clone(&made.snapshot);
         }
         let snapshot = Arc::new(state.snapshot());
-        state.latest = Some(Made { snapshot: Arc::clone(&snapshot), at: now, tuples: counts.tuples });
+        state.latest = Some(SharedSnapshot { snapshot: Arc::clone(&snapshot), at: now, tuples: counts.tuples });
         snapshot
     }
 
@@ -253,7 +253,7 @@ impl ColumnCopy {
     }
 }
 
-impl State {
+impl CopyState {
     fn snapshot(&mut self) -> ColumnSnapshot {
         let label = if self.seq == self.label_seq { self.label.clone() } else { format!("commit {}", self.seq) };
         ColumnSnapshot::at(label, self.seq, self.tables.iter_mut().map(TableCopy::view))

@@ -22,7 +22,7 @@ const SPARE_PIECES_MAX: usize = 4;
 /// The commits of one set of tables, in order, until they are taken out.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     /// Transactions wait here, for room or for the end of a blocking propagation.
     waiting: Condvar,
     /// The bytes from which on transactions wait; `None` if they never do.
@@ -36,7 +36,7 @@ pub(crate) struct Inbox {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InboxState {
     pieces: Vec<Vec<CommitBatch>>,
     /// Empty batches. Each commit receives one in exchange for the batch that it publishes.
     spares: Vec<Vec<CommitBatch>>,
@@ -115,7 +115,7 @@ impl Inbox {
     }
 
     /// Locks the state for a commit. Returns how long the commit waited for a snapshot, a fold or another commit.
-    fn lock(&self) -> (MutexGuard<'_, State>, Duration) {
+    fn lock(&self) -> (MutexGuard<'_, InboxState>, Duration) {
         if let Some(state) = self.state.try_lock() {
             return (state, Duration::ZERO);
         }
@@ -125,14 +125,14 @@ impl Inbox {
     }
 
     /// Whether a commit has to wait. A delta below its bound takes any batch, so that one larger than the bound gets in.
-    fn must_wait(&self, state: &State) -> bool {
+    fn must_wait(&self, state: &InboxState) -> bool {
         let is_full = self.stall_bytes.is_some_and(|bytes| state.counts.bytes >= bytes);
         !state.is_closed && (is_full || state.held_back > 0)
     }
 
     /// Always ends: propagation takes no transaction locks, so locks held by the waiting transaction cannot block it.
     #[cold]
-    fn wait(&self, state: &mut MutexGuard<'_, State>) {
+    fn wait(&self, state: &mut MutexGuard<'_, InboxState>) {
         while self.must_wait(state) {
             self.waiting.wait(state);
         }
@@ -186,7 +186,7 @@ impl Inbox {
     }
 }
 
-impl State {
+impl InboxState {
     /// An empty batch, with reused memory if there is any.
     fn spare(&mut self) -> CommitBatch {
         while let Some(piece) = self.spares.last_mut() {

@@ -66,7 +66,7 @@ struct LazyChunk {
     /// The columns that were written in any row: every column if a row came or went.
     written: ColumnSet,
     /// Overlays made for this snapshot and earlier ones, the last used at the end: at most [`MADE_MAX`].
-    made: Mutex<Vec<Made>>,
+    made: Mutex<Vec<BuiltOverlay>>,
 }
 
 /// Sets of columns whose overlays are kept: the scans of a query may read different columns of the same table.
@@ -77,7 +77,7 @@ const MADE_MAX: usize = 3;
 const EXTENDED_SHARE: f64 = 0.1;
 
 #[derive(Debug, Clone)]
-struct Made {
+struct BuiltOverlay {
     columns: Arc<[usize]>,
     /// The number of the chunk's changes that it shows, from the first.
     changes: usize,
@@ -100,10 +100,15 @@ impl LazyOverlay {
     }
 
     /// Makes the overlay for these columns; `earlier` is an older one for them.
-    fn make(&self, chunk: &LazyChunk, columns: &[usize], earlier: Option<&Made>) -> Result<Made, ArrowError> {
+    fn make(
+        &self,
+        chunk: &LazyChunk,
+        columns: &[usize],
+        earlier: Option<&BuiltOverlay>,
+    ) -> Result<BuiltOverlay, ArrowError> {
         let Reading { meter, clock, .. } = &*self.reading;
         let began = clock.now();
-        let few = |made: &&Made| (chunk.changes - made.changes) as f64 <= EXTENDED_SHARE * chunk.changes as f64;
+        let few = |made: &&BuiltOverlay| (chunk.changes - made.changes) as f64 <= EXTENDED_SHARE * chunk.changes as f64;
         let extended = earlier.filter(few).map(|earlier| self.extend(chunk, columns, earlier)).transpose()?.flatten();
         let (overlay, rows) = match extended {
             Some(extended) => extended,
@@ -111,7 +116,7 @@ impl LazyOverlay {
         };
         meter.tuples.fetch_add(rows as u64, Ordering::Relaxed);
         meter.nanos.fetch_add(clock.now().saturating_sub(began).as_nanos() as u64, Ordering::Relaxed);
-        Ok(Made { columns: columns.into(), changes: chunk.changes, overlay: Arc::new(overlay) })
+        Ok(BuiltOverlay { columns: columns.into(), changes: chunk.changes, overlay: Arc::new(overlay) })
     }
 
     /// The overlay of all changes, and the number of rows looked at.
@@ -134,7 +139,7 @@ impl LazyOverlay {
         &self,
         chunk: &LazyChunk,
         columns: &[usize],
-        earlier: &Made,
+        earlier: &BuiltOverlay,
     ) -> Result<Option<(ChunkOverlay, usize)>, ArrowError> {
         let changes = Changes::of(&self.reading.layout, changes_after(&chunk.segments, earlier.changes));
         let Seen { patched, rows, .. } = self.see(&changes, chunk.base.as_deref(), columns);

@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 /// The state that propagation threads and their callers share.
 #[derive(Debug)]
 pub(super) struct Signals {
-    state: Mutex<State>,
+    state: Mutex<SignalState>,
     /// Propagation threads sleep here.
     work: Condvar,
     /// Callers wait here for the end of a round.
@@ -15,7 +15,7 @@ pub(super) struct Signals {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SignalState {
     /// The number of rounds requested.
     asked: u64,
     /// For each thread, the last round that it has ended.
@@ -38,7 +38,7 @@ pub(super) enum Order {
 
 impl Signals {
     pub(super) fn new(threads: usize) -> Self {
-        let state = State { ended: vec![0; threads], ..State::default() };
+        let state = SignalState { ended: vec![0; threads], ..SignalState::default() };
         Signals { state: Mutex::new(state), work: Condvar::new(), done: Condvar::new() }
     }
 

@@ -16,7 +16,7 @@ use super::verdicts::Todo;
 pub(super) struct Search {
     number: u64,
     /// By slot.
-    seen: Vec<Seen>,
+    seen: Vec<Visit>,
     /// Holders that have been seen and not yet expanded.
     todo: Vec<Slot>,
     /// The cycle found: its members with the numbers of their waits.
@@ -24,7 +24,7 @@ pub(super) struct Search {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct Visit {
     /// The last search in which it was seen.
     search: u64,
     /// Whether every member that it waits for has been seen, too.
@@ -60,9 +60,9 @@ impl Search {
             return false;
         }
         if slot as usize >= self.seen.len() {
-            self.seen.resize(slot as usize + 1, Seen::default());
+            self.seen.resize(slot as usize + 1, Visit::default());
         }
-        self.seen[slot as usize] = Seen { search: self.number, is_expanded: false, parent, sequence: 0 };
+        self.seen[slot as usize] = Visit { search: self.number, is_expanded: false, parent, sequence: 0 };
         true
     }
 

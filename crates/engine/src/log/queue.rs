@@ -28,7 +28,7 @@ pub(super) use writer::{Pen, run};
 /// The state that committers and the writer share.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// The writer sleeps here.
     work: Condvar,
     /// Committers that found the buffer full.
@@ -50,7 +50,7 @@ pub(crate) struct Queue {
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueState {
     /// The pen, while no thread writes.
     pen: Option<Box<Pen>>,
     /// Frames of the gathering group.
@@ -124,7 +124,7 @@ impl Queue {
     /// The queue of a log whose first unit is at `first_lsn` and whose next unit gets `next_lsn`.
     pub(super) fn new(options: &LogOptions, clock: Arc<dyn Clock>, pen: Pen, first_lsn: u64, next_lsn: u64) -> Self {
         let checkpoint_bytes = options.data_folder.is_some().then_some(options.checkpoint_bytes);
-        let state = State {
+        let state = QueueState {
             pen: Some(Box::new(pen)),
             frames: Vec::new(),
             spare: Vec::new(),
@@ -208,7 +208,7 @@ impl Queue {
     }
 
     /// Waits until all groups below this number are durable. Returns how long it slept.
-    fn sleep_until_durable(&self, mut state: MutexGuard<'_, State>, groups: u64) -> Result<Duration, LogError> {
+    fn sleep_until_durable(&self, mut state: MutexGuard<'_, QueueState>, groups: u64) -> Result<Duration, LogError> {
         if self.durable.below() >= groups {
             return Ok(Duration::ZERO);
         }
@@ -230,7 +230,7 @@ impl Queue {
     /// it alone.
     fn wait_for_room(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, QueueState>,
         length: usize,
         is_bounded: bool,
     ) -> Result<bool, LogError> {
@@ -346,7 +346,7 @@ fn unit_length(bytes: u64) -> Result<u32, LogError> {
     u32::try_from(bytes).map_err(|_| LogError::TooLarge { bytes })
 }
 
-impl State {
+impl QueueState {
     fn has_work(&self) -> bool {
         self.units > 0 || self.is_emptied
     }

@@ -84,7 +84,7 @@ pub struct LogReader<'a> {
 }
 
 /// The segments among the files of a storage.
-struct Found {
+struct SegmentFiles {
     /// The segments, in order.
     segments: Vec<Header>,
     /// The numbers of the other files, and why they are not segments.
@@ -123,7 +123,7 @@ impl<'a> LogReader<'a> {
         Ok(LogReader::over(storage, found, lsn))
     }
 
-    fn over(storage: &'a dyn LogStorage, found: Found, from_lsn: u64) -> Self {
+    fn over(storage: &'a dyn LogStorage, found: SegmentFiles, from_lsn: u64) -> Self {
         let last = found.numbers.last();
         let torn_file = found.others.iter().find(|(number, _)| Some(number) == last).map(|(_, why)| (*why).to_owned());
         let lsn = found.segments.first().map_or(from_lsn, |segment| segment.lsn);
@@ -240,7 +240,7 @@ pub(crate) fn former_segments(
 
 /// Looks at the headers of all segments. Those of another database or version are an error, because nothing should be
 /// written beside them.
-fn find(storage: &dyn LogStorage, database: Option<u64>) -> Result<Found, ReadError> {
+fn find(storage: &dyn LogStorage, database: Option<u64>) -> Result<SegmentFiles, ReadError> {
     let failed = |what: String| move |source| ReadError::Storage { what, source };
     let numbers = storage.segments().map_err(failed("the log's files".to_owned()))?;
     let (mut segments, mut others) = (Vec::<Header>::new(), Vec::new());
@@ -265,7 +265,7 @@ fn find(storage: &dyn LogStorage, database: Option<u64>) -> Result<Found, ReadEr
             }
         }
     }
-    Ok(Found { segments, others, numbers })
+    Ok(SegmentFiles { segments, others, numbers })
 }
 
 pub(crate) fn check_database(file: FileName, found: Stamp, wanted: Option<u64>) -> Result<(), ReadError> {

@@ -94,11 +94,11 @@ pub fn hash_password(password: &str) -> String {
 #[derive(Debug)]
 pub struct Exchange {
     verifier: Verifier,
-    state: State,
+    state: ExchangeState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ExchangeState {
     Begun,
     Challenged { nonce: String, client_header: String, first_messages: String },
     Over,
@@ -113,12 +113,12 @@ pub struct ScramError(&'static str);
 impl Exchange {
     /// Begins a login against that verifier.
     pub fn new(verifier: Verifier) -> Self {
-        Exchange { verifier, state: State::Begun }
+        Exchange { verifier, state: ExchangeState::Begun }
     }
 
     /// The answer to the client's first message: a challenge.
     pub fn challenge(&mut self, message: &[u8]) -> Result<String, ScramError> {
-        let State::Begun = std::mem::replace(&mut self.state, State::Over) else {
+        let ExchangeState::Begun = std::mem::replace(&mut self.state, ExchangeState::Over) else {
             return Err(ScramError("a first message came twice"));
         };
         let message = std::str::from_utf8(message).map_err(|_| ScramError("the first message is not UTF-8"))?;
@@ -136,14 +136,14 @@ impl Exchange {
         let challenge = format!("r={nonce},s={salt},i={}", self.verifier.iterations);
         let client_header = STANDARD.encode(&message[..3]);
         let first_messages = format!("{bare},{challenge}");
-        self.state = State::Challenged { nonce, client_header, first_messages };
+        self.state = ExchangeState::Challenged { nonce, client_header, first_messages };
         Ok(challenge)
     }
 
     /// The answer to the client's last message: the proof that we know the verifier, if the client knows the password.
     pub fn prove(&mut self, message: &[u8]) -> Result<String, ScramError> {
-        let State::Challenged { nonce, client_header, first_messages } =
-            std::mem::replace(&mut self.state, State::Over)
+        let ExchangeState::Challenged { nonce, client_header, first_messages } =
+            std::mem::replace(&mut self.state, ExchangeState::Over)
         else {
             return Err(ScramError("a last message came before the first"));
         };

@@ -69,12 +69,12 @@ pub(super) struct Disk {
     /// The kernel's refusal, and until when no limit is tried.
     refused: Option<(String, Instant)>,
     /// The last reported state.
-    told: Option<Told>,
+    told: Option<ToldLimit>,
 }
 
 /// The limit in force, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct ToldLimit {
     limit: Option<u64>,
     word: DiskWord,
     /// It was set by a target.
@@ -312,7 +312,7 @@ impl Disk {
     fn tell_changes(&mut self, governor: &Governor, settings: &Settings) {
         let limit = self.group.as_ref().filter(|_| self.limit.is_some()).and_then(DiskGroup::in_force);
         let is_held = limit.is_some() && self.share.limit() != self.limit;
-        let now = Told { limit, word: self.share.word(), is_held };
+        let now = ToldLimit { limit, word: self.share.word(), is_held };
         if self.told == Some(now) {
             return;
         }
@@ -326,12 +326,12 @@ impl Disk {
 
     /// Reports whether limits work, and the one in force.
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
-        let told = self.told.unwrap_or(Told { limit: None, word: DiskWord::Calm, is_held: false });
+        let told = self.told.unwrap_or(ToldLimit { limit: None, word: DiskWord::Calm, is_held: false });
         governor.health.lock().disk_limit = told.limit;
         levers::set(governor, levers::DISK, self.words(settings, told));
     }
 
-    fn words(&self, settings: &Settings, told: Told) -> Result<String, String> {
+    fn words(&self, settings: &Settings, told: ToldLimit) -> Result<String, String> {
         if !settings.disk.limits {
             return Err("turned off in the settings".to_owned());
         }
@@ -349,7 +349,7 @@ impl Disk {
     }
 }
 
-impl Told {
+impl ToldLimit {
     fn why(&self) -> String {
         if self.is_held { "for the target of a class above".to_owned() } else { self.word.to_string() }
     }

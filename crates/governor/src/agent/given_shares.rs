@@ -14,7 +14,7 @@ use crate::settings::CpuShare;
 pub(super) struct GivenShares {
     pub(super) host: Host,
     /// The known state of each process, by its ID.
-    held: BTreeMap<i32, Held>,
+    held: BTreeMap<i32, GivenShare>,
     /// The processes that were requested since the walk began.
     asked: BTreeSet<i32>,
     /// The original share of every process of the server, if it is known. Beside a server, processes may have shares
@@ -27,7 +27,7 @@ pub(super) struct GivenShares {
 
 /// The state of a process whose share was to be set.
 #[derive(Debug)]
-struct Held {
+struct GivenShare {
     identity: ProcessIdentity,
     /// Its original share.
     before: ProcessShare,
@@ -96,7 +96,7 @@ impl GivenShares {
             Err(error) if error.is_passing() => {}
             given => {
                 let trouble = given.err().map(|error| error.to_string());
-                self.held.insert(process, Held { identity, before, share, trouble });
+                self.held.insert(process, GivenShare { identity, before, share, trouble });
             }
         }
     }

@@ -35,11 +35,11 @@ pub struct Bounded {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    connections: HashMap<u64, Known>,
+    connections: HashMap<u64, KnownConnection>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownConnection {
     answered_at: Instant,
     gives_way: oneshot::Sender<()>,
 }
@@ -49,7 +49,7 @@ impl Bounded {
         Bounded { listener, open: Arc::default(), connections_max }
     }
 
-    fn hold(&self, stream: TcpStream) -> Held {
+    fn hold(&self, stream: TcpStream) -> HeldConnection {
         let mut open = self.open.lock();
         if open.connections.len() >= self.connections_max
             && let Some(oldest) = open.connections.iter().min_by_key(|(_, known)| known.answered_at).map(|(id, _)| *id)
@@ -61,17 +61,17 @@ impl Bounded {
         let id = open.next;
         open.next += 1;
         let (gives_way, must_go) = oneshot::channel();
-        open.connections.insert(id, Known { answered_at: Instant::now(), gives_way });
+        open.connections.insert(id, KnownConnection { answered_at: Instant::now(), gives_way });
         let silence = Box::pin(sleep(REQUEST_MAX));
-        Held { stream, silence, must_go, id, open: Arc::clone(&self.open) }
+        HeldConnection { stream, silence, must_go, id, open: Arc::clone(&self.open) }
     }
 }
 
 impl Listener for Bounded {
-    type Io = Held;
+    type Io = HeldConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Held, SocketAddr) {
+    async fn accept(&mut self) -> (HeldConnection, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => return (self.hold(stream), address),
@@ -88,7 +88,7 @@ impl Listener for Bounded {
 
 /// A connection and its place among them.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldConnection {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
     must_go: oneshot::Receiver<()>,
@@ -96,7 +96,7 @@ pub struct Held {
     open: Arc<Mutex<Open>>,
 }
 
-impl Held {
+impl HeldConnection {
     /// Returns an error once the connection has been silent for too long, or must make room for another.
     fn poll_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let is_over =
@@ -105,13 +105,13 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldConnection {
     fn drop(&mut self) {
         self.open.lock().connections.remove(&self.id);
     }
 }
 
-impl AsyncRead for Held {
+impl AsyncRead for HeldConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -122,7 +122,7 @@ impl AsyncRead for Held {
     }
 }
 
-impl AsyncWrite for Held {
+impl AsyncWrite for HeldConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_end(context)?;
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);

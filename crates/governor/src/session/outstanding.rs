@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// One message that a `ReadyForQuery` answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asked {
+struct AwaitedMessage {
     /// The unit that it ends.
     unit: u64,
     /// Whether it is a `Sync`; otherwise a `Query` or a `FunctionCall`.
@@ -31,7 +31,7 @@ const ASKED_MAX: usize = 10_000;
 /// where the error was.
 #[derive(Debug, Default)]
 pub struct Outstanding {
-    asked: VecDeque<Asked>,
+    asked: VecDeque<AwaitedMessage>,
     /// Messages of the extended protocol in the open unit, and how many messages of the first outstanding unit were
     /// answered.
     extended_sent: u64,
@@ -83,7 +83,7 @@ impl Outstanding {
         let copy_ends = self.copy_ends_sent;
         let extended = std::mem::take(&mut self.extended_sent);
         let copy_ends_before = if extended > 0 { self.copy_ends_before } else { copy_ends };
-        self.asked.push_back(Asked { unit, is_sync, extended, copy_ends_before, copy_ends });
+        self.asked.push_back(AwaitedMessage { unit, is_sync, extended, copy_ends_before, copy_ends });
     }
 
     /// The client sent a `Sync` in the middle of a copy.

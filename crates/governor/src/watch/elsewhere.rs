@@ -24,11 +24,11 @@ const NAME: &str = "plimsoll governor functions";
 pub(super) struct Elsewhere {
     /// The URL of the control connection; without it no other database is asked.
     url: Option<ServerUrl>,
-    databases: BTreeMap<String, Asked>,
+    databases: BTreeMap<String, AskedDatabase>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct AskedDatabase {
     /// When it was asked last, or could not be.
     at: Instant,
     session: Option<(Connection, Prepared)>,
@@ -54,7 +54,7 @@ impl Elsewhere {
                 return;
             }
             let session = connect(url, database).map_err(|error| left_alone(database, &error)).ok();
-            self.databases.insert(database.to_owned(), Asked { at: now, session });
+            self.databases.insert(database.to_owned(), AskedDatabase { at: now, session });
         }
         let Some(asked) = self.databases.get_mut(database) else { return };
         let Some((connection, gives_up)) = &mut asked.session else { return };

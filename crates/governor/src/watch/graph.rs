@@ -75,7 +75,7 @@ impl Links {
                 let since = before.map(|(since, _)| since);
                 links.insert(link, (since.unwrap_or(clock), units));
                 let stands = before.is_some_and(|(_, before)| before == units);
-                edges.push(Edge { waiter, blocker, since, stands });
+                edges.push(Edge { waiter, blocker, since, stands, is_line: false });
             }
         }
         self.0 = links;

@@ -207,7 +207,8 @@ impl Round {
     }
 
     /// The cycles that the server could only end by failing a transaction. If two members wait for the same lock, one
-    /// may merely be queued behind the other, and the server can let it pass. A member that may give up, or catch the
+    /// may merely be queued behind the other, and the server can let it pass. A member that is only the first in the line for
+    /// a row is no victim: the next one would wait in its place, and the cycle go on. A member that may give up, or catch the
     /// server's error, ends the cycle without a victim. The server is asked only if there is a cycle to break.
     fn cycles(&mut self, up: &mut Up, scene: &Scene, bound: StarvationBound) -> Result<Vec<Cycle>, WireError> {
         let found = cycles(&scene.graph, bound);
@@ -217,8 +218,10 @@ impl Round {
         let processes: Vec<i32> = scene.nodes.iter().map(|node| node.process).collect();
         let locks = waited_for(up, &processes)?;
         let mut graph = scene.graph.clone();
-        graph.edges.retain(|edge| {
+        graph.edges.retain_mut(|edge| {
             let [waiter, blocker] = [edge.waiter, edge.blocker].map(|at| locks.get(&processes[at]));
+            // The first who waits for a row's transaction holds the lock of its tuple, for which the others wait.
+            edge.is_line = waiter.is_some_and(|lock| lock.starts_with("tuple/"));
             waiter.is_some() && blocker.is_some() && waiter != blocker
         });
         let mut found = cycles(&graph, bound);

@@ -73,7 +73,7 @@ impl Claim {
 
 /// A part of a claim, judged.
 #[derive(Debug, Clone)]
-struct Part {
+struct JudgedPart {
     margin: Margin,
     shown: String,
     interval: Option<ClaimInterval>,
@@ -83,13 +83,13 @@ struct Part {
     doubt: Option<String>,
 }
 
-impl Part {
+impl JudgedPart {
     fn new(margin: Margin, shown: String) -> Self {
-        Part { margin, shown, interval: None, missing: None, doubt: None }
+        JudgedPart { margin, shown, interval: None, missing: None, doubt: None }
     }
 
     fn missing(why: String) -> Self {
-        Part { missing: Some(why), ..Part::new(Margin::unknown(), String::new()) }
+        JudgedPart { missing: Some(why), ..JudgedPart::new(Margin::unknown(), String::new()) }
     }
 }
 
@@ -111,14 +111,14 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    fn part(&mut self, condition: &Condition, levels: Levels) -> Part {
+    fn part(&mut self, condition: &Condition, levels: Levels) -> JudgedPart {
         match condition {
             Condition::Compare(operator, left, right) => {
                 self.compare(Sides { operator: *operator, left, right }, levels)
             }
             Condition::Not(inner) => {
                 let inner = self.part(inner, levels.negated());
-                Part { margin: inner.margin.negated(), shown: format!("not ({})", inner.shown), ..inner }
+                JudgedPart { margin: inner.margin.negated(), shown: format!("not ({})", inner.shown), ..inner }
             }
             Condition::And(..) | Condition::Or(..) => {
                 let is_or = matches!(condition, Condition::Or(..));
@@ -132,7 +132,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The figures of all runs decide which values count.
-    fn for_all(&mut self, axis: usize, condition: Option<&Condition>, body: &Condition, levels: Levels) -> Part {
+    fn for_all(&mut self, axis: usize, condition: Option<&Condition>, body: &Condition, levels: Levels) -> JudgedPart {
         let plan = self.plan;
         let Axis { key, values, .. } = &plan.axes[axis];
         let (mut positions, mut missing) = (Vec::new(), None);
@@ -146,10 +146,10 @@ impl<'a> Judge<'a> {
             self.at.pop();
         }
         if positions.is_empty() {
-            return Part::missing(missing.unwrap_or_else(|| none_meets(key)));
+            return JudgedPart::missing(missing.unwrap_or_else(|| none_meets(key)));
         }
         let levels = levels.of_each(positions.len());
-        let mut cases: Vec<Part> = Vec::new();
+        let mut cases: Vec<JudgedPart> = Vec::new();
         for position in positions {
             self.at.push((axis, position));
             let mut case = self.part(body, levels);
@@ -158,7 +158,7 @@ impl<'a> Judge<'a> {
             case.shown = format!("{}{joint} {key}={}", case.shown, units::value(&values[position]));
             cases.push(case);
         }
-        cases.extend(missing.map(Part::missing));
+        cases.extend(missing.map(JudgedPart::missing));
         worst(cases)
     }
 
@@ -166,10 +166,10 @@ impl<'a> Judge<'a> {
         Evaluator::new(self.plan, figures, self.at.clone())
     }
 
-    fn compare(&mut self, sides: Sides<'_>, levels: Levels) -> Part {
+    fn compare(&mut self, sides: Sides<'_>, levels: Levels) -> JudgedPart {
         let (left, right) = match self.evaluator(self.evidence.all).both(sides.left, sides.right) {
             Ok(both) => both,
-            Err(why) => return Part::missing(why),
+            Err(why) => return JudgedPart::missing(why),
         };
         let shown = shown_comparison(sides.operator, left, right);
         let (mut measured, mut of_right) = (Vec::new(), Vec::new());
@@ -178,13 +178,13 @@ impl<'a> Judge<'a> {
         let is_right_constant = of_right.is_empty();
         measured.extend(of_right);
         if measured.is_empty() {
-            return Part::new(Margin::certain(is_true(sides.operator, left, right)), shown);
+            return JudgedPart::new(Margin::certain(is_true(sides.operator, left, right)), shown);
         }
         let is_knee = |one: &&Measured| matches!(one.figure, Figure::Knee(..));
         if measured.iter().any(is_knee) {
             if !measured.iter().all(is_knee) {
                 let doubt = Some("a knee is not judged together with other figures".to_owned());
-                return Part { doubt, ..Part::new(Margin::unknown(), shown) };
+                return JudgedPart { doubt, ..JudgedPart::new(Margin::unknown(), shown) };
             }
             return self.compare_knees(sides, left, levels, shown);
         }
@@ -198,10 +198,10 @@ impl<'a> Judge<'a> {
             resolution = resolution.max(evaluator.resolution());
         }
         if pairs.is_empty() {
-            return Part::missing(why.unwrap_or_else(|| "no block was measured".to_owned()));
+            return JudgedPart::missing(why.unwrap_or_else(|| "no block was measured".to_owned()));
         }
         if matches!(sides.left, Formula::Measured(_)) && is_right_constant && is_above_a_bound_of_0(&pairs) {
-            return Part::new(Margin::certain(is_true(sides.operator, left, right)), shown);
+            return JudgedPart::new(Margin::certain(is_true(sides.operator, left, right)), shown);
         }
         let floor = measured.iter().map(|one| self.floor(one)).fold(0.0, f64::max);
         let scale = Scale::of(&pairs);
@@ -219,12 +219,12 @@ impl<'a> Judge<'a> {
             }
             _ => None,
         };
-        Part { interval: Some(interval), doubt, ..part.0 }
+        JudgedPart { interval: Some(interval), doubt, ..part.0 }
     }
 
     /// A knee has an interval of its own, of 95 %. Where a claim of several parts asks for more, that end is unknown.
     /// `found` is the left side by the knees themselves.
-    fn compare_knees(&self, sides: Sides<'_>, found: f64, levels: Levels, shown: String) -> Part {
+    fn compare_knees(&self, sides: Sides<'_>, found: f64, levels: Levels, shown: String) -> JudgedPart {
         let ends = [KneeEnd::Low, KneeEnd::High].map(|end| {
             let mut evaluator = self.evaluator(self.evidence.all);
             evaluator.knees = end;
@@ -232,7 +232,9 @@ impl<'a> Judge<'a> {
         });
         let (one, other) = match ends {
             [Ok(one), Ok(other)] => (one, other),
-            [Err(why), _] | [_, Err(why)] => return Part { doubt: Some(why), ..Part::new(Margin::unknown(), shown) },
+            [Err(why), _] | [_, Err(why)] => {
+                return JudgedPart { doubt: Some(why), ..JudgedPart::new(Margin::unknown(), shown) };
+            }
         };
         let (left, right) = ([one.0.min(other.0), one.0.max(other.0)], [one.1.min(other.1), one.1.max(other.1)]);
         let scale = Scale::of(&[(left[0], right[0])]);
@@ -245,10 +247,10 @@ impl<'a> Judge<'a> {
             bound(levels.low, whole.low, low, f64::NEG_INFINITY),
             bound(levels.high, whole.high, high, f64::INFINITY),
         );
-        let part = Part::new(oriented(sides.operator, margin), shown);
+        let part = JudgedPart::new(oriented(sides.operator, margin), shown);
         let is_constant = right[0] == right[1];
         let interval = ClaimInterval { of: IntervalOf::Left, value: found, low: Some(left[0]), high: Some(left[1]) };
-        Part { interval: is_constant.then_some(interval), ..part }
+        JudgedPart { interval: is_constant.then_some(interval), ..part }
     }
 
     /// How far the second runs of the first setting lie from its first runs, by the mean over blocks, in logarithms: a
@@ -317,7 +319,13 @@ impl Scale {
 }
 
 /// The part that follows from distances of left and right, and the margin of left over right.
-fn judged_blocks(operator: Operator, distances: &[f64], levels: Levels, least: f64, shown: String) -> (Part, Margin) {
+fn judged_blocks(
+    operator: Operator,
+    distances: &[f64],
+    levels: Levels,
+    least: f64,
+    shown: String,
+) -> (JudgedPart, Margin) {
     let levels = match operator {
         Operator::Less | Operator::LessOrEqual => levels.negated(),
         Operator::Equal => levels.of_equality(),
@@ -325,7 +333,7 @@ fn judged_blocks(operator: Operator, distances: &[f64], levels: Levels, least: f
         _ => levels,
     };
     let margin = Margin::of_blocks(distances, levels, least);
-    (Part::new(oriented(operator, margin), shown), margin)
+    (JudgedPart::new(oriented(operator, margin), shown), margin)
 }
 
 fn is_reversed(operator: Operator) -> bool {
@@ -355,29 +363,29 @@ fn flatten<'a>(condition: &'a Condition, is_or: bool, parts: &mut Vec<&'a Condit
 }
 
 /// Joins several parts by `and` or `or`. Shows the parts that decided, or that may still decide.
-fn joined(parts: Vec<Part>, is_or: bool) -> Part {
+fn joined(parts: Vec<JudgedPart>, is_or: bool) -> JudgedPart {
     let join = if is_or { Margin::or } else { Margin::and };
     let margin = parts.iter().map(|part| part.margin).reduce(join).expect("there are two sides at least");
     let decisive = if is_or { Verdict::Holds } else { Verdict::Fails };
     let missing = parts.iter().find_map(|part| part.missing.clone());
-    let is_shown = |part: &&Part| match margin.verdict() {
+    let is_shown = |part: &&JudgedPart| match margin.verdict() {
         verdict if verdict == decisive => part.margin.verdict() == decisive,
         Verdict::Undecided => part.margin.verdict() == Verdict::Undecided && part.missing.is_none(),
         _ => true,
     };
-    let shown: Vec<&Part> = parts.iter().filter(is_shown).collect();
+    let shown: Vec<&JudgedPart> = parts.iter().filter(is_shown).collect();
     let interval = if let [one] = &shown[..] { one.interval } else { None };
     let doubt = shown.iter().find_map(|part| part.doubt.clone());
     let texts: Vec<&str> = shown.iter().map(|part| part.shown.as_str()).collect();
-    Part { interval, missing, doubt, ..Part::new(margin, texts.join(" and ")) }
+    JudgedPart { interval, missing, doubt, ..JudgedPart::new(margin, texts.join(" and ")) }
 }
 
 /// All of several cases, showing the one that is most likely to be a counterexample.
-fn worst(cases: Vec<Part>) -> Part {
+fn worst(cases: Vec<JudgedPart>) -> JudgedPart {
     let margin = cases.iter().map(|case| case.margin).reduce(Margin::and).expect("there is a case");
     let missing = cases.iter().find_map(|case| case.missing.clone());
-    let is_worse = |a: &&Part, b: &&Part| {
-        let key = |part: &Part| match margin.verdict() {
+    let is_worse = |a: &&JudgedPart, b: &&JudgedPart| {
+        let key = |part: &JudgedPart| match margin.verdict() {
             Verdict::Fails => (part.margin.high, part.margin.value),
             _ => (part.margin.low, part.margin.value),
         };
@@ -386,7 +394,7 @@ fn worst(cases: Vec<Part>) -> Part {
     };
     let known = cases.iter().filter(|case| case.missing.is_none());
     match known.min_by(is_worse).cloned() {
-        Some(worst) => Part { margin, missing: worst.missing.clone().or(missing), ..worst },
-        None => Part::missing(missing.expect("a case that is not known says why")),
+        Some(worst) => JudgedPart { margin, missing: worst.missing.clone().or(missing), ..worst },
+        None => JudgedPart::missing(missing.expect("a case that is not known says why")),
     }
 }

@@ -61,12 +61,12 @@ struct Way {
 }
 
 /// The known figures of a mix, for the ways that need no model.
-struct Known<'a> {
+struct KnownFigures<'a> {
     asked: &'a Asked,
     mix: &'a Mix,
 }
 
-impl Known<'_> {
+impl KnownFigures<'_> {
     /// The mean response of any request, given those of the workloads: each client sends requests as fast as it gets
     /// answers.
     fn of_any(&self, responses_s: &[Option<f64>]) -> Option<f64> {
@@ -169,7 +169,7 @@ pub(super) fn judged(
     if is_seen || asked.members.iter().all(|member| member.measured.is_none()) {
         return None;
     }
-    let known = Known { asked, mix };
+    let known = KnownFigures { asked, mix };
     let mut ways = vec![known.of_prediction(model.name(), mix.is_adjusted(), prediction)];
     let unadjusted = Mix { slowdown: Slowdown::None, turns: Turns::default(), ..mix.clone() };
     if let Ok(plain) = idd::predict(&unadjusted, machine) {

@@ -184,11 +184,11 @@ struct Execution {
     /// Where counting began.
     begin_ns: f64,
     /// The counts until the middle.
-    first_half: Counted,
+    first_half: Counts,
 }
 
 /// The counts so far.
-struct Counted {
+struct Counts {
     /// Nanoseconds.
     time_ns: f64,
     /// Rows of each workload.
@@ -230,7 +230,7 @@ impl Execution {
         };
         let costs = Costs { sampling, shared_ns: machine.shared_ns, sibling_slowdown: machine.sibling_slowdown };
         let caches = Hierarchy::new(machine, cores, sampling);
-        let first_half = Counted { time_ns: 0.0, rows: vec![0.0; workloads.len()] };
+        let first_half = Counts { time_ns: 0.0, rows: vec![0.0; workloads.len()] };
         let computing = vec![0.0; cores];
         Execution { workloads, caches, memory, costs, computing, now_ns: 0.0, begin_ns: 0.0, first_half }
     }
@@ -265,13 +265,13 @@ impl Execution {
         self.workloads.iter_mut().flatten().for_each(|core| core.figures = CoreFigures::default());
     }
 
-    fn counted(&self) -> Counted {
+    fn counted(&self) -> Counts {
         let rows = |cores: &Vec<Core>| cores.iter().map(|core| core.figures.rows).sum();
-        Counted { time_ns: self.now_ns - self.begin_ns, rows: self.workloads.iter().map(rows).collect() }
+        Counts { time_ns: self.now_ns - self.begin_ns, rows: self.workloads.iter().map(rows).collect() }
     }
 
     /// By how much a workload was faster after the middle than before, as a share.
-    fn drift(&self, workload: usize, all: &Counted) -> f64 {
+    fn drift(&self, workload: usize, all: &Counts) -> f64 {
         let (rows, time_ns) = (self.first_half.rows[workload], self.first_half.time_ns);
         let later = (all.rows[workload] - rows) / (all.time_ns - time_ns);
         let drift = later / (rows / time_ns) - 1.0;

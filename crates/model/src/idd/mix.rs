@@ -37,7 +37,7 @@ pub(super) struct Solved {
     pub(super) cpu_factors: Vec<f64>,
     /// How busy the database's threads for queries are, 0 to 1; `None` if no request waits for one.
     threads_utilisation: Option<f64>,
-    state: State,
+    state: MixState,
     demands: Vec<Demand>,
     others: Vec<f64>,
 }
@@ -94,15 +94,15 @@ fn stretch(network: &Network, solution: &Solution, class: usize) -> f64 {
 
 /// The quantities that depend on the solution of the network that they define.
 #[derive(Clone)]
-struct State {
+struct MixState {
     cpu_s: Vec<f64>,
     turns_s: Vec<f64>,
     pooled: Vec<Pooled>,
 }
 
-impl State {
+impl MixState {
     /// Moves a part of the way to another state.
-    fn approach(&mut self, next: &State, step: f64) {
+    fn approach(&mut self, next: &MixState, step: f64) {
         let go = |now: &mut f64, next: f64| *now += step * (next - *now);
         for class in 0..self.cpu_s.len() {
             go(&mut self.cpu_s[class], next.cpu_s[class]);
@@ -114,7 +114,7 @@ impl State {
 
     /// The distance between two states: CPU seconds relative to themselves, delays relative to the whole time of a
     /// request at the stations.
-    fn distance(&self, next: &State, solution: &Solution) -> f64 {
+    fn distance(&self, next: &MixState, solution: &Solution) -> f64 {
         let of_class = |class: usize| {
             let cpu_s = (next.cpu_s[class] - self.cpu_s[class]).abs() / self.cpu_s[class].max(f64::MIN_POSITIVE);
             let whole_s = solution.classes[class].residence_s.iter().sum::<f64>().max(f64::MIN_POSITIVE);
@@ -139,7 +139,7 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
     let cores = f64::from(machine.cores);
     // Each class was alone with all of the machine's upkeep, which mixes do not have twice.
     let upkeep = mix.members.iter().map(|member| member.alone.upkeep_cores(without)).fold(0.0, f64::max);
-    let mut state = State {
+    let mut state = MixState {
         cpu_s: own.iter().map(|class| class.cpu_s).collect(),
         turns_s: vec![0.0; own.len()],
         pooled: vec![Pooled::default(); own.len()],
@@ -153,7 +153,7 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
         let waits = |(class, turn): (usize, &Turn)| turn.wait_s(stretch(&network, &solution, class));
         let pooled = pool::solve(mix, machine, &solution)?;
         let threads_utilisation = pooled.as_ref().map(|(_, utilisation)| *utilisation);
-        let next = State {
+        let next = MixState {
             cpu_s: mix.slowdown.mixed_cpu_s(&own, &throughputs, &state.cpu_s, cores),
             turns_s: turns.iter().enumerate().map(waits).collect(),
             pooled: pooled.map_or_else(|| vec![Pooled::default(); own.len()], |(pooled, _)| pooled),
@@ -216,7 +216,7 @@ fn network(
     mix: &Mix,
     machine: &Machine,
     demands: &[Demand],
-    state: &State,
+    state: &MixState,
     (disk_s, upkeep): (&[f64], f64),
 ) -> Result<Network, Refused> {
     let disk = match &machine.disk {

@@ -158,7 +158,7 @@ impl Turns {
 }
 
 /// A class in a lesson: its stretch by even sharing, and its response as modelled and as measured.
-struct Seen<'a> {
+struct LessonClass<'a> {
     class: &'a str,
     is_longest: bool,
     stretch: f64,
@@ -173,7 +173,7 @@ fn seen<'a>(
     machine: &Machine,
     turns: &Turns,
     without: Option<usize>,
-) -> Result<Vec<Seen<'a>>, Refused> {
+) -> Result<Vec<LessonClass<'a>>, Refused> {
     let mix = Mix {
         members: lesson.members.clone(),
         tables_shared: false,
@@ -185,7 +185,7 @@ fn seen<'a>(
     let solved = mix::solve(&mix, machine, without)?;
     let longest = lesson.longest();
     let of_class = |at: usize| {
-        Some(Seen {
+        Some(LessonClass {
             class: &lesson.members[at].alone.name,
             is_longest: longest == Some(at),
             stretch: solved.stretch(at),
@@ -200,7 +200,7 @@ fn seen<'a>(
 fn fit(lessons: &[Lesson], machine: &Machine, without: Option<usize>, determinant_min: f64) -> ByClass {
     let mut turns = Turns::default();
     for _ in 0..ROUNDS_MAX {
-        let all: Vec<Seen<'_>> =
+        let all: Vec<LessonClass<'_>> =
             lessons.iter().filter_map(|lesson| seen(lesson, machine, &turns, without).ok()).flatten().collect();
         let mut equations: BTreeMap<&str, Equations> = BTreeMap::new();
         for one in all.iter().filter(|one| !one.is_longest && one.stretch > STRETCH_MIN) {
@@ -232,7 +232,7 @@ struct Equations {
 }
 
 impl Equations {
-    fn add(&mut self, one: &Seen<'_>) {
+    fn add(&mut self, one: &LessonClass<'_>) {
         let error = 1.0 - one.modelled_s / one.measured_s;
         let others = others(one.stretch).map(|others| others / one.measured_s);
         for (of, others) in others.into_iter().enumerate() {

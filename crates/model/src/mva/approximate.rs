@@ -23,7 +23,7 @@ const STEP: f64 = 0.5;
 /// Mean seconds of a request of each class at each station.
 pub(super) fn residences_s(network: &Network) -> Result<Vec<Vec<f64>>, Unsolved> {
     let there: Vec<bool> = network.classes().iter().map(|class| class.population > 0).collect();
-    let mut state: Vec<State> = network.classes().iter().map(State::spread_evenly).collect();
+    let mut state: Vec<NetworkState> = network.classes().iter().map(NetworkState::spread_evenly).collect();
     for _ in 0..STEPS_MAX {
         let stations = totals(network, &state);
         let mut change: f64 = 0.0;
@@ -46,7 +46,7 @@ struct Load {
     used: f64,
 }
 
-fn totals(network: &Network, state: &[State]) -> Vec<Load> {
+fn totals(network: &Network, state: &[NetworkState]) -> Vec<Load> {
     let total = |station: usize| {
         state
             .iter()
@@ -58,12 +58,12 @@ fn totals(network: &Network, state: &[State]) -> Vec<Load> {
 
 /// The load of a class on each station.
 #[derive(Clone)]
-struct State {
+struct NetworkState {
     loads: Vec<Load>,
     residences_s: Vec<f64>,
 }
 
-impl State {
+impl NetworkState {
     /// The starting state: all clients are at stations, in proportion to their demands.
     fn spread_evenly(class: &Class) -> Self {
         let total_s = class.demand_total_s();

@@ -99,7 +99,7 @@ struct Residuals {
 }
 
 /// Mean squares of an analysis of variance.
-struct Parts {
+struct MeanSquares {
     /// How many blocks have runs.
     blocks: f64,
     block_square: f64,
@@ -125,7 +125,7 @@ impl Residuals {
     }
 
     /// The analysis of variance; `None` where no error is left beside blocks, as with a single setting.
-    fn split(&self) -> Option<Parts> {
+    fn split(&self) -> Option<MeanSquares> {
         let mut per_block = vec![0_usize; self.blocks];
         for (block, _) in self.rows.iter().flatten() {
             per_block[*block] += 1;
@@ -138,7 +138,12 @@ impl Residuals {
         let block: f64 =
             per_block.iter().zip(&block_effects).map(|(count, effect)| *count as f64 * effect * effect).sum();
         let blocks = blocks as f64;
-        Some(Parts { blocks, block_square: block / (blocks - 1.0), error_square: error / error_freedom, error_freedom })
+        Some(MeanSquares {
+            blocks,
+            block_square: block / (blocks - 1.0),
+            error_square: error / error_freedom,
+            error_freedom,
+        })
     }
 
     /// The effects of rows and blocks on residuals, by least squares. Where every setting ran in every block, rows have

@@ -112,7 +112,7 @@ const OPEN: Piece<'static> = Piece::Mark(b"(");
 
 /// The kind of the previous token, as far as it matters for the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PreviousToken {
     /// The statement has no previous token.
     Nothing,
     /// `(`, `[`, `.` or `::`, after which there is no space.
@@ -156,10 +156,10 @@ struct Normaliser<'a, S> {
     tokens: Peekable<Lexer<'a>>,
     sink: S,
     /// The previous token read, for signs.
-    taken: Before,
+    taken: PreviousToken,
     list: List,
     /// The previous token written, for spaces.
-    written: Before,
+    written: PreviousToken,
     /// A semicolon that is written if a statement follows.
     has_semicolon: bool,
 }
@@ -167,7 +167,7 @@ struct Normaliser<'a, S> {
 impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
     fn new(sql: &'a [u8], sink: S) -> Self {
         let tokens = Lexer::new(sql, TextRules::default()).peekable();
-        let nothing = Before::Nothing;
+        let nothing = PreviousToken::Nothing;
         Normaliser { tokens, sink, taken: nothing, list: List::No, written: nothing, has_semicolon: false }
     }
 
@@ -200,15 +200,18 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
 
     /// A sign immediately before a number, if no operand precedes it.
     fn is_sign_of_number(&mut self, token: &Token<'_>) -> bool {
-        let may_begin = matches!(self.taken, Before::Nothing | Before::Tight | Before::Operator | Before::KeyWord);
+        let may_begin = matches!(
+            self.taken,
+            PreviousToken::Nothing | PreviousToken::Tight | PreviousToken::Operator | PreviousToken::KeyWord
+        );
         let is_sign = matches!(token.text, b"+" | b"-");
         may_begin && is_sign && self.tokens.peek().is_some_and(|next| next.kind == TokenKind::Number)
     }
 
     fn end_statement(&mut self) {
         self.write_held();
-        self.has_semicolon |= self.written != Before::Nothing;
-        (self.taken, self.list, self.written) = (Before::Nothing, List::No, Before::Nothing);
+        self.has_semicolon |= self.written != PreviousToken::Nothing;
+        (self.taken, self.list, self.written) = (PreviousToken::Nothing, List::No, PreviousToken::Nothing);
     }
 
     /// Passes on pieces that are not repetitions within a list.
@@ -232,7 +235,7 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
         let list = self.write_held();
         self.list = match piece {
             // A name is followed by its arguments, or its subscript.
-            Piece::Mark(b"(" | b"[") if self.written != Before::Name => List::Open,
+            Piece::Mark(b"(" | b"[") if self.written != PreviousToken::Name => List::Open,
             Piece::Value if list == List::Open => List::Values,
             _ if closes && list == List::Values => List::Closed,
             _ => List::No,
@@ -278,14 +281,14 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
     }
 }
 
-fn after(piece: Piece<'_>) -> Before {
+fn after(piece: Piece<'_>) -> PreviousToken {
     match piece {
-        Piece::Value | Piece::Mark(b")" | b"]") => Before::Value,
-        Piece::Mark(b"(" | b"[" | b".") | Piece::Operator(b"::") => Before::Tight,
-        Piece::Operator(_) | Piece::Mark(_) => Before::Operator,
-        Piece::Quoted(_) => Before::Name,
-        Piece::Word(word) if is_before_expression(word) => Before::KeyWord,
-        Piece::Word(_) => Before::Name,
+        Piece::Value | Piece::Mark(b")" | b"]") => PreviousToken::Value,
+        Piece::Mark(b"(" | b"[" | b".") | Piece::Operator(b"::") => PreviousToken::Tight,
+        Piece::Operator(_) | Piece::Mark(_) => PreviousToken::Operator,
+        Piece::Quoted(_) => PreviousToken::Name,
+        Piece::Word(word) if is_before_expression(word) => PreviousToken::KeyWord,
+        Piece::Word(_) => PreviousToken::Name,
     }
 }
 
@@ -293,14 +296,14 @@ fn is_before_expression(word: &[u8]) -> bool {
     BEFORE_EXPRESSIONS.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-fn needs_space(before: Before, piece: Piece<'_>) -> bool {
+fn needs_space(before: PreviousToken, piece: Piece<'_>) -> bool {
     let is_tight = match piece {
         Piece::Mark(b")" | b"]" | b"," | b".") | Piece::Operator(b"::") => true,
-        Piece::Mark(b"(") => before == Before::Name,
-        Piece::Mark(b"[") => before != Before::Operator,
+        Piece::Mark(b"(") => before == PreviousToken::Name,
+        Piece::Mark(b"[") => before != PreviousToken::Operator,
         _ => false,
     };
-    !is_tight && !matches!(before, Before::Nothing | Before::Tight)
+    !is_tight && !matches!(before, PreviousToken::Nothing | PreviousToken::Tight)
 }
 
 /// Whether a literal may be the input of a date or time that depends on the clock.

@@ -30,7 +30,7 @@ const WATCHED: (usize, usize) = (16, 256);
 
 /// One way to run the query that was tried.
 #[derive(Debug, Clone, Default)]
-struct Tried {
+struct TriedWay {
     times: Times,
     /// The number of its first run.
     first: u64,
@@ -51,7 +51,7 @@ enum TrialPurpose {
 
 #[derive(Debug, Clone)]
 pub(super) struct DegreeSearch {
-    tried: BTreeMap<Vec<u32>, Tried>,
+    tried: BTreeMap<Vec<u32>, TriedWay>,
     best: Vec<u32>,
     trial: Vec<u32>,
     step: TrialPurpose,
@@ -122,7 +122,7 @@ impl DegreeSearch {
         self.runs += 1;
         self.since = (self.since.0.saturating_add(1), self.since.1 + time);
         let first = self.runs;
-        let tried = self.tried.entry(degrees.to_vec()).or_insert_with(|| Tried { times: Times::default(), first });
+        let tried = self.tried.entry(degrees.to_vec()).or_insert_with(|| TriedWay { times: Times::default(), first });
         tried.times.add(time);
         if self.step == TrialPurpose::Settled {
             if degrees == self.best {

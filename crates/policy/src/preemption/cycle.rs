@@ -25,7 +25,8 @@ pub struct Cycle {
 
 /// The cycles of a graph: those that stand first. A transaction that is the victim of one cycle is in no other.
 ///
-/// Among those that may be rolled back for a cycle, the victim has the lowest priority; then preferably a client that
+/// Among those that may be rolled back for a cycle, and that hold what another member waits for, the victim has the lowest
+/// priority; then preferably a client that
 /// will not notice; then the fewest rollbacks so far, so that no transaction loses forever; then the latest start.
 ///
 /// # Panics
@@ -92,7 +93,12 @@ fn victim(graph: &WaitGraph, bound: StarvationBound, members: &[usize]) -> Optio
     let present = |member: usize| bound.present(standing(member).priority, standing(member).rollbacks);
     let may_lose =
         |member: &usize| standing(*member).cycle_loss.is_some() && standing(*member).activity == Activity::WaitsForLock;
-    let mut eligible: Vec<usize> = members.iter().copied().filter(may_lose).collect();
+    let holds = |(waiter, blocker): (usize, usize)| {
+        graph.edges.iter().any(|edge| (edge.waiter, edge.blocker) == (waiter, blocker) && !edge.is_line)
+    };
+    let waiters = members.iter().cycle().skip(members.len() - 1);
+    let holders = waiters.zip(members).filter(|(waiter, blocker)| holds((**waiter, **blocker)));
+    let mut eligible: Vec<usize> = holders.map(|(_, member)| *member).filter(may_lose).collect();
     let lowest = eligible.iter().map(|member| present(*member)).min()?;
     eligible.retain(|member| present(*member) == lowest);
     let is_unnoticed = |member: &usize| standing(*member).cycle_loss == Some(CycleLoss::Unnoticed);

@@ -29,13 +29,13 @@ enum Unbound {
 /// The groups of a subject's classes, or why there are none.
 #[derive(Debug)]
 pub struct CacheBinding {
-    state: Mutex<State>,
+    state: Mutex<BindingState>,
     /// Bytes of the machine's last-level cache, used without groups; `None` if the kernel does not report them.
     machine_bytes: Option<u64>,
 }
 
 #[derive(Debug)]
-enum State {
+enum BindingState {
     Bound(Box<Bound>),
     /// For this reason.
     Unbound(String),
@@ -92,26 +92,26 @@ impl CacheBinding {
     /// Makes the groups, or finds out why there are none. Notes how to undo them below the state folder.
     pub fn make_on(host: &Host, state: &Path, subject: ClassSubject) -> Self {
         let last = MachineFacts::read().caches.into_iter().max_by_key(|cache| cache.level);
-        let made = Bound::make(host, state, subject).map(|bound| State::Bound(Box::new(bound)));
-        let state = made.unwrap_or_else(|reason| State::Unbound(reason.to_string()));
+        let made = Bound::make(host, state, subject).map(|bound| BindingState::Bound(Box::new(bound)));
+        let state = made.unwrap_or_else(|reason| BindingState::Unbound(reason.to_string()));
         CacheBinding { state: Mutex::new(state), machine_bytes: last.map(|cache| cache.size_bytes) }
     }
 
     /// Follows the ways that the subject may fill. Call this for each session, before the session runs anything.
     pub fn follow(&self) {
         let mut state = self.state.lock();
-        if let State::Bound(bound) = &mut *state
+        if let BindingState::Bound(bound) = &mut *state
             && let Err(reason) = bound.follow()
         {
-            *state = State::Unbound(reason.to_string());
+            *state = BindingState::Unbound(reason.to_string());
         }
     }
 
     /// The warning for readers of the figures; `None` if all threads are bound.
     pub fn warning(&self) -> Option<String> {
         let reason = match &*self.state.lock() {
-            State::Bound(bound) => bound.groups.fault()?,
-            State::Unbound(reason) => reason.clone(),
+            BindingState::Bound(bound) => bound.groups.fault()?,
+            BindingState::Unbound(reason) => reason.clone(),
         };
         Some(format!("cache_classes=on, but the classes of queries are not bound to ways of the cache: {reason}"))
     }
@@ -128,18 +128,18 @@ impl CacheBinding {
 
     fn put<E: std::fmt::Display>(&self, put: impl FnOnce(&ClassGroups) -> Result<(), E>) {
         let mut state = self.state.lock();
-        if let State::Bound(bound) = &*state
+        if let BindingState::Bound(bound) = &*state
             && let Err(error) = put(&bound.groups)
         {
-            *state = State::Unbound(error.to_string());
+            *state = BindingState::Unbound(error.to_string());
         }
     }
 
     /// Bytes of the cache that may be filled where classes are in force; `None` where they are not.
     pub(crate) fn bound_bytes(&self) -> Option<u64> {
         match &*self.state.lock() {
-            State::Bound(bound) => Some(bound.bytes),
-            State::Unbound(_) => None,
+            BindingState::Bound(bound) => Some(bound.bytes),
+            BindingState::Unbound(_) => None,
         }
     }
 

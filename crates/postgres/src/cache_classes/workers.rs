@@ -35,12 +35,12 @@ struct Server {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WorkersState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkersState {
     /// The backends whose queries run with workers, and their classes.
     leaders: BTreeMap<i32, CacheClass>,
     is_over: bool,

@@ -163,10 +163,10 @@ fn read(text: &str) -> Result<PriorityRule, String> {
         return read_of_clients(text);
     }
     let mut others = Vec::new();
-    let mut named: Vec<(&str, Vec<Part>)> = Vec::new();
+    let mut named: Vec<(&str, Vec<RulePart>)> = Vec::new();
     for typed in text.split(',') {
         let (name, typed) = typed.split_once('=').unwrap_or((OTHERS, typed));
-        let (name, part) = (name.trim(), Part::read(typed.trim())?);
+        let (name, part) = (name.trim(), RulePart::read(typed.trim())?);
         if name == OTHERS {
             others.push(part);
         } else if let Some((_, parts)) = named.iter_mut().find(|(known, _)| *known == name) {
@@ -194,7 +194,7 @@ fn read_of_clients(text: &str) -> Result<PriorityRule, String> {
     }
     let shares = text.strip_suffix(OF_CLIENTS).filter(|shares| !shares.contains(OF_CLIENTS));
     let shares = shares.ok_or("`of clients` is for all shares; write it once, at the end")?;
-    let parts = shares.split(',').map(|part| Part::read(part.trim())).collect::<Result<_, _>>()?;
+    let parts = shares.split(',').map(|part| RulePart::read(part.trim())).collect::<Result<_, _>>()?;
     match of_parts(parts)? {
         PriorityRule::Shares(shares) => Ok(PriorityRule::OfClients(shares)),
         rule => Err(format!("`{rule}` has no share of the clients; write one, as in `high:0.25 of clients`")),
@@ -202,12 +202,12 @@ fn read_of_clients(text: &str) -> Result<PriorityRule, String> {
 }
 
 /// The rule that parts of a text make.
-fn of_parts(parts: Vec<Part>) -> Result<PriorityRule, String> {
-    if let [Part { priority, share: None }] = parts[..] {
+fn of_parts(parts: Vec<RulePart>) -> Result<PriorityRule, String> {
+    if let [RulePart { priority, share: None }] = parts[..] {
         return Ok(PriorityRule::Always(priority));
     }
     let mut shares: Vec<(Priority, f64)> = Vec::new();
-    for Part { priority, share } in parts {
+    for RulePart { priority, share } in parts {
         if priority == Priority::LOW {
             return Err("the share is that of high requests; write `high:SHARE`, the rest is low".to_owned());
         }
@@ -228,12 +228,12 @@ fn of_parts(parts: Vec<Part>) -> Result<PriorityRule, String> {
 }
 
 /// The text between two commas, without a transaction's name.
-struct Part {
+struct RulePart {
     priority: Priority,
     share: Option<f64>,
 }
 
-impl Part {
+impl RulePart {
     fn read(part: &str) -> Result<Self, String> {
         let (word, share) = match part.split_once(':') {
             Some((word, share)) => (word.trim(), Some(share.trim())),
@@ -245,11 +245,11 @@ impl Part {
             )
         };
         let priority = word.parse::<Priority>().map_err(unknown)?;
-        let Some(share) = share else { return Ok(Part { priority, share: None }) };
+        let Some(share) = share else { return Ok(RulePart { priority, share: None }) };
         let number = share.parse().ok().filter(|number| (0.0..=1.0).contains(number));
         let refused =
             || format!("the share `{share}` is not between 0 and 1; write one within, as in `{priority}:0.1`");
-        Ok(Part { priority, share: Some(number.ok_or_else(refused)?) })
+        Ok(RulePart { priority, share: Some(number.ok_or_else(refused)?) })
     }
 }
 

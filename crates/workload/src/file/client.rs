@@ -25,11 +25,11 @@ pub(super) struct FileClient {
     definition: Arc<Definition>,
     /// The native form of the transactions, on a target that does not run SQL.
     native: Option<Arc<Vec<NativeProgram>>>,
-    state: State,
+    state: ClientState,
 }
 
 /// The state that changes from request to request, apart from the transactions themselves.
-struct State {
+struct ClientState {
     /// Sums of weights, so that a number below the last one is a transaction.
     weights: Vec<f64>,
     generators: Vec<Generator>,
@@ -79,7 +79,7 @@ impl FileClient {
             *sum += program.weight;
             Some(*sum)
         });
-        let state = State {
+        let state = ClientState {
             weights: sums.collect(),
             generators,
             random: Pcg64::new(u128::from(seed), number as u128),
@@ -97,7 +97,7 @@ impl FileClient {
     }
 }
 
-impl State {
+impl ClientState {
     /// Runs the steps; after an error of our own, `Stop` records whether a transaction is left open.
     fn steps(
         &mut self,
@@ -186,7 +186,7 @@ impl State {
         native: Option<(&NativeStep, i64)>,
         session: &mut dyn Session,
     ) -> Result<(), DatabaseError> {
-        let State { slots, noted, rows, .. } = self;
+        let ClientState { slots, noted, rows, .. } = self;
         let parameters = &execute.parameters;
         noted.resize_with(noted.len().max(parameters.len()), String::new);
         for (slot, text) in parameters.iter().zip(noted.iter_mut()) {
@@ -232,7 +232,7 @@ impl State {
 
     /// Keeps the columns of a result that later steps use, in the slots with these names.
     fn keep(&mut self, execute: &Execute, names: &[String]) -> Result<(), String> {
-        let State { slots, rows, .. } = self;
+        let ClientState { slots, rows, .. } = self;
         let place = &execute.place;
         let wanted = match &execute.keep {
             Keep::Nothing => return Ok(()),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::super::segments::Segments;
-use super::{Group, Queue, State, Written};
+use super::{Group, Queue, QueueState, Written};
 use crate::log::LogError;
 
 /// The right to write, with the segments. There is one.
@@ -64,7 +64,7 @@ impl Queue {
     }
 
     /// Takes the gathering group, for the thread that has the pen; the next group begins.
-    pub(super) fn take_group(&self, state: &mut State) -> Group {
+    pub(super) fn take_group(&self, state: &mut QueueState) -> Group {
         let keep_from = match self.checkpoint_bytes {
             Some(_) => state.first_lsn,
             None => state.first_lsn.max(state.next_lsn.saturating_sub(self.bytes_max)),
@@ -85,7 +85,7 @@ impl Queue {
     }
 
     /// How much longer the group may gather.
-    fn time_left(&self, state: &State) -> Option<Duration> {
+    fn time_left(&self, state: &QueueState) -> Option<Duration> {
         let (lag_bytes, lag) = self.lag?;
         if state.is_closing || state.is_urgent || state.is_emptied || state.frames.len() >= lag_bytes {
             return None;

@@ -48,12 +48,12 @@ pub struct Layout {
 struct Aggregate {
     function: Arc<AggregateFunctionExpr>,
     /// Its state in DataFusion's form.
-    states: Vec<(DataType, Source)>,
+    states: Vec<(DataType, StateSource)>,
 }
 
 /// The source of a state.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum StateSource {
     Count,
     Sum(usize),
 }
@@ -112,19 +112,19 @@ impl Layout {
         let [argument] = &function.expressions()[..] else { return None };
         let argument = resolve(argument).ok()?;
         let source = match function.fun().name() {
-            "count" => never_null(&argument, scope).then_some(Source::Count)?,
-            "sum" | "avg" => Source::Sum(self.add_sum(&argument, scope)?),
+            "count" => never_null(&argument, scope).then_some(StateSource::Count)?,
+            "sum" | "avg" => StateSource::Sum(self.add_sum(&argument, scope)?),
             _ => return None,
         };
         let state = |of_type: &DataType| match (of_type, source) {
-            (DataType::Int64 | DataType::UInt64, Source::Count) => Some(Source::Count),
-            (DataType::UInt64, Source::Sum(_)) => Some(Source::Count),
+            (DataType::Int64 | DataType::UInt64, StateSource::Count) => Some(StateSource::Count),
+            (DataType::UInt64, StateSource::Sum(_)) => Some(StateSource::Count),
             // DataFusion wraps what does not fit; here it must be impossible.
-            (DataType::Int64, Source::Sum(sum)) => {
+            (DataType::Int64, StateSource::Sum(sum)) => {
                 let magnitude = u128::from(self.sums[sum].magnitude);
                 (magnitude * scope.rows_max as u128 <= i64::MAX as u128).then_some(source)
             }
-            (DataType::Decimal128(_, scale), Source::Sum(_)) => {
+            (DataType::Decimal128(_, scale), StateSource::Sum(_)) => {
                 let DataType::Decimal128(_, kept) = argument.data_type(scope.schema).ok()? else { return None };
                 (*scale == kept).then_some(source)
             }
@@ -208,17 +208,17 @@ impl Layout {
     }
 }
 
-fn state(of_type: &DataType, source: Source, groups: &[usize], totals: &[&Totals]) -> Result<ArrayRef> {
+fn state(of_type: &DataType, source: StateSource, groups: &[usize], totals: &[&Totals]) -> Result<ArrayRef> {
     Ok(match (of_type, source) {
-        (DataType::UInt64, Source::Count) => Arc::new(UInt64Array::from(added(groups, totals, Totals::count))),
-        (DataType::Int64, Source::Count) => {
+        (DataType::UInt64, StateSource::Count) => Arc::new(UInt64Array::from(added(groups, totals, Totals::count))),
+        (DataType::Int64, StateSource::Count) => {
             Arc::new(Int64Array::from(added(groups, totals, |totals, group| totals.count(group) as i64)))
         }
-        (DataType::Int64, Source::Sum(sum)) => {
+        (DataType::Int64, StateSource::Sum(sum)) => {
             let sums = added(groups, totals, |totals, group| totals.sum(sum, group));
             Arc::new(Int64Array::from_iter_values(sums.into_iter().map(|sum| sum as i64)))
         }
-        (DataType::Decimal128(precision, scale), Source::Sum(sum)) => {
+        (DataType::Decimal128(precision, scale), StateSource::Sum(sum)) => {
             let sums = Decimal128Array::from(added(groups, totals, |totals, group| totals.sum(sum, group)));
             Arc::new(sums.with_precision_and_scale(*precision, *scale)?)
         }

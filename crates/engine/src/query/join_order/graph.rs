@@ -78,7 +78,7 @@ pub struct Reducer {
 impl JoinGraph {
     /// Takes the tree with this root apart, its inputs' own joins ordered; `None` if there is nothing to choose.
     pub fn take_apart(root: &LogicalPlan) -> Result<Option<JoinGraph>> {
-        let mut parts = Parts::default();
+        let mut parts = TreeParts::default();
         parts.collect(root)?;
         let elements = parts.inputs.len() + parts.reducers.len();
         if parts.inputs.len() < 2 && parts.reducers.is_empty() || elements > ELEMENTS_MAX {
@@ -317,13 +317,13 @@ fn joined_again(join: Join) -> Result<Join> {
 
 /// The pieces of a tree while it is taken apart.
 #[derive(Default)]
-struct Parts {
+struct TreeParts {
     inputs: Vec<Arc<LogicalPlan>>,
     conditions: Vec<Expr>,
     reducers: Vec<Join>,
 }
 
-impl Parts {
+impl TreeParts {
     fn collect(&mut self, plan: &LogicalPlan) -> Result<()> {
         match plan {
             LogicalPlan::Join(join) if is_plain_inner(join) => {

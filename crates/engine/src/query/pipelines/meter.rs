@@ -109,21 +109,21 @@ impl PipelineMeter {
     /// Does a partition's work, and notes what that took, even if it is dropped half way.
     pub async fn measure<T>(self, partition: usize, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        let mut taken = Taken::new(self, partition);
+        let mut taken = PartitionTimes::new(self, partition);
         poll_fn(|context| taken.measure(|| work.as_mut().poll(context))).await
     }
 }
 
 /// The times of a partition of a pipeline since its last report. It reports when it is dropped.
-struct Taken {
+struct PartitionTimes {
     meter: PipelineMeter,
     partition: usize,
     own: Spent,
 }
 
-impl Taken {
+impl PartitionTimes {
     fn new(meter: PipelineMeter, partition: usize) -> Self {
-        Taken { meter, partition, own: Spent::default() }
+        PartitionTimes { meter, partition, own: Spent::default() }
     }
 
     fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
@@ -137,7 +137,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for PartitionTimes {
     fn drop(&mut self) {
         self.report();
     }
@@ -161,13 +161,13 @@ impl PassThrough for PipelineMeter {
         _: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
         let input = input.execute(partition, context)?;
-        Ok(Box::pin(Metered { input, taken: Taken::new(self.clone(), partition) }))
+        Ok(Box::pin(Metered { input, taken: PartitionTimes::new(self.clone(), partition) }))
     }
 }
 
 struct Metered {
     input: SendableRecordBatchStream,
-    taken: Taken,
+    taken: PartitionTimes,
 }
 
 impl Stream for Metered {

@@ -33,7 +33,7 @@ pub fn is_part_of_average(name: &str) -> bool {
 }
 
 /// What the aggregation computes, and what the projection over it makes of that.
-struct Parts {
+struct AggregationParts {
     computed: Vec<Expr>,
     results: Vec<Expr>,
     /// Whether a result is not just what was computed.
@@ -47,7 +47,7 @@ pub fn aggregation(of: &Aggregate, input: LogicalPlan, scope: Scope) -> Result<L
     let names = NamePreserver::new_for_projection();
     let group = of.group_expr.iter().map(|key| group_key(key, &names, scope)).collect::<Result<Vec<_>>>()?;
     let has_distinct = of.aggr_expr.iter().any(is_distinct);
-    let mut parts = Parts { computed: Vec::new(), results: Vec::new(), is_projected: false, has_distinct };
+    let mut parts = AggregationParts { computed: Vec::new(), results: Vec::new(), is_projected: false, has_distinct };
     for aggregate in &of.aggr_expr {
         let name = names.save(aggregate);
         let Expr::AggregateFunction(function) = aggregate.clone().unalias() else {
@@ -56,7 +56,7 @@ pub fn aggregation(of: &Aggregate, input: LogicalPlan, scope: Scope) -> Result<L
         let result = parts.add(&function, |expr| name.restore(expr), &aggregate.schema_name().to_string(), scope)?;
         parts.results.push(result);
     }
-    let Parts { computed, results, is_projected, .. } = parts;
+    let AggregationParts { computed, results, is_projected, .. } = parts;
     let aggregate = Aggregate::try_new(Arc::new(input), group, computed.clone()).map_err(fault)?;
     let keys = aggregate.schema.columns().len() - computed.len();
     let keys = aggregate.schema.columns().into_iter().take(keys).map(Expr::Column).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ fn group_key(key: &Expr, names: &NamePreserver, scope: Scope) -> Result<Expr> {
     }
 }
 
-impl Parts {
+impl AggregationParts {
     /// Adds what is to be computed for a function, and returns the column of the result.
     fn add(
         &mut self,

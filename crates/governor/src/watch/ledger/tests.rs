@@ -48,7 +48,7 @@ impl World {
             Node { process: card.process().expect("it has one"), session: Some((card.clone(), state)) }
         };
         let transactions = vec![standing(Priority::HIGH, Activity::WaitsForLock), standing(Priority::LOW, activity)];
-        let edges = vec![Edge { waiter: 0, blocker: 1, since: None, stands: false }];
+        let edges = vec![Edge { waiter: 0, blocker: 1, since: None, stands: false, is_line: false }];
         let graph = WaitGraph { now: Duration::ZERO, transactions, edges };
         Scene { graph, nodes: vec![node(&self.waiter), node(&self.holder)] }
     }

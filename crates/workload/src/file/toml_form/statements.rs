@@ -17,7 +17,7 @@ use crate::file::typed::{TypedStatement, TypedTransaction};
 const TRANSACTION_WORDS: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
 
 /// A statement that was read.
-struct Read {
+struct ReadStatement {
     name: Option<String>,
     /// As the server gets it.
     sql: String,
@@ -89,7 +89,7 @@ impl Reader<'_> {
         Ok(Program { weight, draws, steps, is_retried: typed.retry.unwrap_or(true), priority })
     }
 
-    fn statement(&mut self, typed: &Spanned<TypedStatement>) -> Result<Read, Problem> {
+    fn statement(&mut self, typed: &Spanned<TypedStatement>) -> Result<ReadStatement, Problem> {
         let (name, text, string) = match typed.get_ref() {
             TypedStatement::Sql(text) => (None, text, typed.span()),
             TypedStatement::Named(named) => (named.name.as_ref(), named.sql.get_ref(), named.sql.span()),
@@ -117,10 +117,24 @@ impl Reader<'_> {
         let parameters = translated.parameters.into_iter().map(|(name, at)| (name, place(at)..place(at))).collect();
         let columns = sql::columns(&one.sql);
         let name = name.map(|name| name.get_ref().clone());
-        Ok(Read { name, sql: translated.sql, written: one.sql, parameters, columns, place: one.place, span: string })
+        Ok(ReadStatement {
+            name,
+            sql: translated.sql,
+            written: one.sql,
+            parameters,
+            columns,
+            place: one.place,
+            span: string,
+        })
     }
 
-    fn execute(&self, typed: &TypedTransaction, number: usize, statement: &Read, parameters: Vec<usize>) -> Execute {
+    fn execute(
+        &self,
+        typed: &TypedTransaction,
+        number: usize,
+        statement: &ReadStatement,
+        parameters: Vec<usize>,
+    ) -> Execute {
         let name = match &statement.name {
             Some(name) => format!("{}.{name}", typed.name.get_ref()),
             None => format!("{}.{}", typed.name.get_ref(), number + 1),
@@ -153,9 +167,9 @@ fn priority(typed: &Spanned<String>) -> Result<PriorityRule, Problem> {
 }
 
 /// Names of statements are unique within a transaction.
-fn check_names(typed: &TypedTransaction, statements: &[Read]) -> Result<(), Problem> {
+fn check_names(typed: &TypedTransaction, statements: &[ReadStatement]) -> Result<(), Problem> {
     for (at, statement) in statements.iter().enumerate() {
-        let is_same = |other: &Read| other.name.is_some() && other.name == statement.name;
+        let is_same = |other: &ReadStatement| other.name.is_some() && other.name == statement.name;
         if statements[..at].iter().any(is_same) {
             let name = statement.name.as_deref().unwrap_or_default();
             let message = format!("`{}` has two statements called `{name}`; rename one", typed.name.get_ref());
@@ -176,7 +190,7 @@ fn built_in(name: &str, span: &Range<usize>, own: &Names, shared: &Names) -> Res
 }
 
 /// The position of the statement whose result is used, which must be an earlier one.
-fn source(statements: &[Read], user: usize, wanted: &str) -> Result<usize, String> {
+fn source(statements: &[ReadStatement], user: usize, wanted: &str) -> Result<usize, String> {
     let names = || statements.iter().filter_map(|statement| statement.name.as_deref());
     let Some(position) = statements.iter().position(|statement| statement.name.as_deref() == Some(wanted)) else {
         let meant = suggestion(wanted, names());
@@ -193,7 +207,7 @@ fn source(statements: &[Read], user: usize, wanted: &str) -> Result<usize, Strin
 }
 
 /// A column by its name or, from 1, its number.
-fn column_number(statement: &Read, column: &str) -> Result<usize, String> {
+fn column_number(statement: &ReadStatement, column: &str) -> Result<usize, String> {
     let name = statement.name.as_deref().unwrap_or_default();
     if let Ok(number) = column.parse::<usize>() {
         let count = statement.columns.as_ref().map_or(usize::MAX, Vec::len);
