@@ -5,8 +5,14 @@
 use std::process::Command;
 
 /// What `plimsoll-governor` is made of.
-const WING: [&str; 5] =
-    ["plimsoll-commands", "plimsoll-governor", "plimsoll-observe", "plimsoll-pg", "plimsoll-policy"];
+const WING: [&str; 6] = [
+    "plimsoll-commands",
+    "plimsoll-governor",
+    "plimsoll-observe",
+    "plimsoll-pg",
+    "plimsoll-policy",
+    "plimsoll-settings",
+];
 
 /// The beginnings of the names of crates that none of these may reach.
 const LAB: [&str; 9] = [

@@ -11,7 +11,6 @@ pub mod command;
 mod compatible;
 mod login;
 mod query;
-pub mod scram;
 pub(crate) mod show;
 #[cfg(test)]
 mod tests;
@@ -20,6 +19,8 @@ mod words;
 
 use std::sync::Arc;
 use std::time::Instant;
+
+pub use plimsoll_pg::scram::server as scram;
 
 use answer::{Refusal, describe, put_row};
 use command::Call;

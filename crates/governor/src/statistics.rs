@@ -15,9 +15,7 @@ pub use class_counters::{ClassCounter, ClassStatistics, ClassTotals};
 pub use histogram::{Counts, Histogram};
 
 use crate::registry::Stake;
-
-/// The maximum number of classes.
-pub(crate) const CLASSES_MAX: usize = 64;
+use crate::settings::CLASSES_MAX;
 
 /// Counts and times of all classes.
 #[derive(Debug)]

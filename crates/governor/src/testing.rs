@@ -1,14 +1,14 @@
 //! Fixtures for the tests of several modules: a settings file, a certificate, a server, a session, a preemption, and
 //! their form on the live page.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::{ClassIndex, Login};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+pub(crate) use plimsoll_testing::certificate;
 use tempfile::TempDir;
 
 use crate::governor::{EventId, Governor, LeftAlone, Outcome, PreemptionEvent};
@@ -22,19 +22,6 @@ pub(crate) fn settings_file(text: &str) -> (TempDir, PathBuf) {
     let file = folder.path().join("plimsoll.toml");
     std::fs::write(&file, text).unwrap();
     (folder, file)
-}
-
-/// Runs OpenSSL in a folder.
-pub(crate) fn openssl(folder: &Path, arguments: &str) {
-    let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Makes a certificate and its key in a folder, `server.crt` and `server.key`.
-pub(crate) fn certificate(folder: &Path) {
-    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server \
-                     -keyout server.key -out server.crt";
-    openssl(folder, arguments);
 }
 
 /// A private server with these settings.

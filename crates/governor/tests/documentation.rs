@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_governor::admin::command::COMMANDS;
-use plimsoll_governor::config::schema;
 use plimsoll_governor::metrics;
 use plimsoll_governor::registry::Immunity;
+use plimsoll_governor::settings::section;
 use plimsoll_policy::NoReplay;
 
 const GUIDE: &str = "../../docs/governor.md";
@@ -45,13 +45,17 @@ fn tables_are_those_of_the_code() {
         vec![code(&command.syntax()), cell(command.about), who.to_owned()]
     });
     let names = metrics::names().into_iter().map(|(name, about)| vec![code(&name), cell(about)]);
-    let keys = schema::keys().into_iter().map(|(key, about)| vec![code(&key), cell(&about)]);
+    let keys =
+        section::keys().into_iter().map(|(key, about, change)| vec![code(&key), cell(&about), change.to_owned()]);
     let console = fs::read_to_string(CONSOLE).unwrap();
     let console = with_block(&console, "commands", &table(&["command", "what it does", "who"], commands));
     let console = with_block(&console, "metrics", &table(&["metric", "what it is"], names));
     plimsoll_testing::check_made(CONSOLE, &console);
     let settings = fs::read_to_string(SETTINGS).unwrap();
-    plimsoll_testing::check_made(SETTINGS, &with_block(&settings, "keys", &table(&["key", "what it is"], keys)));
+    plimsoll_testing::check_made(
+        SETTINGS,
+        &with_block(&settings, "keys", &table(&["key", "what it is", "changes by"], keys)),
+    );
 }
 
 #[test]

@@ -4,68 +4,66 @@
 //! they were not observed, or not clearly. The file rolls nothing back: the policy is `track`, until an operator has
 //! seen what it would do.
 
-use std::fmt::Write;
-
-use plimsoll_notation::toml_string;
 use plimsoll_pg::url::{ServerHost, ServerUrl};
+use plimsoll_settings::write::Writer;
 
 use crate::results::{Login, Observation, ProposedClass};
 use plimsoll_display::one_line;
 
 /// The text of `plimsoll.toml`.
 pub fn settings_file(observation: &Observation, url: &ServerUrl) -> String {
-    let mut text = String::new();
-    head(&mut text, observation, url);
-    console(&mut text);
-    classes(&mut text, observation);
-    rules(&mut text, observation);
-    text.push_str(
-        "\n[preemption]\n# track: decide which transactions to roll back and count them, but roll back nothing. Once the counts \
-         look\n# right (SHOW PREEMPTIONS), write \"pow\".\npolicy = \"track\"\n",
-    );
-    levers(&mut text, observation);
-    text
+    let mut file = Writer::default();
+    head(&mut file, observation, url);
+    console(&mut file);
+    classes(&mut file, observation);
+    rules(&mut file, observation);
+    file.gap()
+        .table("preemption")
+        .comment(
+            "track: decide which transactions to roll back and count them, but roll back nothing. Once the counts look",
+        )
+        .comment("right (SHOW PREEMPTIONS), write \"pow\".")
+        .set("policy", "track");
+    levers(&mut file, observation);
+    file.text().to_owned()
 }
 
-fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
-    let server = server_url(url, None);
-    let control = server_url(url, Some("plimsoll"));
+fn head(file: &mut Writer, observation: &Observation, url: &ServerUrl) {
     comment(
-        text,
+        file,
         &format!(
             "Proposed by plimsoll {} from {:.0} s of PostgreSQL {}, begun {}.",
             observation.plimsoll, observation.seconds, observation.server.version, observation.started
         ),
     );
     comment(
-        text,
+        file,
         "Read it, then run `govern --check --connect --config FILE`. docs/governor-settings.md explains every key.",
     );
     for missing in &observation.missing {
-        comment(text, &format!("Not seen: {} ({}).", missing.what, missing.why));
+        comment(file, &format!("Not seen: {} ({}).", missing.what, missing.why));
     }
-    let _ = writeln!(text, "\nserver = {}", toml_string(&server));
-    comment(
-        text,
+    file.gap().set("server", server_url(url, None));
+    file.comment(
         "The role that reads which sessions wait for which, and cancels statements. Create it once, as a superuser:",
-    );
-    comment(text, "  CREATE ROLE plimsoll LOGIN PASSWORD '…'; GRANT pg_signal_backend TO plimsoll;");
-    let _ = writeln!(text, "control = {}", toml_string(&control));
-    comment(text, "Work that was not seen, or not clearly, does not wait for admission.");
-    let _ = writeln!(text, "default_class = \"high\"");
+    )
+    .comment("  CREATE ROLE plimsoll LOGIN PASSWORD '…'; GRANT pg_signal_backend TO plimsoll;")
+    .set("control", server_url(url, Some("plimsoll")))
+    .comment("Work that was not seen, or not clearly, does not wait for admission.")
+    .set("default_class", "high");
 }
 
 /// The console has no user without a password, which only the operator can choose.
-fn console(text: &mut String) {
-    text.push('\n');
-    comment(text, "The console (SHOW, PAUSE) has no user yet. `govern --hash-password` prints a verifier:");
-    text.push_str("# [[admin.user]]\n# name = \"admin\"\n# verifier = \"SCRAM-SHA-256$…\"\n# may_change = true\n");
+fn console(file: &mut Writer) {
+    file.gap().comment("The console (SHOW, PAUSE) has no user yet. `govern --hash-password` prints a verifier:");
+    let mut user = Writer::default();
+    user.table("admin.user").set("name", "admin").set("verifier", "SCRAM-SHA-256$…").set("may_change", true);
+    user.text().trim().lines().for_each(|line| comment(file, line));
 }
 
-fn classes(text: &mut String, observation: &Observation) {
-    text.push_str(
-        "\n[[class]]\nname = \"high\"\npriority = \"high\"\n\n[[class]]\nname = \"low\"\npriority = \"low\"\n",
-    );
+fn classes(file: &mut Writer, observation: &Observation) {
+    file.gap().table("class").set("name", "high").set("priority", "high");
+    file.gap().table("class").set("name", "low").set("priority", "low");
     let low: Vec<&ProposedClass> = of(observation, "low").collect();
     let in_progress: f64 = low.iter().map(|class| class.in_progress).sum::<f64>() + 0.0;
     let most: usize = low.iter().filter_map(|class| class.most_in_progress).sum();
@@ -76,7 +74,7 @@ fn classes(text: &mut String, observation: &Observation) {
     let sharing: usize = sharing.sum();
     if sharing > mpl {
         comment(
-            text,
+            file,
             &format!(
                 "{sharing} transactions shared a snapshot, as those of pg_dump --jobs do: one of them stays open until all others \
                  have begun, so they must fit in together."
@@ -86,17 +84,17 @@ fn classes(text: &mut String, observation: &Observation) {
     let mpl = mpl.max(sharing);
     let by = cores.map_or("half of that".to_owned(), |cores| format!("half of the server's {cores} cores"));
     comment(
-        text,
+        file,
         &format!(
             "How many of its transactions run at once. On average {in_progress:.1} were in progress, at most {most}."
         ),
     );
     if in_progress > mpl as f64 {
-        comment(text, &format!("The limit is {by}; the others are queued."));
-        let _ = writeln!(text, "mpl = {mpl}");
+        comment(file, &format!("The limit is {by}; the others are queued."));
+        file.set("mpl", mpl as i64);
     } else {
-        comment(text, &format!("That is within {by} or one, so no limit is needed now:"));
-        let _ = writeln!(text, "# mpl = {mpl}");
+        comment(file, &format!("That is within {by} or one, so no limit is needed now:"));
+        file.propose("mpl", mpl as i64);
     }
     let idle = observation.idle_in_transaction.iter();
     let thinker = idle.filter(|idle| low.iter().any(|class| class.login == idle.login));
@@ -104,55 +102,53 @@ fn classes(text: &mut String, observation: &Observation) {
         thinker.max_by(|one, other| one.blocked_s.total_cmp(&other.blocked_s)).filter(|it| it.blocked_s > 0.0)
     {
         comment(
-            text,
+            file,
             &format!(
                 "{} let others wait for {:.1} s in all while it was idle in transaction, {:.1} s at a stretch. This would end such",
                 idle.login.user, idle.blocked_s, idle.longest_s
             ),
         );
-        comment(text, "sessions; with retries = true instead, the policy pow rolls their transactions back:");
+        comment(file, "sessions; with retries = true instead, the policy pow rolls their transactions back:");
         // Half of the observed time, so that it would have ended that transaction.
         let timeout_ms = ((idle.longest_s * 5.0).round() * 100.0).max(100.0);
-        let _ = writeln!(text, "# idle_in_transaction_timeout = \"{timeout_ms}ms\"\n# retries = true");
+        file.propose("idle_in_transaction_timeout", format!("{timeout_ms}ms")).propose("retries", true);
     }
 }
 
 /// Rules for important and low work. The first that matches decides, and a rule without an application matches every
 /// application, so those with one come first.
-fn rules(text: &mut String, observation: &Observation) {
+fn rules(file: &mut Writer, observation: &Observation) {
     let named = |class: &&ProposedClass| !class.login.application.is_empty();
     let (named, unnamed): (Vec<_>, Vec<_>) = observation.classes.iter().partition(named);
     for class in named.into_iter().chain(unnamed) {
         let all_s = observation.time.response_s;
         let Login { user, database, application } = &class.login;
         let of_all = if all_s > 0.0 { class.response_s / all_s } else { 0.0 };
-        text.push('\n');
+        file.gap();
         if class.standing == "undecided" {
             let called = if application.is_empty() { "" } else { ", application " };
             let who = format!("{user}, database {database}{called}{application}");
-            comment(text, &format!("User {who} is neither clearly important nor low: {}.", class.reason));
+            comment(file, &format!("User {who} is neither clearly important nor low: {}.", class.reason));
             if !needs_rule(observation, class) {
                 continue;
             }
         } else {
             comment(
-                text,
+                file,
                 &format!("{:.0} % of all response time. {}: {}.", of_all * 100.0, class.standing, class.reason),
             );
         }
         if let Some(statement) = &class.statement {
-            comment(text, &format!("Transactions that begin with: {statement}"));
+            comment(file, &format!("Transactions that begin with: {statement}"));
         }
         let name = if class.standing == "low" { "low" } else { "high" };
-        let _ = writeln!(text, "[[rule]]\nclass = \"{name}\"");
+        file.table("rule").set("class", name);
         for (key, value) in [("user", user), ("database", database), ("application_name", application)] {
             if !value.is_empty() {
-                let _ = writeln!(text, "{key} = {}", toml_string(&glob::Pattern::escape(value)));
+                file.set(key, glob::Pattern::escape(value));
             }
         }
-        if let Some(fingerprint) = &class.fingerprint {
-            let _ = writeln!(text, "fingerprint = {}", toml_string(fingerprint));
-        }
+        file.set_if("fingerprint", class.fingerprint.as_deref());
     }
 }
 
@@ -163,10 +159,10 @@ fn needs_rule(observation: &Observation, class: &ProposedClass) -> bool {
     of(observation, "low").any(covers)
 }
 
-fn levers(text: &mut String, observation: &Observation) {
-    text.push('\n');
+fn levers(file: &mut Writer, observation: &Observation) {
+    file.gap();
     comment(
-        text,
+        file,
         "The time that important work spent behind less important work; an upper bound of the possible gain:",
     );
     for lever in &observation.governor.levers {
@@ -175,7 +171,7 @@ fn levers(text: &mut String, observation: &Observation) {
             (Some(_), None) => "no important work was seen".to_owned(),
             (None, _) => "not visible".to_owned(),
         };
-        comment(text, &format!("  {}: {bound} ({})", lever.what, lever.lever));
+        comment(file, &format!("  {}: {bound} ({})", lever.what, lever.lever));
     }
 }
 
@@ -184,11 +180,11 @@ fn of<'a>(observation: &'a Observation, standing: &'a str) -> impl Iterator<Item
 }
 
 /// One line of a comment, with control characters replaced.
-fn comment(text: &mut String, words: &str) {
+fn comment(file: &mut Writer, words: &str) {
     /// A statement may be long; its fingerprint identifies it.
     const WIDTH: usize = 300;
     let words: String = one_line(words).chars().take(WIDTH).collect();
-    let _ = writeln!(text, "# {words}");
+    file.comment(&words);
 }
 
 /// The server's URL, with or without a user; the password is left out.
@@ -218,8 +214,8 @@ fn server_url(url: &ServerUrl, user: Option<&str>) -> String {
 mod tests {
     use std::path::Path;
 
-    use plimsoll_governor::admin::scram::hash_password;
-    use plimsoll_governor::config::{Config, Surroundings, parse};
+    use plimsoll_pg::scram::server::hash_password;
+    use plimsoll_settings::read::{Config, Surroundings, parse};
 
     use super::*;
     use crate::counted::Counted;

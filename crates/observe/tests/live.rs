@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use plimsoll_governor::config::{Surroundings, parse};
 use plimsoll_observe::observe::observe;
 use plimsoll_observe::results::{Ended, HolderState, Observation};
 use plimsoll_observe::settings_file::settings_file;
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_settings::read::{Surroundings, parse};
 use plimsoll_testing::postgres_version;
 
 /// Tests run one after the other: each observes everything on its server, and cores are few.

@@ -1,7 +1,10 @@
-//! The client's half of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding, and the hashes of both halves.
+//! The client's half of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding, and the hashes of both halves;
+//! [`server`] is the other half.
 //!
 //! `postgres-protocol` has the client's half, too, but refuses verifiers of more than 100,000 iterations, and a password
 //! should be hashed 600,000 times today. A server chooses the number, so it is bounded here by a limit and by time.
+
+pub mod server;
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Helpers for the tests of all crates: how a test skips work that this machine does not support, how it waits, and how
-//! it checks messages and generated files.
+//! Helpers for the tests of all crates: how a test skips work that this machine does not support, how it waits, how it
+//! checks messages and generated files, and how it makes a certificate.
 //!
 //! A test that returns early looks like one that passed. So it calls [`skip`] first, which writes the reason to
 //! standard error, adds a line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] lists the need:
@@ -185,6 +185,26 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 #[track_caller]
 pub fn says(of: &str, message: &str, expect: &str) {
     assert!(message.contains(expect), "{of}\nexpected {expect}\nfound    {message}");
+}
+
+/// Runs OpenSSL in a folder.
+///
+/// # Panics
+/// If it fails.
+pub fn openssl(folder: &Path, arguments: &str) {
+    let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output();
+    let output = output.unwrap_or_else(|error| panic!("openssl cannot be run: {error}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes a certificate and its key in a folder, `server.crt` and `server.key`.
+///
+/// # Panics
+/// If OpenSSL fails.
+pub fn certificate(folder: &Path) {
+    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server \
+                     -keyout server.key -out server.crt";
+    openssl(folder, arguments);
 }
 
 /// The environment variable with which [`check_made`] rewrites files.

@@ -139,7 +139,7 @@ pub(super) fn floors_set(settings: &Settings) -> Floors {
     let idle = settings
         .indexed()
         .filter(|(class, own)| settings.share_of(*class) == CpuShare::Idle && own.control_groups.is_empty());
-    idle.map(|(class, own)| (class, own.cpu_floor_percent.map_or(0, u32::from))).collect()
+    idle.map(|(class, own)| (class, own.cpu_floor_percent.unwrap_or(0))).collect()
 }
 
 /// The floors of the yielding classes with a smaller CPU share, in percent of all cores.
@@ -147,7 +147,7 @@ pub(super) fn floors_limited(settings: &Settings) -> Floors {
     let yielding = settings.indexed().filter(|(class, _)| settings.yields_disk(*class));
     let floors = yielding.filter_map(|(class, own)| match settings.share_of(class) {
         CpuShare::Nice(_) => Some((class, LIMITED_FLOOR_PERCENT)),
-        CpuShare::Idle => Some((class, own.cpu_floor_percent.map_or(0, u32::from))),
+        CpuShare::Idle => Some((class, own.cpu_floor_percent.unwrap_or(0))),
         CpuShare::Untouched | CpuShare::Prompt => None,
     });
     floors.collect()

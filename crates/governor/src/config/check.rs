@@ -2,6 +2,8 @@
 //! clients and the control user can log in to the server.
 
 mod connect;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,11 +12,11 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
-use super::quantity::write_duration;
-use super::warnings::BINDING;
-use super::{Config, ConfigError, read_partly};
-use crate::settings::{ClassSettings, CpuShare, Settings};
+use super::{Config, ConfigError};
+use crate::settings::{ClassSettings, CpuShare, Settings, own_levers};
 use crate::top::{shown, wrapped};
+use plimsoll_settings::read::{BINDING, read_partly};
+use plimsoll_settings::write_duration;
 
 pub use connect::Probe;
 pub(crate) use connect::newer_version;
@@ -262,7 +264,7 @@ impl Class {
 }
 
 fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
-    let own = settings.own_levers().into_iter();
+    let own = own_levers(settings).into_iter();
     let mut levers: Vec<(&str, String)> =
         own.map(|lever| (lever.name, if lever.is_on { lever.why } else { format!("off: {}", lever.why) })).collect();
     let controlled = |how: String| if settings.control.is_some() { how } else { "off: no `control`".to_owned() };

@@ -1,6 +1,7 @@
 //! Levers, and whether they work.
 
 use super::Governor;
+use crate::settings::{own_levers, wants};
 
 /// A lever of the governor and whether it works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +31,14 @@ impl Governor {
     /// All levers of the governor, and whether they work now.
     pub fn levers(&self) -> Vec<Lever> {
         let settings = self.settings();
-        let mut levers = settings.own_levers();
+        let mut levers = own_levers(&settings);
         let health = self.health.lock();
         levers.extend(
             health
                 .levers
                 .iter()
                 .cloned()
-                .map(|lever| Lever { is_wanted: settings.wants(lever.name) && !health.stands_by, ..lever }),
+                .map(|lever| Lever { is_wanted: wants(&settings, lever.name) && !health.stands_by, ..lever }),
         );
         levers
     }

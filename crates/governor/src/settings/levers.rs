@@ -4,78 +4,76 @@ use super::Settings;
 use crate::governor::Lever;
 use crate::watch::levers::{AWAKE, CACHE, CONTROL_GROUPS, DISK, IDLE_BOUND, INHERITANCE, PREEMPTION, SESSIONS, SHARES};
 
-impl Settings {
-    /// The levers whose state depends on settings alone.
-    pub(crate) fn own_levers(&self) -> Vec<Lever> {
-        if self.is_beside {
-            let why = "the governor works beside the server, so that no transaction passes through it";
-            return ["admission", "replay"].map(|name| own(name, false, why.to_owned())).into();
+/// The levers whose state depends on settings alone.
+pub(crate) fn own_levers(settings: &Settings) -> Vec<Lever> {
+    if settings.is_beside {
+        let why = "the governor works beside the server, so that no transaction passes through it";
+        return ["admission", "replay"].map(|name| own(name, false, why.to_owned())).into();
+    }
+    let limited = settings.names_of(|class| class.limits.mpl.is_some());
+    let searched: Vec<&str> = settings.searched().map(|(_, class)| class.name.as_str()).collect();
+    let admission = match (limited.is_empty(), settings.total_mpl) {
+        (true, None) if !searched.is_empty() => {
+            format!("limits {} where that costs no throughput", searched.join(", "))
         }
-        let limited = self.names_of(|class| class.limits.mpl.is_some());
-        let searched: Vec<&str> = self.searched().map(|(_, class)| class.name.as_str()).collect();
-        let admission = match (limited.is_empty(), self.total_mpl) {
-            (true, None) if !searched.is_empty() => {
-                format!("limits {} where that costs no throughput", searched.join(", "))
-            }
-            (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
-            (false, None) => format!("limits {limited}"),
-            (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
-            (false, Some(mpl)) => format!("limits {limited}, and all classes together to {mpl}"),
-        };
-        let replayed = self.names_of(|class| class.preemptible && class.replay);
-        let rolls_back = self.control.is_some() && self.preemption.policy.acts();
-        let replay = match (rolls_back, replayed.is_empty()) {
-            (false, _) => "nothing is rolled back".to_owned(),
-            (true, true) => "no class is preemptible and has replay".to_owned(),
-            (true, false) => format!("replays rolled back transactions of {replayed}"),
-        };
-        let is_limiting = !limited.is_empty() || self.total_mpl.is_some() || !searched.is_empty();
-        let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
-        let promised: Vec<String> = promised.collect();
-        let mut levers = vec![
-            own("admission", is_limiting, admission),
-            own("replay", rolls_back && !replayed.is_empty(), replay),
-            self.retry_lever(),
-        ];
-        if !promised.is_empty() {
-            let why = format!("limits classes below for {}", promised.join(", "));
-            levers.push(own("targets", true, why));
+        (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
+        (false, None) => format!("limits {limited}"),
+        (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
+        (false, Some(mpl)) => format!("limits {limited}, and all classes together to {mpl}"),
+    };
+    let replayed = settings.names_of(|class| class.preemptible && class.replay);
+    let rolls_back = settings.control.is_some() && settings.preemption.policy.acts();
+    let replay = match (rolls_back, replayed.is_empty()) {
+        (false, _) => "nothing is rolled back".to_owned(),
+        (true, true) => "no class is preemptible and has replay".to_owned(),
+        (true, false) => format!("replays rolled back transactions of {replayed}"),
+    };
+    let is_limiting = !limited.is_empty() || settings.total_mpl.is_some() || !searched.is_empty();
+    let promised = settings.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
+    let promised: Vec<String> = promised.collect();
+    let mut levers = vec![
+        own("admission", is_limiting, admission),
+        own("replay", rolls_back && !replayed.is_empty(), replay),
+        retry_lever(settings),
+    ];
+    if !promised.is_empty() {
+        let why = format!("limits classes below for {}", promised.join(", "));
+        levers.push(own("targets", true, why));
+    }
+    levers
+}
+
+/// Whether transactions that the server aborts are replayed.
+fn retry_lever(settings: &Settings) -> Lever {
+    let retried = settings.names_of(|class| class.replay && class.retry_aborted > 0);
+    let tracks = settings.preemption.policy.only_tracks();
+    let why = match (tracks, retried.is_empty()) {
+        (true, _) => "the policy is track: errors of the server go to the clients".to_owned(),
+        (false, true) => "no class has retry_aborted and replay".to_owned(),
+        (false, false) => format!("replays transactions of {retried} that the server aborts"),
+    };
+    own("retry", !tracks && !retried.is_empty(), why)
+}
+
+/// Whether a lever should work. One that does not although it should is failing; others are off, and nothing is
+/// wrong.
+pub(crate) fn wants(settings: &Settings, lever: &str) -> bool {
+    let opts_in = |class: &super::ClassSettings| class.preemptible && (class.retries || !settings.is_beside);
+    let asks = match lever {
+        PREEMPTION => settings.preemption.policy.acts() && settings.classes.iter().any(opts_in),
+        SHARES => settings.cpu.shares,
+        INHERITANCE => settings.cpu.inheritance,
+        CONTROL_GROUPS => settings.classes.iter().any(|class| !class.control_groups.is_empty()),
+        DISK => !settings.disk_yielders().is_empty(),
+        CACHE => !settings.cache_confined().is_empty(),
+        SESSIONS => settings.observes(),
+        IDLE_BOUND => {
+            settings.is_beside && settings.classes.iter().any(|class| class.idle_in_transaction_timeout.is_some())
         }
-        levers
-    }
-
-    /// Whether transactions that the server aborts are replayed.
-    fn retry_lever(&self) -> Lever {
-        let retried = self.names_of(|class| class.replay && class.retry_aborted > 0);
-        let tracks = self.preemption.policy.only_tracks();
-        let why = match (tracks, retried.is_empty()) {
-            (true, _) => "the policy is track: errors of the server go to the clients".to_owned(),
-            (false, true) => "no class has retry_aborted and replay".to_owned(),
-            (false, false) => format!("replays transactions of {retried} that the server aborts"),
-        };
-        own("retry", !tracks && !retried.is_empty(), why)
-    }
-
-    /// Whether a lever should work. One that does not although it should is failing; others are off, and nothing is
-    /// wrong.
-    pub(crate) fn wants(&self, lever: &str) -> bool {
-        let opts_in = |class: &super::ClassSettings| class.preemptible && (class.retries || !self.is_beside);
-        let asks = match lever {
-            PREEMPTION => self.preemption.policy.acts() && self.classes.iter().any(opts_in),
-            SHARES => self.cpu.shares,
-            INHERITANCE => self.cpu.inheritance,
-            CONTROL_GROUPS => self.classes.iter().any(|class| !class.control_groups.is_empty()),
-            DISK => !self.disk_yielders().is_empty(),
-            CACHE => !self.cache_confined().is_empty(),
-            SESSIONS => self.observes(),
-            IDLE_BOUND => {
-                self.is_beside && self.classes.iter().any(|class| class.idle_in_transaction_timeout.is_some())
-            }
-            AWAKE => return self.cpu.awake,
-            _ => false,
-        };
-        asks && self.control.is_some()
-    }
+        AWAKE => return settings.cpu.awake,
+        _ => false,
+    };
+    asks && settings.control.is_some()
 }
 
 /// A lever that settings alone switch on or off.

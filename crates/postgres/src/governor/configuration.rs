@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plimsoll_notation::toml_string;
 use plimsoll_pg::url::ServerUrl;
+use plimsoll_settings::write::Writer;
 
 use super::{CLASSES, GovernorSettings, name_of_class};
 
@@ -18,10 +18,10 @@ pub(super) const CONSOLE: &str = "plimsoll_governor_console";
 pub(super) const READER: &str = "plimsoll_lab";
 
 /// How many low-priority transactions may be queued, and for how long: an experiment must not refuse any.
-const QUEUE: &str = "queue_max = 100000\nqueue_timeout = \"1h\"\n";
+const QUEUE: (i64, &str) = (100_000, "1h");
 
 /// How often a transaction that the server aborts is replayed: the governor's own default.
-const RETRY_ABORTED: u32 = 20;
+const RETRY_ABORTED: i64 = 20;
 
 /// The text of the file. Passwords are not in it: they come with the environment.
 ///
@@ -31,101 +31,95 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
     if mode.beside {
         return beside(server, socket_folder, password, settings);
     }
-    let server = toml_string(&server.to_string());
-    let folder = toml_string(&socket_folder.display().to_string());
-    let policy = toml_string(if mode.preemption { &settings.preemption } else { "never" });
-    let mpl = settings.low_mpl.filter(|_| mode.admission).map(|mpl| format!("mpl = {mpl}\n"));
-    let target = settings.target.as_ref().filter(|_| mode.admission);
-    // Where nothing else limits the low class, the governor chooses an mpl itself.
-    let queue = if mode.admission { QUEUE } else { "" };
-    let target = target.map(|target| format!("target = {}\n", toml_string(target)));
-    let look = settings.look_interval.map(|time| format!("look_interval = {}\n", toml_string(&micros(time))));
+    let retry_aborted = if mode.retry { RETRY_ABORTED } else { 0 };
+    let mut file = Writer::default();
+    file.comment("Written by plimsoll.").set("server", server.to_string()).set("control", server.to_string());
     // At the server itself there are also sessions of no client, as beside a server.
-    let (default_class, direct, rules) = match mode.split {
-        true => ("high", "\n[mode]\ndirect_sessions = true\n", rules_by_name()),
-        false => ("low", "", String::new()),
-    };
-    format!(
-        "# Written by plimsoll.\n\
-         server = {server}\n\
-         control = {server}\n\
-         default_class = \"{default_class}\"\n\
-         {direct}\
-         \n[listen]\nsocket_folders = [{folder}]\naddresses = []\n\
-         \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\nretry_aborted = {retry_aborted}\n{target}\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\n{cpu}\
-         {rules}\
-         \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
-         \n[admission]\nauto_mpl = {auto_mpl}\n\
-         \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\nawake = {awake}\n\
-         \n[disk]\nlimits = {disk}\n\
-         \n[admin]\ndatabase = \"{CONSOLE}\"\n\
-         \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
-         \n[http]\naddress = \"off\"\n",
-        password = toml_string(password),
-        mpl = mpl.unwrap_or_default(),
-        target = target.unwrap_or_default(),
-        preemptible = mode.preemption,
-        replay = mode.replay,
-        retry_aborted = if mode.retry { RETRY_ABORTED } else { 0 },
-        cpu = cpu_of_low(settings),
-        threshold = toml_string(&micros(settings.threshold)),
-        look = look.unwrap_or_default(),
-        idle = mode.idle_preemption,
-        auto_mpl = mode.admission,
-        shares = mode.shares,
-        inheritance = mode.inheritance,
-        // Shares help where cores are busy; this helps where they are idle.
-        awake = settings.awake && mode.shares,
-        disk = mode.disk,
-    )
+    file.set("default_class", if mode.split { "high" } else { "low" });
+    if mode.split {
+        file.gap().table("mode").set("direct_sessions", true);
+    }
+    file.gap()
+        .table("listen")
+        .set("socket_folders", vec![socket_folder.display().to_string()])
+        .set("addresses", Vec::<String>::new());
+    class(&mut file, "high")
+        .set("settable_by", vec!["*"])
+        .set("preemptible", false)
+        .set("retry_aborted", retry_aborted)
+        .set_if("target", settings.target.as_deref().filter(|_| mode.admission));
+    class(&mut file, "low").set_if("mpl", settings.low_mpl.map(i64::from).filter(|_| mode.admission));
+    // Where nothing else limits the low class, the governor chooses an mpl itself.
+    if mode.admission {
+        file.set("queue_max", QUEUE.0).set("queue_timeout", QUEUE.1);
+    }
+    file.set("preemptible", mode.preemption)
+        .set("replay", mode.replay)
+        .set("retries", true)
+        .set("retry_aborted", retry_aborted);
+    cpu_of_low(&mut file, settings);
+    if mode.split {
+        rules_by_name(&mut file);
+    }
+    preemption(&mut file, settings, if mode.preemption { &settings.preemption } else { "never" })
+        .set("idle_counts_as_waiting", mode.idle_preemption);
+    file.gap().table("admission").set("auto_mpl", mode.admission);
+    file.gap().table("cpu").set("shares", mode.shares).set("inheritance", mode.inheritance);
+    // Shares help where cores are busy; this helps where they are idle.
+    file.set("awake", settings.awake && mode.shares);
+    file.gap().table("disk").set("limits", mode.disk);
+    file.gap().table("admin").set("database", CONSOLE);
+    reader(&mut file, password)
 }
 
 /// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a
 /// transaction again after one. Sessions of no client, such as those that observe the server, are of the high class and
 /// not changed.
 fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
-    let look = settings.look_interval.map(|time| format!("look_interval = {}\n", toml_string(&micros(time))));
-    format!(
-        "# Written by plimsoll.\n\
-         control = {server}\n\
-         default_class = \"high\"\n\
-         \n[mode]\nproxy = false\n\
-         \n[[class]]\nname = \"high\"\npriority = \"high\"\npreemptible = false\n\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = \"retry-by-application\"\n{cpu}\
-         {rules}\
-         \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}\
-         \n[cpu]\nawake = {awake}\n\
-         \n[admin]\ndatabase = \"{CONSOLE}\"\nsocket_folder = {folder}\n\
-         \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
-         \n[http]\naddress = \"off\"\n",
-        server = toml_string(&server.to_string()),
-        cpu = cpu_of_low(settings),
-        rules = rules_by_name(),
-        policy = toml_string(&settings.preemption),
-        threshold = toml_string(&micros(settings.threshold)),
-        look = look.unwrap_or_default(),
-        awake = settings.awake,
-        folder = toml_string(&socket_folder.display().to_string()),
-        password = toml_string(password),
-    )
+    let mut file = Writer::default();
+    file.comment("Written by plimsoll.").set("control", server.to_string()).set("default_class", "high");
+    file.gap().table("mode").set("proxy", false);
+    class(&mut file, "high").set("preemptible", false);
+    class(&mut file, "low").set("preemptible", "retry-by-application");
+    cpu_of_low(&mut file, settings);
+    rules_by_name(&mut file);
+    preemption(&mut file, settings, &settings.preemption);
+    file.gap().table("cpu").set("awake", settings.awake);
+    let folder = socket_folder.display().to_string();
+    file.gap().table("admin").set("database", CONSOLE).set("socket_folder", folder);
+    reader(&mut file, password)
+}
+
+fn class<'a>(file: &'a mut Writer, name: &str) -> &'a mut Writer {
+    file.gap().table("class").set("name", name).set("priority", name)
 }
 
 /// Rules that give each session the class in its application name.
-fn rules_by_name() -> String {
-    let rules = [0, 1].map(|class| {
-        let (class, name) = (CLASSES[class], name_of_class(class));
-        format!("\n[[rule]]\nclass = \"{class}\"\napplication_name = {}\n", toml_string(&name))
-    });
-    rules.concat()
+fn rules_by_name(file: &mut Writer) {
+    for class in [0, 1] {
+        file.gap().table("rule").set("class", CLASSES[class]).set("application_name", name_of_class(class));
+    }
 }
 
 /// The CPU settings of the low class's processes. A floor applies only to `idle`; the other shares in a sweep have
 /// none.
-fn cpu_of_low(settings: &GovernorSettings) -> String {
+fn cpu_of_low(file: &mut Writer, settings: &GovernorSettings) {
     let floor = settings.low_floor.filter(|_| settings.low_share == "idle");
-    let floor = floor.map(|percent| format!("cpu_floor_percent = {percent}\n")).unwrap_or_default();
-    format!("cpu = {}\n{floor}", toml_string(&settings.low_share.replace('-', " ")))
+    file.set("cpu", settings.low_share.replace('-', " ")).set_if("cpu_floor_percent", floor.map(i64::from));
+}
+
+fn preemption<'a>(file: &'a mut Writer, settings: &GovernorSettings, policy: &str) -> &'a mut Writer {
+    file.gap()
+        .table("preemption")
+        .set("policy", policy)
+        .set("threshold", micros(settings.threshold))
+        .set_if("look_interval", settings.look_interval.map(micros))
+}
+
+/// Ends the file with the console's user, and without a live page.
+fn reader(file: &mut Writer, password: &str) -> String {
+    file.gap().table("admin.user").set("name", READER).set("password", password);
+    file.gap().table("http").set("address", "off").text().to_owned()
 }
 
 fn micros(time: Duration) -> String {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use plimsoll_notation::toml_string;
 use plimsoll_pg::url::{Password, ServerUrl};
+use plimsoll_settings::write::{put, text_of};
 use toml::{Table, Value};
 
 use super::CLASSES;
@@ -41,49 +41,22 @@ pub(super) fn read(
         *control = login.to_string().into();
         control_password = login.password;
     }
-    settings.insert("server".to_owned(), server.to_string().into());
-    let listen = table(&mut settings, "listen");
-    listen.remove("tls");
-    listen.insert("addresses".to_owned(), Value::Array(Vec::new()));
-    listen.insert("socket_folders".to_owned(), vec![socket_folder.display().to_string()].into());
+    put(&mut settings, "server", server.to_string());
+    put(&mut settings, "listen.addresses", Vec::<String>::new());
+    put(&mut settings, "listen.socket_folders", vec![socket_folder.display().to_string()]);
+    settings["listen"].as_table_mut().expect("it has addresses").remove("tls");
     // Its users may have their passwords in files that are not meant for experiments.
+    settings.remove("admin");
+    put(&mut settings, "admin.database", CONSOLE);
     let reader = [("name", READER), ("password", password)].map(|(key, value)| (key.to_owned(), Value::from(value)));
-    let users = Value::Array(vec![Table::from_iter(reader).into()]);
-    let admin = [("database".to_owned(), CONSOLE.into()), ("user".to_owned(), users)];
-    settings.insert("admin".to_owned(), Table::from_iter(admin).into());
-    table(&mut settings, "http").insert("address".to_owned(), "off".into());
+    put(&mut settings, "admin.user", vec![Table::from_iter(reader)]);
+    put(&mut settings, "http.address", "off");
     let classes = settings.get("class").and_then(Value::as_array);
     let has =
         |name: &str| classes.into_iter().flatten().any(|class| class.get("name").and_then(Value::as_str) == Some(name));
     let has_our_classes = classes.is_none_or(Vec::is_empty) || CLASSES.iter().all(|name| has(name));
     let head = format!("# Made by plimsoll of {}.\n", file.display());
-    let lines = settings.iter().map(|(key, value)| format!("{} = {}\n", toml_string(key), inline(value)));
-    Ok(OwnSettings { text: head + &lines.collect::<String>(), has_our_classes, control_password })
-}
-
-/// The table of that name, created if it does not exist.
-fn table<'a>(settings: &'a mut Table, name: &str) -> &'a mut Table {
-    let value = settings.entry(name).or_insert_with(|| Table::new().into());
-    if !value.is_table() {
-        *value = Table::new().into();
-    }
-    value.as_table_mut().expect("it was just made one")
-}
-
-fn inline(value: &Value) -> String {
-    match value {
-        Value::String(text) => toml_string(text),
-        Value::Array(values) => format!("[{}]", values.iter().map(inline).collect::<Vec<_>>().join(", ")),
-        Value::Table(table) => {
-            let pairs = table.iter().map(|(key, value)| format!("{} = {}", toml_string(key), inline(value)));
-            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
-        }
-        Value::Integer(number) => number.to_string(),
-        // With a decimal point, so that it remains a float.
-        Value::Float(number) => format!("{number:?}"),
-        Value::Boolean(flag) => flag.to_string(),
-        Value::Datetime(moment) => moment.to_string(),
-    }
+    Ok(OwnSettings { text: head + &text_of(&settings), has_our_classes, control_password })
 }
 
 #[cfg(test)]

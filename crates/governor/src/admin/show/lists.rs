@@ -22,7 +22,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("clients_queued", governor.waiting().len()),
         ("servers", sessions.iter().filter(|card| card.process().is_some()).count()),
         ("preemptions", governor.events().len()),
-        ("workers", settings.listen.workers),
+        ("workers", settings.listen.workers as usize),
         ("console_users", settings.admin.users.len()),
     ];
     Ok(Answer::of(lists.into_iter().map(|(list, items)| vec![Cell::from(list), items.into()]).collect()))

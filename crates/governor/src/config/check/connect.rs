@@ -12,9 +12,9 @@ use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
 use crate::agent::{cache_here, find_server};
-use crate::config::warnings::BINDING;
 use crate::settings::Settings;
 use crate::watch::server_here;
+use plimsoll_settings::read::BINDING;
 
 /// The consequences of a pooler in the server's place.
 const POOLER: &str = "is a pooler, not a PostgreSQL server: it hides which server process works for which client, so that \

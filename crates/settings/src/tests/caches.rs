@@ -5,8 +5,6 @@ use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_testing::says;
 
 use super::{faults, file, good};
-use crate::config::check::check;
-use crate::testing::settings_file;
 
 const CONTROL: &str = "control = \"postgres://plimsoll@db\"\n";
 
@@ -41,15 +39,4 @@ fn what_is_no_part_and_what_contradicts_itself_is_told_at_its_place() {
     check("", "", "cache = \"depends\"", "x.toml:9:9: `cache` has no effect without `control`");
     let all = "every class is confined, so that no session may fill more of the cache than the part for `depends`";
     check(CONTROL, "cache = \"polluting\"", "cache = \"depends\"", &format!("x.toml:6:9: {all}"));
-}
-
-#[test]
-fn the_check_tells_which_class_is_confined() {
-    let told = |low: &str| {
-        let (_folder, path) = settings_file(&file(CONTROL, "", low));
-        let levers = check(&path, false, false).unwrap().levers;
-        levers.into_iter().find(|(name, _)| *name == "cache").expect("a lever").1
-    };
-    assert_eq!(told(""), "off: every class may fill all of it");
-    assert_eq!(told("cache = \"polluting\""), "confines low to polluting, where the processor shares out its cache");
 }

@@ -28,14 +28,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if length <= TIME_MAX { Ok(length) } else { Err(format!("`{text}` is longer than 30 days; write a shorter one")) }
 }
 
-pub(super) fn size(text: &str) -> Result<usize, String> {
+pub(crate) fn size(text: &str) -> Result<usize, String> {
     let bytes = scaled(text, &SIZE_UNITS).filter(|bytes| *bytes <= SIZE_MAX);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     bytes.ok_or_else(|| format!("`{text}` is not a size; write a number and B, KiB, MiB or GiB, as in \"1MiB\""))
 }
 
 /// Writes a duration in the largest unit that needs no fraction.
-pub(crate) fn write_duration(length: Duration) -> String {
+pub fn write_duration(length: Duration) -> String {
     written(length.as_micros() as u64, &TIME_UNITS, "s")
 }
 

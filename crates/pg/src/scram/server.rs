@@ -6,15 +6,15 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use super::{ITERATIONS_MAX, keyed, salted};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use plimsoll_pg::scram::{ITERATIONS_MAX, keyed, salted};
 use rand::Rng;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// The name of the mechanism.
-pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
+pub const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// PostgreSQL's default.
 const ITERATIONS: u32 = 4096;
@@ -75,7 +75,7 @@ impl Verifier {
 
     /// A verifier that no password fits, for an unknown user. It resembles the verifier of a real user, whose secret
     /// key determines its salt. The salt is therefore also the same after a restart.
-    pub(crate) fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
+    pub fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
         let secret = like.map_or([0; 32], |like| like.server_key);
         let made = |of: &[u8]| keyed(&secret, &[of, user.as_bytes()]);
         let mut salt = made(b"salt").to_vec();

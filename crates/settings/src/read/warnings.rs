@@ -2,17 +2,17 @@
 
 use std::net::IpAddr;
 
+use plimsoll_pg::scram::server::Verifier;
 use plimsoll_pg::url::SslMode;
 use plimsoll_policy::ClassIndex;
 
-use crate::admin::scram::Verifier;
 use crate::settings::{ClassSettings, Settings};
 
 /// The password of the console's users in docs/examples/plimsoll.toml.
 const SAMPLE_PASSWORD: &str = "change-me";
 
 /// The consequence of TLS on both sides for clients that bind their login to a certificate.
-pub(super) const BINDING: &str = "there is TLS on both sides: clients that bind their login to the certificate, as libpq does by \
+pub const BINDING: &str = "there is TLS on both sides: clients that bind their login to the certificate, as libpq does by \
      default (channel_binding=prefer), cannot log in by SCRAM unless [listen.tls] has the server's own certificate; give it \
      that, or have clients write channel_binding=disable";
 

@@ -49,7 +49,7 @@ fn passwords_that_every_user_can_read_are_warned_of() {
     fs::write(&file, text).expect("a file");
     let told = |mode: u32| -> Vec<String> {
         fs::set_permissions(&file, Permissions::from_mode(mode)).expect("our own file");
-        let warnings = super::super::read(&file, &[]).unwrap_or_else(|error| panic!("{error}")).warnings;
+        let warnings = crate::read::read(&file, &[]).unwrap_or_else(|error| panic!("{error}")).warnings;
         warnings.into_iter().filter(|warning| warning.contains("chmod")).collect()
     };
     assert_eq!(told(0o600), [""; 0]);

@@ -2,17 +2,30 @@
 
 mod caches;
 mod floors;
+mod mode;
 mod open_doors;
+mod rows;
 mod targets;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::*;
+use plimsoll_testing::certificate;
+use tempfile::TempDir;
+
+use crate::read::{Config, ConfigError, Surroundings, parse, read};
+use crate::section;
 use crate::settings::CpuShare;
-use crate::testing::{certificate, settings_file};
 
 const START: &str = "server = \"postgres://db.example:5433\"\n";
 const CLASS: &str = "[[class]]\nname = \"a\"\npriority = \"low\"\n";
+
+/// A settings file and its folder.
+fn settings_file(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plimsoll.toml");
+    std::fs::write(&file, text).expect("a file");
+    (folder, file)
+}
 
 fn read_text(text: &str) -> Result<Config, ConfigError> {
     let environment = |name: &str| match name {
@@ -94,7 +107,7 @@ fn the_examples_are_right_and_the_complete_one_has_every_key() {
     let folder = Path::new("../../docs/examples");
     for name in ["plimsoll.toml", "plimsoll-minimal.toml"] {
         let file = folder.join(name);
-        let config = super::read(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let config = read(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
         let expected = if name == "plimsoll.toml" {
             ["preemption only tracks", "console's user `admin` is that of the sample", "`viewer` is that of the sample"]
                 .as_slice()
@@ -107,7 +120,7 @@ fn the_examples_are_right_and_the_complete_one_has_every_key() {
         }
     }
     let text = std::fs::read_to_string(folder.join("plimsoll.toml")).expect("the example");
-    for (key, _) in schema::keys() {
+    for (key, ..) in section::keys() {
         let last = key.rsplit('.').next().unwrap_or(&key);
         // Alternative ways of giving a console password, and of naming a statement.
         let is_other_way = ["password", "password_file", "password_variable", "fingerprint"].contains(&last);
@@ -218,19 +231,6 @@ login_timeout = "soon"
         "x.toml:24:17: `soon` is not a length of time",
     ];
     each_begins(&told, &expect);
-}
-
-/// The connection was not tried while the file had any fault, so a second round was needed.
-#[test]
-fn the_server_is_tried_although_the_file_has_faults() {
-    let text = "server = \"postgres://a@127.0.0.1:1?sslmode=disable\"\n[admission]\nmpl = \"many\"\n";
-    let (_folder, file) = settings_file(text);
-    let error = check::check(&file, true, false).expect_err("the file is wrong");
-    let probes = error.connection.as_deref().unwrap_or_default();
-    assert!(probes.iter().any(|probe| probe.what == "server" && !probe.is_good), "{error}");
-    let told = error.to_string();
-    assert!(told.contains("plimsoll.toml:3:7: ") && told.contains("\nFAILED: server: "), "{told}");
-    assert!(check::check(&file, false, false).expect_err("the file is wrong").connection.is_none());
 }
 
 /// `SHOW CONFIG` showed `postgres://root@db:5432/root`, although that user and database are not used: clients bring
@@ -352,27 +352,6 @@ fn tls_on_both_sides_is_a_warning() {
 }
 
 #[test]
-fn control_groups_that_are_not_there_are_a_warning_of_the_check() {
-    let class = "[[class]]\nname = \"low\"\npriority = \"low\"\ncontrol_groups = [\"/none/reports\"]\n";
-    let (_folder, file) = settings_file(&format!("{START}{class}"));
-    let report = check::check(&file, false, false).unwrap_or_else(|error| panic!("{error}"));
-    let expect = "class `low`: /none/reports is not a control group";
-    assert!(report.warnings.iter().any(|warning| warning.starts_with(expect)), "{:?}", report.warnings);
-    assert!(
-        report.levers.iter().any(|(name, what)| *name == "control groups" && what.starts_with("off: no `control`"))
-    );
-}
-
-#[test]
-fn rules_that_one_session_can_match_both_are_shown() {
-    let rules = "[[rule]]\nclass = \"high\"\nuser = \"shop\"\n[[rule]]\nclass = \"low\"\napplication_name = \"report*\"\n\
-                 [[rule]]\nclass = \"low\"\nuser = \"batch\"\n";
-    let (_folder, file) = settings_file(&format!("{START}{rules}"));
-    let report = check::check(&file, false, false).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(report.overlaps, ["sessions that match rules 1 and 2 get high, the class of rule 1"]);
-}
-
-#[test]
 fn a_statement_is_its_fingerprint() {
     let config =
         good(&format!("{START}[[rule]]\nclass = \"high\"\nuser = \"a\"\nstatement = \"select 1 from t where x = 5\""));
@@ -408,24 +387,4 @@ fn classes_that_there_are_keep_their_places() {
     let without = format!("{START}[[class]]\nname = \"high\"\npriority = \"high\"");
     let error = parse(&without, "x.toml", &surroundings).expect_err("one is missing").to_string();
     assert!(error.contains("the classes `low` are gone; removing or renaming a class needs a restart"), "{error}");
-}
-
-#[test]
-fn a_check_fits_a_terminal() {
-    let report = check::check(Path::new("../../docs/examples/plimsoll.toml"), false, false)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let text = report.to_string();
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    for part in [
-        "plimsoll.toml: no problems found",
-        "user shop -> high",
-        "all others -> low",
-        "counts only (policy track)",
-        "if replayed",
-        "sessions that match rules 1 and 2 get high",
-        "control groups off: no class has `control_groups`",
-    ] {
-        assert!(text.contains(part), "no `{part}` in\n{text}");
-    }
-    assert!(report.is_good() && serde_json::to_value(&report).is_ok_and(|json| json["connection"].is_null()));
 }

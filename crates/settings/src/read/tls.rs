@@ -15,11 +15,18 @@ use rustls::{Error, RootCertStore, ServerConfig};
 
 use super::EVERYBODY_READS;
 use super::resolve::Reader;
-use super::typed::TypedTls;
+use super::tables::{Placed, is_on, said};
+use crate::table::TLS;
 
 /// Reads certificate and key; returns the governor's own certificate without its issuers'.
-pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<ServerConfig>, CertificateDer<'static>)> {
-    let file = read.path(&typed.certificate);
+pub(super) fn resolve(
+    given: &Placed<'_>,
+    read: &mut Reader<'_>,
+) -> Option<(Arc<ServerConfig>, CertificateDer<'static>)> {
+    read.rows(TLS, &mut (), given);
+    let typed = given.0;
+    let (certificate, key_file) = (said(typed, "certificate")?, said(typed, "key")?);
+    let file = read.cx.path(certificate.text);
     let certificates = CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let certificates =
         certificates.map_err(|error| format!("cannot read certificates from {}: {error}", file.display()));
@@ -30,34 +37,34 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<Se
         )),
         false => Ok(found),
     });
-    let certificates = read.problems.note_at(typed.certificate.span(), certificates);
+    let certificates = read.problems.note_at(certificate.span.clone(), certificates);
     let own = certificates.as_ref().and_then(|all| all.first().cloned());
-    let file = read.path(&typed.key);
+    let file = read.cx.path(key_file.text);
     let key = PrivateKeyDer::from_pem_file(&file);
     let key = key.map_err(|error| format!("cannot read a private key from {}: {error}", file.display()));
-    let key = read.problems.note_at(typed.key.span(), key)?;
+    let key = read.problems.note_at(key_file.span.clone(), key)?;
     if metadata(&file).is_ok_and(|found| found.permissions().mode() & EVERYBODY_READS != 0) {
         read.warnings.push(format!("every user of this machine can read the key {0}: chmod o-r {0}", file.display()));
     }
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("ring has the protocols' algorithms");
-    let builder = match &typed.client_ca {
+    let builder = match said(typed, "client_ca") {
         None => builder.with_no_client_auth(),
         Some(file) => {
-            let verifier = verifier(&read.path(file)).and_then(|verifier| match typed.required {
+            let verifier = verifier(&read.cx.path(file.text)).and_then(|verifier| match is_on(typed, "required") {
                 true => Ok(verifier),
                 false => {
                     Err("client_ca needs required = true: clients that do not encrypt show no certificate".to_owned())
                 }
             });
-            builder.with_client_cert_verifier(read.problems.note_at(file.span(), verifier)?)
+            builder.with_client_cert_verifier(read.problems.note_at(file.span, verifier)?)
         }
     };
     let built = builder.with_single_cert(certificates?, key);
     let is_of_key = matches!(built, Err(Error::InconsistentKeys(_)));
-    let built = built.map_err(|error| unusable(&error, &read.path(&typed.certificate), &file));
-    let place = if is_of_key { &typed.key } else { &typed.certificate };
-    let mut config = read.problems.note_at(place.span(), built)?;
+    let built = built.map_err(|error| unusable(&error, &read.cx.path(certificate.text), &file));
+    let place = if is_of_key { key_file.span } else { certificate.span };
+    let mut config = read.problems.note_at(place, built)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Some((Arc::new(config), own?))
 }
@@ -98,7 +105,7 @@ fn unusable(error: &Error, certificate: &Path, key: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::openssl;
+    use plimsoll_testing::openssl;
 
     /// The message for a certificate and a key that cannot be used.
     fn told(folder: &Path, certificate: &str, key: &str) -> String {

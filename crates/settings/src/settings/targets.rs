@@ -19,23 +19,23 @@ pub struct Held {
 
 /// A key of a class that contradicts others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TargetFault {
+pub struct TargetFault {
     /// The class's place.
-    pub(crate) class: usize,
+    pub class: usize,
     /// `target` or `mpl_min`.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// The fault, and what to do.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl ClassSettings {
     /// How many of its transactions may run at once now; `None` if unlimited.
-    pub(crate) fn mpl_in_force(&self) -> Option<u32> {
+    pub fn mpl_in_force(&self) -> Option<u32> {
         [self.limits.mpl, self.held.mpl].into_iter().flatten().min()
     }
 
     /// The present CPU share of its server processes.
-    pub(crate) fn cpu_in_force(&self) -> CpuShare {
+    pub fn cpu_in_force(&self) -> CpuShare {
         match (self.cpu, self.held.nice) {
             (CpuShare::Nice(own), Some(nice)) => CpuShare::Nice(own.max(nice)),
             (cpu, _) => cpu,
@@ -43,17 +43,17 @@ impl ClassSettings {
     }
 
     /// How many parallel workers a node of its statements' plans may have now; `None` for the server's own limit.
-    pub(crate) fn workers_in_force(&self) -> Option<u32> {
+    pub fn workers_in_force(&self) -> Option<u32> {
         [self.workers_max, self.held.workers.filter(|_| self.workers_max.is_some())].into_iter().flatten().min()
     }
 
     /// How many of its transactions may always run at once, even if the target of a class above is missed.
-    pub(crate) fn mpl_floor(&self) -> u32 {
+    pub fn mpl_floor(&self) -> u32 {
         self.mpl_min.unwrap_or(1).min(self.limits.mpl.unwrap_or(u32::MAX))
     }
 
     /// Its CPU share as a lever: how far it may be lowered, or `None` if it may not.
-    pub(crate) fn share_lever(&self) -> Option<u64> {
+    pub fn share_lever(&self) -> Option<u64> {
         match self.cpu {
             CpuShare::Nice(nice) => Some(LeverKind::share_of_nice(nice)).filter(|share| *share > 0),
             CpuShare::Untouched | CpuShare::Prompt | CpuShare::Idle => None,
@@ -63,7 +63,7 @@ impl ClassSettings {
 
 impl Settings {
     /// Whether an mpl may be chosen for this class: neither an mpl nor a target above is set, and it has the lowest priority of all.
-    pub(crate) fn is_searched(&self, class: ClassIndex) -> bool {
+    pub fn is_searched(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;
         let is_above = |other: &ClassSettings| other.limits.priority > priority;
         let is_below = |other: &ClassSettings| other.limits.priority < priority;
@@ -88,20 +88,20 @@ impl Settings {
 
     /// The class whose lever the disk is. One limit covers all that yield, so a target must be above the highest of
     /// them.
-    pub(crate) fn disk_lever(&self) -> Option<ClassIndex> {
+    pub fn disk_lever(&self) -> Option<ClassIndex> {
         let yielding = self.indexed().filter(|(class, _)| self.yields_disk(*class));
         yielding.max_by_key(|(_, class)| class.limits.priority).map(|(class, _)| class)
     }
 
     /// Whether a class above has a target, so that this one may be limited at any time.
-    pub(crate) fn is_below_target(&self, class: ClassIndex) -> bool {
+    pub fn is_below_target(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;
         self.classes.iter().any(|other| other.target.is_some() && other.limits.priority > priority)
     }
 }
 
 /// All contradictions with targets, or between the bounds of their levers.
-pub(crate) fn target_faults(classes: &[ClassSettings], total_mpl: Option<u32>) -> Vec<TargetFault> {
+pub fn target_faults(classes: &[ClassSettings], total_mpl: Option<u32>) -> Vec<TargetFault> {
     let mut faults = Vec::new();
     let mut fault = |class, key, message| faults.push(TargetFault { class, key, message });
     let mut kept = 0;
