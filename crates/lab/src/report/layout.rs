@@ -27,37 +27,82 @@ pub(super) fn section(id: &str, heading: &str, body: Markup) -> Markup {
 
 /// A table in a container that scrolls sideways if the screen is narrow, and down if the table is long.
 pub(super) fn table(caption: &str, columns: &[Column], rows: Markup) -> Markup {
-    html! {
-        div class="scroll tall" role="region" aria-label=(caption) tabindex="0" {
-            table {
-                caption { (caption) }
-                thead { tr { @for column in columns { th scope="col" class=[column.class] { (column.name) } } } }
-                tbody { (rows) }
+    scrolled(caption, html! { table { (head(caption, columns)) tbody { (rows) } } })
+}
+
+/// A table whose answer may stand in its last column: on a narrow screen nothing lies beside it, for each row is a list of its
+/// cells with their columns' names. Each row has a cell for each column, the first of which is its heading.
+pub(super) fn stacked_table(caption: &str, columns: &[Column], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
+    let row = |cells: Vec<Cell>| {
+        let named = columns.iter().zip(cells).enumerate();
+        html! {
+            tr {
+                @for (at, (column, Cell { class, content })) in named {
+                    @if at == 0 { th scope="row" class=[class] { (content) } }
+                    @else { td class=[class] data-column=(column.name) { (content) } }
+                }
             }
         }
+    };
+    let rows = rows.into_iter().map(row).collect::<Vec<_>>();
+    let body = html! { tbody { @for row in rows { (row) } } };
+    scrolled(caption, html! { table class="stacked" { (head(caption, columns)) (body) } })
+}
+
+fn scrolled(caption: &str, table: Markup) -> Markup {
+    html! { div class="scroll tall" role="region" aria-label=(caption) tabindex="0" { (table) } }
+}
+
+fn head(caption: &str, columns: &[Column]) -> Markup {
+    html! {
+        caption { (caption) }
+        thead { tr { @for column in columns { th scope="col" class=[column.class] { (column.name) } } } }
+    }
+}
+
+/// A cell of a [`stacked_table`].
+pub(super) struct Cell {
+    class: Option<&'static str>,
+    content: Markup,
+}
+
+impl Cell {
+    /// A short text on one line.
+    pub(super) fn text(content: Markup) -> Self {
+        Cell { class: None, content }
+    }
+
+    /// Sentences.
+    pub(super) fn words(content: Markup) -> Self {
+        Cell { class: Some("words"), content }
+    }
+
+    /// A figure.
+    pub(super) fn figure(value: Option<String>) -> Self {
+        let class = Some(if value.is_some() { "n" } else { "n missing" });
+        Cell { class, content: html! { (value.as_deref().unwrap_or(MISSING)) } }
+    }
+
+    /// A figure with its interval below.
+    pub(super) fn interval(interval: Option<Interval>, write: fn(f64) -> String) -> Self {
+        let Some(Interval { value, low, high }) = interval else { return Cell::figure(None) };
+        let ends = low.zip(high).map(|(low, high)| range(low, high, write));
+        Cell { class: Some("n"), content: html! { (write(value)) @if let Some(ends) = ends { small { (ends) } } } }
+    }
+
+    /// It as a cell of any other table.
+    fn plain(self) -> Markup {
+        html! { td class=[self.class] { (self.content) } }
     }
 }
 
 pub(super) fn figure_cell(value: Option<String>) -> Markup {
-    html! {
-        @match value {
-            Some(value) => td class="n" { (value) },
-            None => td class="n missing" { (MISSING) },
-        }
-    }
+    Cell::figure(value).plain()
 }
 
 /// A cell of a figure with its interval below.
 pub(super) fn interval_cell(interval: Option<Interval>, write: fn(f64) -> String) -> Markup {
-    html! {
-        @match interval {
-            None => td class="n missing" { (MISSING) },
-            Some(Interval { value, low: Some(low), high: Some(high) }) => {
-                td class="n" { (write(value)) small { (range(low, high, write)) } }
-            }
-            Some(interval) => td class="n" { (write(interval.value)) },
-        }
-    }
+    Cell::interval(interval, write).plain()
 }
 
 /// `1.20–1.40 k/s`: the unit once if it is the same.
