@@ -238,6 +238,8 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
     let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
     let pitfalls = pitfalls::of(results, &vary.key);
+    let cautions = predicted.cautions().into_iter().chain(&predicted.failed).cloned();
+    let cautions = cautions.chain(cache::cautions(&predicted.cache)).collect();
     Ok(Advice {
         slo: request.slo.to_string(),
         limit_ms,
@@ -246,7 +248,7 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
         tried,
         best,
         allocations: allocations(results),
-        cautions: predicted.cautions().into_iter().cloned().chain(cache::cautions(&predicted.cache)).collect(),
+        cautions,
         cache: predicted.cache,
         pitfalls,
         verified: None,

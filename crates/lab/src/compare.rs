@@ -12,6 +12,7 @@ mod settings;
 use std::collections::BTreeMap;
 
 use plimsoll_model::statistics::{Noise, Samples, compare_runs};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ pub use failures::{ComparedFailures, FailedShare, WithoutValidRun};
 use failures::{failures, without_valid_run};
 
 /// The result of comparing two runs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Workloads of which requests fail more often in one of the two.
     pub failures: Vec<ComparedFailures>,
@@ -43,7 +44,7 @@ pub struct Comparison {
 }
 
 /// One setting, arm and workload of both runs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ComparedPoint {
     /// The swept settings.
     pub setting: BTreeMap<String, Value>,

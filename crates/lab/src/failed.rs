@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::results::{Aborted, FailedRequests, Point, WorkloadMeasurement, WorkloadResult};
-use plimsoll_display::{count, fine_percent};
+use plimsoll_display::{count, distinct, fine_percent};
 
 /// Requests of a workload in one arm at one setting, over all runs, the invalid ones included.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,20 +95,37 @@ pub(crate) fn reason(failed: &FailedRequests) -> String {
     failed.code.iter().map(|code| format!("{code} ")).collect::<String>() + &failed.message
 }
 
+/// `, most of them with 22012 division by zero`; nothing if no reason is known.
+fn mostly(reasons: &[FailedRequests]) -> String {
+    reasons.first().map_or_else(String::new, |first| format!(", most of them with {}", reason(first)))
+}
+
 /// Why a run is invalid of which a larger share of requests failed than allowed.
 pub(crate) fn too_many(measured: &WorkloadMeasurement, failed_max: f64) -> Option<String> {
     let (completed, failed) = (measured.all.completed, measured.aborted.error);
     if failed == 0 || share(completed, failed) <= failed_max {
         return None;
     }
-    let why =
-        measured.failed.first().map_or_else(String::new, |first| format!(", most of them with {}", reason(first)));
+    let why = mostly(&measured.failed);
     Some(format!(
         "{}: {}{why}; `failed_max` of [run] allows {}: mend the requests, or raise it if failures are part of the workload",
         measured.name,
         told(completed, failed),
         fine_percent(failed_max)
     ))
+}
+
+/// Why a run is invalid in which no request of a workload completed.
+pub(crate) fn idle(measured: &WorkloadMeasurement) -> String {
+    let told = format!("no request of {} completed within the window", measured.name);
+    let attempts: u64 = measured.run_again.iter().map(|reason| reason.count).sum();
+    let Some(first) = measured.run_again.first() else { return format!("{told}; make the window longer") };
+    let most = if first.count == attempts { "all" } else { "most" };
+    format!(
+        "{told}: {} attempts were run again, {most} of them after {}; use fewer clients, or requests that conflict less",
+        count(attempts),
+        reason(first)
+    )
 }
 
 /// `12 deadlock victims, 3 conflicts`: attempts of which the request was run again; `None` without any.
@@ -146,10 +163,36 @@ fn attempts_run_again(points: &[Point]) -> Vec<(&str, Aborted, u64)> {
     all
 }
 
+/// What failed in the runs on which predictions rest, in sentences: requests, attempts that were run again, and invalid runs.
+pub(crate) fn cautions(points: &[Point]) -> Vec<String> {
+    let names = distinct(points.iter().flat_map(|point| &point.workloads).map(|result| result.name.as_str()));
+    let failed = names.into_iter().filter_map(|name| {
+        let runs = || points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == name);
+        let (completed, failed) =
+            (runs().map(|run| run.all.completed).sum(), runs().map(|run| run.aborted.error).sum());
+        let reasons = FailedRequests::merged(runs().flat_map(|run| &run.failed));
+        let told = || {
+            format!(
+                "{name}: {}{}; the model knows only those that completed",
+                told(completed, failed),
+                mostly(&reasons)
+            )
+        };
+        (failed > 0).then(told)
+    });
+    let again = told_again(points)
+        .into_iter()
+        .map(|told| format!("attempts were run again, which the model does not know: {told}"));
+    let invalid = invalid_runs(points)
+        .into_iter()
+        .map(|(why, runs)| format!("{} of {} runs are invalid and were left out: {why}", runs.len(), points.len()));
+    failed.chain(again).chain(invalid).collect()
+}
+
 /// The invalid runs by their reason, the most frequent first: positions among the points.
-pub(crate) fn invalid_runs(points: &[Point]) -> Vec<(&str, Vec<usize>)> {
+pub(crate) fn invalid_runs<'a>(points: impl IntoIterator<Item = &'a Point>) -> Vec<(&'a str, Vec<usize>)> {
     let mut by_reason: Vec<(&str, Vec<usize>)> = Vec::new();
-    for (run, point) in points.iter().enumerate().filter(|(_, point)| !point.valid) {
+    for (run, point) in points.into_iter().enumerate().filter(|(_, point)| !point.valid) {
         let why = point.why_invalid.as_deref().unwrap_or("the reason was not recorded");
         match by_reason.iter_mut().find(|(known, _)| is_alike(known, why)) {
             Some((_, runs)) => runs.push(run),

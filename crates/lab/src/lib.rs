@@ -36,6 +36,7 @@ pub mod host_limits;
 pub mod journal;
 pub mod limits;
 pub mod line;
+mod others;
 pub mod plan;
 pub mod predict;
 pub mod record;

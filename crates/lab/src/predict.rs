@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use plimsoll_model::des;
-use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Slowdown, Turns};
+use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Refused, Slowdown, Turns};
 use plimsoll_model::mva::Method;
 use plimsoll_model::statistics::Interval as ModelInterval;
 use plimsoll_notation::{choices, did_you_mean};
@@ -34,6 +34,7 @@ pub use points::{Vary, VaryError, hold_out};
 pub(crate) use window::own_cpu_s;
 
 use crate::results::{Interval, Results};
+use crate::{failed, others};
 use plimsoll_display::distinct;
 
 /// How mixes are predicted.
@@ -98,6 +99,9 @@ pub struct Predictions {
     /// shares of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache: Vec<CachePair>,
+    /// What failed in the runs on which this rests, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
 }
 
 impl Predictions {
@@ -169,12 +173,14 @@ pub enum PredictError {
         at: String,
     },
     /// A workload ran alone, but none of these runs is valid.
-    #[error("every run of `{workload}` alone{at} is invalid; `plimsoll report` says why. Run it again")]
+    #[error("every run of `{workload}` alone{at} is invalid: {why}. Run it again without that")]
     Invalid {
         /// The workload.
         workload: String,
         /// As above.
         at: String,
+        /// The most frequent reason.
+        why: String,
     },
     /// A workload that the run does not have.
     #[error("the run has no workload `{name}`{hint}; it has {known}")]
@@ -189,6 +195,9 @@ pub enum PredictError {
     /// The run has no mix to predict.
     #[error("no arm has several workloads; say which mix you mean, as in --vary {0}.clients=1..10")]
     NoMix(String),
+    /// The run has mixes, but none of their runs is valid.
+    #[error("every run of several workloads together is invalid: {0}. Run it again without that")]
+    InvalidMixes(String),
     /// The other run has no mix of these workloads.
     #[error("no arm of the run given by --against has several of these workloads: {0}")]
     NothingAgainst(String),
@@ -210,7 +219,7 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     let cache = cache::pairs(results, &inputs.cells, against);
     let asked = match points::asked(&inputs, against, request) {
         // Predictions for the cache alone are an answer, unless `vary` asks for mixes.
-        Err(PredictError::NoMix(_) | PredictError::NothingAgainst(_))
+        Err(PredictError::NoMix(_) | PredictError::InvalidMixes(_) | PredictError::NothingAgainst(_))
             if !cache.is_empty() && request.vary.is_none() =>
         {
             Vec::new()
@@ -220,6 +229,7 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     let mut mixes = Vec::new();
     let mut judged = Vec::new();
     let mut taught: Vec<Taught> = Vec::new();
+    let others = others::of_runs(&results.points, results.machine.cores_usable);
     for asked in &asked {
         let taught = Taught::at(&mut taught, &inputs, &asked.base);
         let turns = (request.model != Model::Mva).then_some(&taught.turns);
@@ -237,13 +247,13 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
         }
         mixes.push(match predicted {
             Ok(prediction) => shown(asked, &inputs, (&mix, &prediction), request.model),
-            Err(refused) => refusal(asked, refused.to_string()),
+            Err(refused) => refusal(asked, why_refused(refused, others.as_deref())),
         });
     }
-    if let Some(others) = inputs.others() {
-        mixes.iter_mut().for_each(|mix| mix.cautions.push(others.clone()));
-    }
-    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(&judged), cache })
+    let others = others.map(|others| format!("{others}; the model does not know how long requests waited for them"));
+    mixes.iter_mut().for_each(|mix| mix.cautions.extend(others.clone()));
+    let failed = failed::cautions(&results.points);
+    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(&judged), cache, failed })
 }
 
 /// The lessons from arms with several workloads at some settings.
@@ -265,6 +275,18 @@ impl Taught {
             all.len() - 1
         });
         &all[at]
+    }
+}
+
+/// Why a mix is not predicted. Others who kept cores busy explain what is otherwise unexplained: more measurements beside them
+/// would not help.
+fn why_refused(refused: Refused, others: Option<&str>) -> String {
+    match (refused, others) {
+        (Refused::Unknown { class, factor, .. }, Some(others)) => {
+            let why = format!("{others}; stop them, and run it again");
+            Refused::Unknown { class, factor, why }.to_string()
+        }
+        (refused, _) => refused.to_string(),
     }
 }
 

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use claims::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
@@ -159,7 +160,7 @@ pub struct SweptAxis {
 }
 
 /// A figure with its 95 % confidence interval over repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// The figure.
     pub value: f64,

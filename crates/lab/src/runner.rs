@@ -20,7 +20,6 @@ mod checks;
 mod observer;
 mod opened;
 mod order;
-mod others;
 mod patience;
 mod plans;
 mod point;
@@ -45,6 +44,7 @@ use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::registry::BenchmarkError;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
+use crate::others;
 use crate::plan::{Arm, CtrlC, Plan, RunPlan, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::results::Point;

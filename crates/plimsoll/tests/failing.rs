@@ -202,7 +202,7 @@ fn an_experiment_goes_on_after_a_setting_of_which_nothing_works() {
         assert_ended(&output, 0);
         let text = words(&printed(&output));
         assert!(
-            text.contains("Invalid runs w.scale=2, alone:w, repeat 1 and") && text.contains("division by zero"),
+            text.contains("Invalid runs w.scale=2, alone:w, repeat 1") && text.contains("division by zero"),
             "{text}"
         );
         let read = |place: &str| -> Value {
@@ -221,6 +221,40 @@ fn an_experiment_goes_on_after_a_setting_of_which_nothing_works() {
         assert_ended(&output, 1);
         assert!(printed(&output).contains("Invalid runs"), "{}", printed(&output));
         assert_ended(&run(&["report", "none"], folder.path()), 0);
+        for command in
+            [&["predict", "none", "--vary", "w.clients=1..2"][..], &["advise", "none", "--slo", "w.p50 < 1s"]]
+        {
+            let output = run(command, folder.path());
+            assert_ended(&output, 2);
+            let said = words(&said(&output));
+            assert!(said.contains("every run of `w` alone at") && said.contains("division by zero"), "{said}");
+        }
+    }
+}
+
+/// Predictions and advice from runs of which a few requests failed are made, and tell how many and why.
+#[test]
+fn predictions_from_runs_with_failures_say_so() {
+    for target in ["postgres:", "embedded:"] {
+        // Of a hundred rows one has a divisor of 0.
+        let folder = folder(
+            &dividing(1).replace("generate_series(1, 3)", "generate_series(1, 100)").replace("[1, 3]", "[1, 100]"),
+        );
+        let experiment = swept(target).replace("[sweep]\n\"w.scale\" = [1, 2]\n", "");
+        fs::write(folder.path().join("experiment.toml"), experiment).unwrap();
+        assert_ended(&run(&["run", "experiment.toml", "--out", "out"], folder.path()), 0);
+        for command in [&["predict", "out", "--vary", "w.clients=1..2"][..], &["advise", "out", "--slo", "w.p50 < 1s"]]
+        {
+            let output = run(command, folder.path());
+            let text = words(&printed(&output));
+            assert!(
+                text.contains("requests failed (") && text.contains("division by zero"),
+                "{text} {}",
+                said(&output)
+            );
+            // A busy machine may leave nothing to predict.
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+        }
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn database_error(error: WireError) -> DatabaseError {
     match error {
         WireError::Unreachable(why) => DatabaseError::Unreachable(why),
         WireError::Lost(why) => DatabaseError::ConnectionLost(why),
-        WireError::Server(error) if error.code == "40001" => DatabaseError::Conflict,
+        WireError::Server(error) if error.code == "40001" => DatabaseError::Conflict(error.message),
         other => DatabaseError::Failed(other.to_string()),
     }
 }
@@ -21,7 +21,7 @@ pub(crate) fn database_error(error: WireError) -> DatabaseError {
 pub(crate) fn past_conflicts<T>(mut read: impl FnMut() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     for _ in 1..BEGUN_MAX {
         match read() {
-            Err(DatabaseError::Conflict) => {}
+            Err(DatabaseError::Conflict(_)) => {}
             ended => return ended,
         }
     }

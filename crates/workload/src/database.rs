@@ -309,19 +309,22 @@ pub struct SessionUsage {
     pub rollback_time: Option<Duration>,
 }
 
+/// The words of [`DatabaseError::Preempted`].
+pub(crate) const PREEMPTED: &str = "preempted by a more important transaction";
+
 /// Why a statement or transaction did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
     /// Chosen as the victim of a deadlock: run the transaction again.
-    #[error("deadlock victim")]
+    #[error("deadlock detected")]
     Deadlock,
     /// Rolled back for the sake of a more important transaction: run it again.
-    #[error("preempted by a more important transaction")]
+    #[error("{PREEMPTED}")]
     Preempted,
-    /// Another transaction changed what this one has read: run it again.
-    #[error("conflict with a concurrent transaction")]
-    Conflict,
+    /// Another transaction changed what this one has read: run it again. The text is the server's.
+    #[error("{0}")]
+    Conflict(String),
     /// The server cannot be reached, or accepts no connections now. The text says which one.
     #[error("{0}")]
     Unreachable(String),
@@ -374,7 +377,7 @@ impl DatabaseError {
     pub fn code(&self) -> Option<&str> {
         match self {
             DatabaseError::Deadlock => Some("40P01"),
-            DatabaseError::Conflict => Some("40001"),
+            DatabaseError::Conflict(_) => Some("40001"),
             DatabaseError::Duplicate { .. } => Some("23505"),
             DatabaseError::Refused(refusal) => refusal.code.as_deref(),
             _ => None,
@@ -390,7 +393,7 @@ impl DatabaseError {
 
     /// Whether the same transaction may succeed when it is run again.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted | DatabaseError::Conflict)
+        matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted | DatabaseError::Conflict(_))
     }
 }
 

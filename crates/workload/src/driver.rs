@@ -243,12 +243,14 @@ pub enum DriveError {
         error: DatabaseError,
     },
     /// The first requests of every client failed, so there is nothing to measure.
-    #[error("workload {workload}: the first {count} requests of every client failed, the last one with: {error}")]
+    #[error("workload {workload}: the first {count} requests of every client failed, {}", last_of_all(*run_again, error))]
     NothingWorks {
         /// The workload.
         workload: String,
         /// How many of each client.
         count: u32,
+        /// How often each was run again, if its last error is one after which requests are.
+        run_again: u32,
         /// The error of the last one.
         error: DatabaseError,
     },
@@ -272,6 +274,15 @@ pub enum DriveError {
         /// The panic's message and where it happened.
         message: String,
     },
+}
+
+/// The end of a message about requests that all failed. An error after which requests are run again is worded by us, so its
+/// code is added.
+fn last_of_all(run_again: u32, error: &DatabaseError) -> String {
+    match error.code().filter(|_| error.is_retryable()) {
+        Some(code) => format!("each after it was run again {run_again} times, the last one with: {code} {error}"),
+        None => format!("the last one with: {error}"),
+    }
 }
 
 impl DriveError {

@@ -1,5 +1,6 @@
 //! The answer to "is it slower?": yes or no with an interval that shows it, or undecided with what remains possible.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::results::Interval;
@@ -9,7 +10,7 @@ use plimsoll_display::percent;
 pub const MARGIN: f64 = 0.05;
 
 /// The answer of a comparison at one point.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// Better: the interval excludes "equal" and everything worse.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ const DIFFERENCE_MIN: f64 = 0.001;
 const ERRORS_MIN: f64 = 3.0;
 
 /// A workload of which requests fail more often in one of the two runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ComparedFailures {
     /// The swept settings.
     pub setting: BTreeMap<String, Value>,
@@ -30,7 +31,7 @@ pub struct ComparedFailures {
 }
 
 /// How many requests failed in all runs of a workload, the invalid ones included.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FailedShare {
     /// Requests that failed. A count.
     pub failed: u64,
@@ -41,7 +42,7 @@ pub struct FailedShare {
 }
 
 /// A setting and arm that ran in both, and of which one of the two has no valid run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct WithoutValidRun {
     /// The swept settings.
     pub setting: BTreeMap<String, Value>,

@@ -314,3 +314,30 @@ fn what_has_no_valid_run_in_one_of_the_two_is_named_with_the_reason() {
     let compared = compare(&base, &other, MARGIN, false).expect("the reason is an answer");
     assert_eq!((compared.points.len(), compared.without_valid_run.len()), (0, 24));
 }
+
+#[test]
+fn the_schema_of_comparisons_in_the_documentation_is_up_to_date() {
+    let schema = schemars::schema_for!(Comparison).to_value();
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    plimsoll_testing::check_made("../../docs/comparison.schema.json", &text);
+}
+
+/// Each key that is written is described, and each that is described is written.
+#[test]
+fn comparisons_have_the_keys_of_their_schema() {
+    let base = run(RUN, 1);
+    let mut other = failing(30, 2);
+    other.points.iter_mut().filter(|point| point.arm == "alone:olap").for_each(|point| point.valid = false);
+    let compared = compare(&base, &other, MARGIN, false).expect("they can be compared");
+    let written = serde_json::to_value(&compared).expect("JSON");
+    let schema = schemars::schema_for!(Comparison).to_value();
+    let described =
+        |of: &Value| -> Vec<String> { of["properties"].as_object().expect("keys").keys().cloned().collect() };
+    let keys = |of: &Value| -> Vec<String> { of.as_object().expect("an object").keys().cloned().collect() };
+    assert_eq!(keys(&written), described(&schema));
+    for (list, name) in
+        [("points", "ComparedPoint"), ("failures", "ComparedFailures"), ("without_valid_run", "WithoutValidRun")]
+    {
+        assert_eq!(keys(&written[list][0]), described(&schema["$defs"][name]), "{list}");
+    }
+}

@@ -81,6 +81,34 @@ fn attempts_that_were_run_again_are_counted_by_kind() {
 }
 
 #[test]
+fn a_workload_without_a_completed_request_says_what_its_attempts_met() {
+    let reason = |code: Option<&str>, message: &str, count| FailedRequests {
+        code: code.map(str::to_owned),
+        message: message.to_owned(),
+        first: None,
+        count,
+    };
+    let deadlocks = reason(Some("40P01"), "deadlock detected", 1_200);
+    let preempted = reason(None, "preempted by a more important transaction", 1_300);
+    for (run_again, expect) in [
+        (vec![], "no request of w completed within the window; make the window longer"),
+        (
+            vec![deadlocks.clone()],
+            "no request of w completed within the window: 1 200 attempts were run again, all of them after 40P01 deadlock \
+             detected; use fewer clients, or requests that conflict less",
+        ),
+        (
+            vec![preempted, deadlocks],
+            "no request of w completed within the window: 2 500 attempts were run again, most of them after preempted by a \
+             more important transaction; use fewer clients, or requests that conflict less",
+        ),
+    ] {
+        let measured = WorkloadMeasurement { name: "w".to_owned(), run_again, ..WorkloadMeasurement::default() };
+        assert_eq!(idle(&measured).replace('\u{202f}', " "), expect);
+    }
+}
+
+#[test]
 fn invalid_runs_with_the_same_reason_are_one_entry() {
     let invalid = |why: &str| Point { why_invalid: Some(why.to_owned()), ..Point::default() };
     let points = [

@@ -13,7 +13,7 @@ use super::PredictError;
 use super::points::{Asked, AskedMember};
 use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s, response};
 use crate::analysis::cells::{Cell, Cells};
-use crate::experiment::OTHERS_MAX;
+use crate::failed::invalid_runs;
 use crate::results::{Point, Results, WorkloadResult};
 use plimsoll_display::distinct;
 
@@ -37,19 +37,6 @@ impl<'a> Inputs<'a> {
         let cells = Cells::of(&results.points);
         let noise = noise(&cells);
         Inputs { results, cells, noise }
-    }
-
-    /// Which part of the cores others used during the runs, if it was more than an experiment usually permits.
-    pub(super) fn others(&self) -> Option<String> {
-        let valid = self.results.points.iter().filter(|point| point.valid);
-        let busy: Vec<f64> = valid.filter_map(|point| point.device.busy_cores_others).collect();
-        let busy = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
-        let cores = self.results.machine.cores_usable;
-        (busy > OTHERS_MAX * cores as f64).then(|| {
-            format!(
-                "other processes kept {busy:.1} of {cores} cores busy during the runs, and the model does not know how long requests waited for them"
-            )
-        })
     }
 
     /// The swept settings that are not loads, each once, in the order in which they ran.
@@ -144,9 +131,6 @@ impl<'a> Inputs<'a> {
                 format!(" at {}", parts.join(", "))
             }
         };
-        if cells.is_empty() {
-            return Err(PredictError::NotAlone { workload: workload.to_owned(), at: at() });
-        }
         let distance = |cell: &&Cell<'_>| {
             let measured = self.clients(cell).unwrap_or(1).max(1);
             (f64::from(measured) / f64::from(clients.max(1))).ln().abs()
@@ -156,7 +140,16 @@ impl<'a> Inputs<'a> {
         let steady = valid.iter().copied().filter(|cell| self.is_steady(cell));
         let nearest = steady.min_by(|a, b| distance(a).total_cmp(&distance(b)));
         let nearest = nearest.or_else(|| valid.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b))));
-        nearest.ok_or_else(|| PredictError::Invalid { workload: workload.to_owned(), at: at() })
+        nearest.ok_or_else(|| {
+            let arm = format!("alone:{workload}");
+            let of_it = |point: &&Point| point.arm == arm && base_of(&point.setting) == *base;
+            let (workload, at) = (workload.to_owned(), at());
+            // A run that was ended early has no figures of its workload.
+            match invalid_runs(self.results.points.iter().filter(of_it)).first() {
+                Some((why, _)) => PredictError::Invalid { workload, at, why: (*why).to_owned() },
+                None => PredictError::NotAlone { workload, at },
+            }
+        })
     }
 
     /// Whether the windows of a cell are long enough for the model to learn from them.

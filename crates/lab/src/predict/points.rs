@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::inputs::{Inputs, Setting, base_of};
 use super::{PredictError, Request, check_workload};
 use crate::experiment::range;
+use crate::failed::invalid_runs;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
 use plimsoll_display::{self as units, distinct};
 
@@ -162,8 +163,16 @@ pub(super) fn asked(
         return varied(inputs, vary, &names);
     }
     let mixes = measured(inputs, inputs.results, true);
-    let last = || inputs.results.experiment.workloads.last().cloned().unwrap_or_default();
-    if mixes.is_empty() { Err(PredictError::NoMix(last())) } else { Ok(mixes) }
+    if mixes.is_empty() { Err(no_mix(inputs.results)) } else { Ok(mixes) }
+}
+
+/// Why a run has no mix: none ran, or none is valid.
+fn no_mix(results: &Results) -> PredictError {
+    let mixes = results.points.iter().filter(|point| !point.arm.starts_with("alone:"));
+    match invalid_runs(mixes).first() {
+        Some((why, _)) => PredictError::InvalidMixes((*why).to_owned()),
+        None => PredictError::NoMix(results.experiment.workloads.last().cloned().unwrap_or_default()),
+    }
 }
 
 /// The arms of a run with several workloads.

@@ -1,5 +1,7 @@
 //! Predictions for machines whose truth is known: each is a queueing network, whose solutions replace measurements.
 
+mod told;
+
 use plimsoll_machine::disk_speed::{DepthPoint, DiskSpeed};
 use plimsoll_machine::memory_speed::Figure;
 use plimsoll_model::mva;
@@ -398,20 +400,6 @@ fn a_key_and_its_values_are_read() {
     for text in ["", "olap.clients", "=3", "olap.clients=", "olap.clients=few", "cores=-1", "cores=1..100000"] {
         assert!(text.parse::<Vary>().is_err(), "{text}");
     }
-}
-
-#[test]
-fn others_on_the_machine_are_named_with_what_they_used() {
-    let mut alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
-    let cores = alone.machine.cores_usable as f64;
-    let others = |alone: &Results| {
-        let predicted = predict(alone, None, &request(Some("long.clients=30"), Model::Mva)).expect("known key");
-        predicted.mixes[0].cautions.iter().any(|caution| caution.starts_with("other processes kept"))
-    };
-    alone.points.iter_mut().for_each(|point| point.device.busy_cores_others = Some(0.05 * cores));
-    assert!(!others(&alone));
-    alone.points.iter_mut().for_each(|point| point.device.busy_cores_others = Some(0.75 * cores));
-    assert!(others(&alone));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::page::Page;
 use crate::results::{CHANGED, ClaimResult, ClaimVerdict, NearResult};
 use crate::table::claims::{interval, more};
 use plimsoll_display::MISSING;
-use plimsoll_display::page::{section, table, text};
+use plimsoll_display::page::{Cell, section, stacked_table, text};
 
 /// The section; nothing without claims.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -24,32 +24,27 @@ pub(super) fn section_of(page: &Page) -> Markup {
                  wholly on the other, and is undecided if the bound is inside. The interval is Student's t over the blocks; \
                  the numbers above it are of all runs together."
             }
-            (table("Claims and whether they hold", &columns, html! { @for claim in claims { (row(claim)) } }))
+            (stacked_table("Claims and whether they hold", &columns, claims.iter().map(row)))
         },
     )
 }
 
-fn row(claim: &ClaimResult) -> Markup {
-    html! {
-        tr {
-            td class="words" {
-                strong { (claim.text) }
-                @if let Some(why) = &claim.why_not { small { (why) } }
-            }
-            td { (pill(claim.verdict)) }
-            td class="words" {
-                (claim.value.as_deref().unwrap_or(MISSING))
-                @if let Some(interval) = claim.interval.as_ref().and_then(interval) { small { (interval) } }
-                @if let Some(more) = more(claim) { small { (more) } }
-            }
-            td class="words" {
-                (claim.published.as_deref().unwrap_or(MISSING))
-                @if let Some(near) = claim.near.as_ref().map(NearResult::told) { small { (near) } }
-                @if claim.is_changed { small { (CHANGED) } }
-            }
-            td class="words" { code { (claim.expression) } }
-        }
-    }
+fn row(claim: &ClaimResult) -> Vec<Cell> {
+    vec![
+        Cell::words(html! { (claim.text) @if let Some(why) = &claim.why_not { small { (why) } } }),
+        Cell::text(pill(claim.verdict)),
+        Cell::words(html! {
+            (claim.value.as_deref().unwrap_or(MISSING))
+            @if let Some(interval) = claim.interval.as_ref().and_then(interval) { small { (interval) } }
+            @if let Some(more) = more(claim) { small { (more) } }
+        }),
+        Cell::words(html! {
+            (claim.published.as_deref().unwrap_or(MISSING))
+            @if let Some(near) = claim.near.as_ref().map(NearResult::told) { small { (near) } }
+            @if claim.is_changed { small { (CHANGED) } }
+        }),
+        Cell::words(html! { code { (claim.expression) } }),
+    ]
 }
 
 /// A verdict as a word that is also coloured.

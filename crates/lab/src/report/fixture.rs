@@ -326,6 +326,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
     let instructions = cycles * did.ipc;
     let driven = WorkloadMeasurement {
         failed: Vec::new(),
+        run_again: Vec::new(),
         name: name.to_string(),
         kind: kind.to_string(),
         analytical: kind == "tpch",

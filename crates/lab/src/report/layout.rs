@@ -1,19 +1,17 @@
-//! The parts of sections that show intervals.
+//! Cells that show intervals.
 
-use maud::{Markup, html};
-use plimsoll_display::{MISSING, range};
+use maud::Markup;
+use plimsoll_display::page::Cell;
 
 use crate::results::Interval;
 
-/// A cell of a figure with its interval below.
-pub(super) fn interval_cell(interval: Option<Interval>, write: fn(f64) -> String) -> Markup {
-    html! {
-        @match interval {
-            None => td class="n missing" { (MISSING) },
-            Some(Interval { value, low: Some(low), high: Some(high) }) => {
-                td class="n" { (write(value)) small { (range(low, high, write)) } }
-            }
-            Some(interval) => td class="n" { (write(interval.value)) },
-        }
-    }
+/// A figure with its interval below.
+pub(super) fn interval(interval: Option<Interval>, write: fn(f64) -> String) -> Cell {
+    let ends = interval.and_then(|interval| interval.low.zip(interval.high));
+    Cell::ranged(interval.map(|interval| interval.value), ends, write)
+}
+
+/// The same as a cell of a table that scrolls.
+pub(super) fn interval_cell(of: Option<Interval>, write: fn(f64) -> String) -> Markup {
+    interval(of, write).plain()
 }

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::layout::interval_cell;
+use super::layout::interval;
 use super::page::Page;
 use crate::predict::{ALL, Accuracy, MIX, Model, PredictedMix, PredictedWorkload, Predictions, Request, predict};
-use plimsoll_display::page::{figure_cell, number, section, table, text};
+use plimsoll_display::page::{Cell, number, section, stacked_table, text};
 use plimsoll_display::{duration_us, percent};
 
 /// Mixes that are listed; `plimsoll predict` prints all.
@@ -42,31 +42,25 @@ fn responses(predicted: &Predictions) -> Markup {
     let columns =
         [text("Mix"), text("Workload"), number("Predicted"), number("Measured"), number("Error"), text("Bottleneck")];
     let known = predicted.mixes.iter().filter(|mix| mix.refused.is_none()).take(MIXES_MAX);
-    let rows = known.flat_map(|mix| mix.workloads.iter().map(move |one| (mix, one)));
-    table(
-        "Mean responses, predicted and measured, with 95 % intervals",
-        &columns,
-        html! { @for (mix, one) in rows { (row(mix, one)) } },
-    )
+    let rows = known.flat_map(|mix| mix.workloads.iter().map(move |one| row(mix, one)));
+    stacked_table("Mean responses, predicted and measured, with 95 % intervals", &columns, rows)
 }
 
-fn row(mix: &PredictedMix, one: &PredictedWorkload) -> Markup {
+fn row(mix: &PredictedMix, one: &PredictedWorkload) -> Vec<Cell> {
     let who: Vec<String> = mix.workloads.iter().map(|one| format!("{} x {}", one.clients, one.name)).collect();
     let setting: Vec<String> = mix.setting.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let what = std::iter::once(who.join(" + ")).chain(setting).collect::<Vec<_>>().join(", ");
     let measured = one.measured.and_then(|measured| measured.response_ms);
     let time = |ms: f64| duration_us(ms * 1e3);
     let error = one.response_ms.zip(measured).map(|(predicted, measured)| predicted.value / measured.value - 1.0);
-    html! {
-        tr {
-            th scope="row" { (what) }
-            td { (one.name) }
-            (interval_cell(one.response_ms, time))
-            (interval_cell(measured, time))
-            (figure_cell(error.map(signed)))
-            td { (mix.bottleneck.unwrap_or("")) }
-        }
-    }
+    vec![
+        Cell::text(html! { (what) }),
+        Cell::text(html! { (one.name) }),
+        interval(one.response_ms, time),
+        interval(measured, time),
+        Cell::figure(error.map(signed)),
+        Cell::text(html! { (mix.bottleneck.unwrap_or("")) }),
+    ]
 }
 
 fn errors(all: &[Accuracy]) -> Markup {
@@ -83,22 +77,17 @@ fn errors(all: &[Accuracy]) -> Markup {
         MIX => "any request of a mix".to_owned(),
         name => name.to_owned(),
     };
-    table(
-        "How far predictions are from measurements",
-        &columns,
-        html! {
-            @for one in all {
-                tr {
-                    th scope="row" { (of(one)) }
-                    td { (one.model) @if one.is_calibrated { ", calibrated" } }
-                    (figure_cell(Some(one.count.to_string())))
-                    (figure_cell(Some(percent(one.mean_absolute))))
-                    (figure_cell(Some(percent(one.largest))))
-                    (figure_cell(Some(signed(one.bias))))
-                }
-            }
-        },
-    )
+    let row = |one: &Accuracy| {
+        vec![
+            Cell::text(html! { (of(one)) }),
+            Cell::text(html! { (one.model) @if one.is_calibrated { ", calibrated" } }),
+            Cell::figure(Some(one.count.to_string())),
+            Cell::figure(Some(percent(one.mean_absolute))),
+            Cell::figure(Some(percent(one.largest))),
+            Cell::figure(Some(signed(one.bias))),
+        ]
+    };
+    stacked_table("How far predictions are from measurements", &columns, all.iter().map(row))
 }
 
 /// `+4.2 %`.

@@ -17,6 +17,7 @@ use crate::results::Results;
 
 mod charts_of_the_web;
 mod evidence;
+mod narrow;
 mod policies_and_locks;
 mod server;
 

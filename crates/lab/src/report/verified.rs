@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Unit, figure, numbers};
-use super::layout::interval_cell;
+use super::layout::interval;
 use super::page::Page;
 use crate::results::{Interval, Verified, VerifiedSetting};
-use plimsoll_display::page::{number, section, table, text};
+use plimsoll_display::page::{Cell, number, section, stacked_table, text};
 use plimsoll_display::{duration_us, rate};
 
 /// The section; nothing if no advice was measured.
@@ -62,20 +62,16 @@ fn numbers_table(verified: &Verified) -> Markup {
         number(&measured),
     ];
     let time = |ms: f64| duration_us(ms * 1e3);
-    table(
-        "The promised percentile and the throughput of the other workload, with 95 % intervals",
-        &columns,
-        html! {
-            @for one in &verified.settings {
-                tr {
-                    th scope="row" { (verified.key) "=" (one.value) }
-                    td { (one.verdict.words()) @if let Some(why) = &one.why_not { ": " (why) } }
-                    (interval_cell(one.predicted_ms, time))
-                    (interval_cell(one.measured_ms, time))
-                    (interval_cell(one.predicted_per_s, rate))
-                    (interval_cell(one.measured_per_s, rate))
-                }
-            }
-        },
-    )
+    let rows = verified.settings.iter().map(|one| {
+        vec![
+            Cell::text(html! { (verified.key) "=" (one.value) }),
+            Cell::text(html! { (one.verdict.words()) @if let Some(why) = &one.why_not { ": " (why) } }),
+            interval(one.predicted_ms, time),
+            interval(one.measured_ms, time),
+            interval(one.predicted_per_s, rate),
+            interval(one.measured_per_s, rate),
+        ]
+    });
+    let caption = "The promised percentile and the throughput of the other workload, with 95 % intervals";
+    stacked_table(caption, &columns, rows)
 }

@@ -42,6 +42,7 @@ impl WorkloadResult {
             all,
             aborted: aborted(runs),
             failed: FailedRequests::merged(runs.iter().flat_map(|run| &run.failed)),
+            run_again: FailedRequests::merged(runs.iter().flat_map(|run| &run.run_again)),
             latency_distribution: joined.as_ref().map(Latency::distribution).unwrap_or_default(),
             classes: parts(runs, known, |run| &run.classes, |one| &one.classes, true),
             transactions: parts(runs, known, |run| &run.transactions, |one| &one.transactions, false),

@@ -24,9 +24,7 @@ pub(super) fn record(
     let sensed = measured.workloads.iter().zip(&reading.workloads);
     let workloads: Vec<WorkloadResult> = sensed.map(|(driven, sensed)| result(driven, sensed, &mut notes)).collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
-    let idle = idle.map(|workload| {
-        format!("no request of {} completed within the window; make the window longer", workload.measured.name)
-    });
+    let idle = idle.map(|workload| failed::idle(&workload.measured));
     let unlimited = reading.limits.iter().find_map(|(limit, verdict)| {
         verdict.why_not.as_ref().map(|why| format!("the limit of {limit} did not take effect: {why}"))
     });

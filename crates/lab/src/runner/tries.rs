@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::patience::Patience;
-use super::{RunError, RunProgress, Runner, StoreError, Watch, others};
+use super::{RunError, RunProgress, Runner, StoreError, Watch};
+use crate::others;
 use crate::plan::RunPlan;
 use crate::record::{RunId, RunRecord};
 

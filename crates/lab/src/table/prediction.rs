@@ -20,7 +20,7 @@ pub fn render(predictions: &Predictions) -> String {
     out.extend(cache(&predictions.cache));
     let mut notes = predictions.cautions();
     let of_cache = cautions(&predictions.cache);
-    notes.extend(&of_cache);
+    notes.extend(of_cache.iter().chain(&predictions.failed));
     if predictions.mixes.iter().any(|mix| mix.is_extrapolated) {
         out.push(String::new());
         out.extend(wrap("* beyond what was measured of a workload alone, or of a mix", "", "  "));

@@ -43,7 +43,7 @@ impl Ask for Asker {
             });
             match asked.map_err(database_error) {
                 // Rows that were already passed on cannot be taken back.
-                Err(DatabaseError::Conflict) if given > 0 => {
+                Err(DatabaseError::Conflict(_)) if given > 0 => {
                     Err(DatabaseError::Failed("a standby's replay has cancelled a look at its sessions".to_owned()))
                 }
                 asked => asked,

@@ -157,13 +157,14 @@ impl StandbySession {
         &mut self,
         ask: impl FnOnce(&mut PostgresSession) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
-        let answer = ask(&mut self.session);
-        if answer.is_err() && self.session.was_ended_by_replay() {
-            self.session = past_conflicts(&self.open)?;
-            self.session.set_priority(self.priority);
-            return Err(DatabaseError::Conflict);
+        match ask(&mut self.session) {
+            Err(error) if self.session.was_ended_by_replay() => {
+                self.session = past_conflicts(&self.open)?;
+                self.session.set_priority(self.priority);
+                Err(DatabaseError::Conflict(error.words()))
+            }
+            answer => answer,
         }
-        answer
     }
 }
 

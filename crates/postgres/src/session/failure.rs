@@ -54,7 +54,7 @@ fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseErro
     match server.code.as_str() {
         "40P01" => DatabaseError::Deadlock,
         "40001" | "57014" if server.message.starts_with(PREEMPTED) => DatabaseError::Preempted,
-        "40001" => DatabaseError::Conflict,
+        "40001" => DatabaseError::Conflict(server.message.clone()),
         "23505" => DatabaseError::Duplicate { table: server.table.clone().unwrap_or_else(|| server.message.clone()) },
         "57P01" | "57P02" | "57P03" | "57P05" => DatabaseError::ConnectionLost(server.to_string()),
         "42501" => refused(&with_privilege(server), told),
@@ -122,7 +122,7 @@ mod tests {
     fn codes_mean_what_a_driver_must_know() {
         for (code, message, expect) in [
             ("40P01", "deadlock detected", DatabaseError::Deadlock),
-            ("40001", "could not serialize access", DatabaseError::Conflict),
+            ("40001", "could not serialize access", DatabaseError::Conflict("could not serialize access".to_owned())),
             ("23505", "duplicate key", DatabaseError::Duplicate { table: "customer".to_owned() }),
             ("57014", "preempted by high", DatabaseError::Preempted),
             ("40001", "preempted by high", DatabaseError::Preempted),

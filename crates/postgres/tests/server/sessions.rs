@@ -161,8 +161,10 @@ fn isolation_and_settings_are_those_of_the_options() {
     one.begin().unwrap();
     one.execute(&READ, &[Value::Int(1)], &mut rows).unwrap();
     two.execute(&PAY, &[Value::Int(1), Value::Int(1)], &mut rows).unwrap();
-    assert_eq!(one.execute(&PAY, &[Value::Int(1), Value::Int(1)], &mut rows), Err(DatabaseError::Conflict));
-    assert!(DatabaseError::Conflict.is_retryable());
+    let error = one.execute(&PAY, &[Value::Int(1), Value::Int(1)], &mut rows).unwrap_err();
+    let told = "could not serialize access due to concurrent update";
+    assert_eq!((&error, error.code()), (&DatabaseError::Conflict(told.to_owned()), Some("40001")));
+    assert!(error.is_retryable());
 
     for (name, value) in [("isolation", "serializable"), ("work_mem", "7MB")] {
         database.set_option(name, value).unwrap();

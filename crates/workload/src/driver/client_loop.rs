@@ -146,7 +146,7 @@ impl<C: Clock> ClientLoop<'_, C> {
             }
             self.team.board.begin(self.number, UnderWay { transaction: transaction as u16, priority, number });
             number = number.wrapping_add(1);
-            let attempts = self.attempt(client, session, began, &usage, &mut incidents.work_lost);
+            let attempts = self.attempt(client, session, began, &usage, &mut incidents.work_lost, &mut recorder);
             let end = self.clock.now();
             self.team.board.end(self.number);
             let (used, slept_by_now) = (session.usage(), session.slept());
@@ -198,31 +198,32 @@ impl<C: Clock> ClientLoop<'_, C> {
         began: Nanos,
         before: &SessionUsage,
         work_lost: &mut Vec<Duration>,
+        recorder: &mut Recorder,
     ) -> Attempts {
         work_lost.clear();
         let (mut last_began, mut before) = (began, *before);
         let (mut deadlocks, mut preemptions, mut conflicts, mut rollback_time) = (0, 0, 0, Some(Duration::ZERO));
         loop {
             let outcome = client.run(session);
-            let is_retryable = outcome.as_ref().is_err_and(DatabaseError::is_retryable);
-            if !is_retryable {
+            let Some(error) = outcome.as_ref().err().filter(|error| error.is_retryable()) else {
                 return Attempts { outcome, last_began, deadlocks, preemptions, conflicts, rollback_time };
-            }
+            };
             let (now, after) = (self.clock.now(), session.usage());
             let taking_back = waited(&before, &after).rollback_time;
             rollback_time = rollback_time.zip(taking_back).map(|(sum, time)| sum + time);
-            match outcome {
-                Err(DatabaseError::Preempted) => {
+            match error {
+                DatabaseError::Preempted => {
                     let age = Duration::from_nanos(now - last_began).saturating_sub(taking_back.unwrap_or_default());
                     work_lost.push(age);
                     preemptions += 1;
                 }
-                Err(DatabaseError::Conflict) => conflicts += 1,
+                DatabaseError::Conflict(_) => conflicts += 1,
                 _ => deadlocks += 1,
             }
             if deadlocks + preemptions + conflicts > self.team.retry_max || self.signals.halted() {
                 return Attempts { outcome, last_began, deadlocks, preemptions, conflicts, rollback_time };
             }
+            self.signals.bounds.get().inspect(|bounds| recorder.note_run_again(error, now, bounds));
             (last_began, before) = (now, after);
         }
     }
@@ -273,7 +274,8 @@ impl<C: Clock> ClientLoop<'_, C> {
         if *count == FAILURES_AT_FIRST_MAX
             && self.team.hopeless.fetch_add(1, Ordering::Relaxed) + 1 == self.team.clients
         {
-            return Err(DriveError::NothingWorks { workload: workload(), count: *count, error });
+            let run_again = self.team.retry_max;
+            return Err(DriveError::NothingWorks { workload: workload(), count: *count, run_again, error });
         }
         Ok(())
     }

@@ -140,6 +140,7 @@ impl About<'_> {
             all: PartMeasurement { in_flight, ..measured },
             aborted: recorder.aborted(),
             failed: recorder.failures.clone().into_reasons(),
+            run_again: recorder.run_again.clone().into_reasons(),
             latency_distribution: Latency::distribution(&driven.latency_us),
             classes: of_classes.into_iter().collect(),
             transactions: of_transactions.into_iter().collect(),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, PREEMPTED};
 
 /// The reasons that are kept apart. Messages that contain keys or addresses could otherwise be a reason for each request.
 const REASONS_MAX: usize = 20;
@@ -12,8 +13,8 @@ const REASONS_MAX: usize = 20;
 /// The message of the requests that failed for a reason beyond the first [`REASONS_MAX`].
 const OTHERS: &str = "other reasons";
 
-/// Requests of one workload that failed for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Requests of one workload that failed for the same reason, or attempts that were run again for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRequests {
     /// The SQLSTATE; `None` if the error has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,8 +50,9 @@ impl Failures {
     /// Records one failed request.
     pub(super) fn note(&mut self, error: &DatabaseError) {
         let code = error.code();
-        // The common case of a failing workload: its reason has a code and is known.
-        if let Some(known) = code.and_then(|code| self.0.get_mut(code)) {
+        // The common cases, of which there are many per second: the reason has a code or is a preemption, and is known.
+        let reason = code.or_else(|| (*error == DatabaseError::Preempted).then_some(PREEMPTED));
+        if let Some(known) = reason.and_then(|reason| self.0.get_mut(reason)) {
             known.count += 1;
             return;
         }
@@ -116,7 +118,7 @@ mod tests {
         let expect = [
             (3, some("22012"), "division by zero".to_owned(), some("statement half with :v = 0")),
             (2, None, "no row with key 17".to_owned(), None),
-            (1, some("40P01"), "deadlock victim".to_owned(), None),
+            (1, some("40P01"), "deadlock detected".to_owned(), None),
         ];
         assert_eq!(told, expect);
     }

@@ -34,6 +34,10 @@ pub struct WorkloadMeasurement {
     /// Why requests failed, the most frequent reason first; empty in documents of versions that did not record it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedRequests>,
+    /// Why attempts were run again, the most frequent reason first, of requests that were still under way at the end of
+    /// the window, too. Each count is one of attempts. Empty in documents of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run_again: Vec<FailedRequests>,
     /// `[quantile, microseconds]` pairs that draw the distribution, ascending.
     pub latency_distribution: Vec<(f64, u64)>,
     /// The same by priority class; a class that no request had is absent.

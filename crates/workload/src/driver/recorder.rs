@@ -179,6 +179,8 @@ pub(super) struct Recorder {
     pub clamped: u64,
     /// Why requests that ended inside were given up.
     pub failures: Failures,
+    /// Why attempts that ended inside were run again, of requests that did not end inside, too.
+    pub run_again: Failures,
 }
 
 impl Recorder {
@@ -200,6 +202,7 @@ impl Recorder {
             round_trip: Duration::ZERO,
             clamped: 0,
             failures: Failures::default(),
+            run_again: Failures::default(),
         }
     }
 
@@ -245,6 +248,13 @@ impl Recorder {
         let wanted = self.locks.iter().filter(|(priority, _)| is_wanted(**priority));
         wanted.for_each(|(_, locks)| sum.merge(locks));
         self.knows_each_lock_wait.then_some(sum)
+    }
+
+    /// Records that an attempt failed at `end` and that its request is run again.
+    pub(super) fn note_run_again(&mut self, error: &DatabaseError, end: Nanos, window: &Bounds) {
+        if window.contains(end) {
+            self.run_again.note(error);
+        }
     }
 
     /// Notes down a request as far as the window is concerned with it.
@@ -355,6 +365,7 @@ impl Recorder {
         self.round_trip += other.round_trip;
         self.clamped += other.clamped;
         self.failures.merge(&other.failures);
+        self.run_again.merge(&other.run_again);
     }
 }
 

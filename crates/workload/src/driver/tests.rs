@@ -119,7 +119,7 @@ fn a_request_is_tried_again_up_to_the_bound_and_then_given_up() {
     // The first request is a victim, meets a conflict and then succeeds; the second is preempted for good.
     let act = |number| match number {
         0 => Err(DatabaseError::Deadlock),
-        1 => Err(DatabaseError::Conflict),
+        1 => Err(DatabaseError::Conflict("could not serialize access".to_owned())),
         3..=6 => Err(DatabaseError::Preempted),
         _ => Ok(()),
     };
@@ -130,6 +130,14 @@ fn a_request_is_tried_again_up_to_the_bound_and_then_given_up() {
     let all = latencies(&recorder);
     assert_eq!(all.len(), 1);
     assert!(all.equivalent(all.max(), 3_000), "latency spans all attempts: {}", all.max());
+    let again = recorder.run_again.clone().into_reasons();
+    let again: Vec<_> = again.iter().map(|one| (one.count, one.code.as_deref(), one.message.as_str())).collect();
+    let expect = [
+        (3, None, "preempted by a more important transaction"),
+        (1, Some("40001"), "could not serialize access"),
+        (1, Some("40P01"), "deadlock detected"),
+    ];
+    assert_eq!(again, expect, "the fourth preemption was not followed by another attempt");
     assert_eq!(completed, 2, "the one given up is not completed, the one that ends outside is");
     assert_eq!(recorder.lock_waits, 7);
     assert_eq!(recorder.lock_wait(), Some(Duration::from_micros(7)));
@@ -163,6 +171,18 @@ fn what_preemptions_cost_is_known_by_attempt() {
     let [never, once, _, more] = locks.response_by_waits;
     assert_eq!((never.count, once.total, more.total), (0, Duration::from_millis(5), Duration::from_millis(10)));
     assert_eq!((locks.queue_time_us.len(), locks.wait_remainder_total()), (5, Duration::from_micros(2)));
+}
+
+/// Story: every request met deadlocks until the window had ended. There was no failure and no count, and the advice was a longer
+/// window.
+#[test]
+fn attempts_of_requests_that_never_end_are_counted() {
+    let window = Bounds { begin: 2 * MS, end: 8 * MS };
+    let act = |number| if number < 50 { Err(DatabaseError::Deadlock) } else { Ok(()) };
+    let recorder = simulate(&ClientOptions::default(), window, |_| MS, act).expect("it runs");
+    assert_eq!(recorder.aborted(), AbortCounts::default(), "the request ended after the window");
+    let again = recorder.run_again.into_reasons();
+    assert_eq!((again.len(), again[0].code.as_deref(), again[0].count), (1, Some("40P01"), 6));
 }
 
 #[test]

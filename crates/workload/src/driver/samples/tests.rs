@@ -57,7 +57,7 @@ fn a_session_that_cannot_tell_its_lock_waits_leaves_them_unknown_in_every_second
 fn any_request() -> impl Strategy<Value = (bool, Ended<'static>)> {
     let length = prop_oneof![0_u64..10_000, 0_u64..4_000_000_000];
     let outcome =
-        prop_oneof![Just(Err(&DatabaseError::Conflict)), Just(Ok(Outcome::Committed)), Just(Ok(Outcome::RolledBack))];
+        prop_oneof![Just(Err(&DatabaseError::Deadlock)), Just(Ok(Outcome::Committed)), Just(Ok(Outcome::RolledBack))];
     let counts = (0_u32..3, 0_u32..3, 0_u32..3, 0_u64..1_000_000, 0_u64..3);
     (any::<bool>(), 4_000_000_000_u64..9_000_000_000, length, 0_u64..2_000_000_000, outcome, counts).prop_map(
         |(is_mine, ready, length, queued, outcome, (deadlocks, preemptions, conflicts, lock_wait, lock_waits))| {
@@ -105,7 +105,7 @@ proptest! {
         prop_assert_eq!(count(|a| a.conflict), inside.clone().map(|r| u64::from(r.conflicts)).sum::<u64>());
         let ended = |outcome| inside.clone().filter(|request| request.outcome == outcome).count() as u64;
         prop_assert_eq!(count(|a| a.user), ended(Ok(Outcome::RolledBack)));
-        prop_assert_eq!(count(|a| a.error), ended(Err(&DatabaseError::Conflict)));
+        prop_assert_eq!(count(|a| a.error), ended(Err(&DatabaseError::Deadlock)));
         let waited: Duration = inside.clone().filter_map(|request| request.lock_wait).sum();
         prop_assert_eq!(all.lock_wait(), Some(waited));
         let sampled: f64 = samples.iter().filter_map(|sample| sample.lock_wait_s).sum();

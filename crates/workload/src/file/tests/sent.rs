@@ -90,7 +90,7 @@ fn mistakes_in_sql_are_told_with_statement_parameters_and_place() {
     assert_eq!(sent("a.toml", &text, &deadlock()).0, Err(DatabaseError::Deadlock));
     let once = text.replace("name = \"a\"", "name = \"a\"\nretry = false");
     let error = sent("a.toml", &once, &deadlock()).0.unwrap_err();
-    assert_eq!(error.to_string(), "`a` is not run again, as its file says: deadlock victim");
+    assert_eq!(error.to_string(), "`a` is not run again, as its file says: deadlock detected");
     assert!(error.code() == Some("40P01") && !error.is_retryable(), "{error:?}");
 }
 

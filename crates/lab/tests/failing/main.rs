@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+mod commands;
+mod target;
 
-use arrow::record_batch::RecordBatch;
+use std::sync::atomic::AtomicBool;
+
 use plimsoll_lab::compare::{MARGIN, compare};
 use plimsoll_lab::document::{Provenance, document, settings};
 use plimsoll_lab::experiment::{Terms, parse, resolve};
@@ -16,162 +16,34 @@ use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::Results;
 use plimsoll_lab::runner::{RunProgress, Runner, Selection, Watch};
 use plimsoll_lab::table::{self, comparison};
-use plimsoll_lab::targets::Targets;
 use plimsoll_lab::{report, run_directory};
 use plimsoll_machine::MachineFacts;
-use plimsoll_workload::database::{Database, DatabaseError, QueryAnswer, Refusal, Session};
-use plimsoll_workload::memory::MemoryDatabase;
-use plimsoll_workload::schema::{Schema, TableId};
-use plimsoll_workload::statement::{Rows, Statement, Value};
 
-/// A target whose option `fails` is a way to fail and how many percent of all requests, or of all connections, do.
-#[derive(Default)]
-struct Failing {
-    /// Connections that were asked for. A count.
-    connections: Arc<AtomicU64>,
-    /// How often a database was opened.
-    opened: AtomicUsize,
-}
+use target::Failing;
 
-#[derive(Clone)]
-struct Way {
-    name: String,
-    percent: u64,
-    connections: Arc<AtomicU64>,
-}
+/// A workload of two clients.
+const W: &str =
+    "[[workload]]\nname = \"w\"\nkind = \"rows\"\nscale = 0.001\nparameters = { rows = 1, updates = 0 }\nclients = 2\n";
 
-impl Way {
-    /// Whether the event of this number fails: evenly spread, the first ones succeed.
-    fn fails(&self, number: u64) -> bool {
-        (number + 1) * self.percent / 100 > number * self.percent / 100
-    }
+/// Two short repeats.
+const SHORT: &str = "[run]\nwarmup = \"0s\"\nmeasure = \"50ms\"\nrepeats = 2\n";
 
-    fn error(&self) -> DatabaseError {
-        let refused = |code: &str, words: &str| {
-            let (told, words) =
-                (format!("statement of a test: ERROR {code}: {words}"), format!("ERROR {code}: {words}"));
-            Refusal { told, words, code: Some(code.to_owned()), position: None }.into()
-        };
-        match self.name.as_str() {
-            "error" => refused("22012", "division by zero"),
-            "timeout" => refused("57014", "canceling statement due to statement timeout"),
-            "deadlock" => DatabaseError::Deadlock,
-            "restart" => DatabaseError::ConnectionLost("the server closed the connection".to_owned()),
-            "killed" => DatabaseError::ConnectionLost("FATAL 57P01: terminating connection".to_owned()),
-            other => panic!("{other} is not a way to fail"),
-        }
-    }
-}
-
-impl Targets for Failing {
-    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["fails"]
-    }
-
-    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, serde_json::Value> {
-        BTreeMap::new()
-    }
-
-    fn open(&self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-        let (name, percent) = options["fails"].split_once(' ').unwrap();
-        // A server that was restarted is back after one more attempt.
-        if self.opened.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
-            return Err("the database system is starting up".to_owned());
-        }
-        let connections = Arc::clone(&self.connections);
-        let way = Way { name: name.to_owned(), percent: percent.parse().unwrap(), connections };
-        Ok(Box::new(FailingDatabase { database: MemoryDatabase::new(), way }))
-    }
-}
-
-struct FailingDatabase {
-    database: MemoryDatabase,
-    way: Way,
-}
-
-impl Database for FailingDatabase {
-    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        self.database.create(schema)
-    }
-
-    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        self.database.drop_tables(schema)
-    }
-
-    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
-        self.database.load(schema, table, batch)
-    }
-
-    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        self.database.finish_load(schema)
-    }
-
-    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        let number = self.way.connections.fetch_add(1, Ordering::Relaxed);
-        if self.way.name == "connection" && self.way.fails(number) {
-            return Err(DatabaseError::Failed("FATAL 53300: too many clients already".to_owned()));
-        }
-        let session = self.database.session(schema)?;
-        Ok(Box::new(FailingSession { session, way: self.way.clone(), requests: 0 }))
-    }
-
-    fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        self.database.refresh(schema)
-    }
-}
-
-struct FailingSession {
-    session: Box<dyn Session>,
-    way: Way,
-    requests: u64,
-}
-
-impl Session for FailingSession {
-    fn begin(&mut self) -> Result<(), DatabaseError> {
-        self.session.begin()
-    }
-
-    fn execute(
-        &mut self,
-        statement: &Statement<'_>,
-        parameters: &[Value<'_>],
-        rows: &mut Rows,
-    ) -> Result<(), DatabaseError> {
-        let number = self.requests;
-        self.requests += 1;
-        if self.way.name != "connection" && self.way.fails(number) {
-            self.session.rollback()?;
-            return Err(self.way.error());
-        }
-        self.session.execute(statement, parameters, rows)
-    }
-
-    fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.session.commit()
-    }
-
-    fn rollback(&mut self) -> Result<(), DatabaseError> {
-        self.session.rollback()
-    }
-
-    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
-        self.session.query(sql)
-    }
-}
-
-/// One workload of two clients, two repeats.
+/// One workload, two repeats.
 fn run(way: &str, percent: u64, of_run: &str) -> Results {
+    measured(&Failing::default(), (way, percent), &format!("{W}{SHORT}{of_run}\n"))
+}
+
+/// Runs workloads against a target that fails in this way.
+fn measured(targets: &Failing, (way, percent): (&str, u64), workloads: &str) -> Results {
     let text = format!(
-        "name = \"failing\"\n[target]\nurl = \"made-up:\"\noptions = {{ fails = \"{way} {percent}\" }}\n[[workload]]\n\
-         name = \"w\"\nkind = \"rows\"\nscale = 0.001\nparameters = {{ rows = 1, updates = 0 }}\nclients = 2\n\
-         [run]\nothers_max = 1000\nwarmup = \"0s\"\nmeasure = \"50ms\"\nrepeats = 2\n{of_run}\n"
+        "name = \"failing\"\n[target]\nurl = \"made-up:\"\noptions = {{ fails = \"{way} {percent}\" }}\n{workloads}"
     );
-    let targets = Failing::default();
-    let resolved = parse(&text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&targets, false)));
+    run_text(targets, (way, percent), &text)
+}
+
+fn run_text(targets: &Failing, (way, percent): (&str, u64), text: &str) -> Results {
+    let terms = Terms { others_max: Some(1000.0), ..Terms::here(targets, false) };
+    let resolved = parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &terms));
     let plan: Plan = resolved.unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let mut is_away_told = false;
@@ -179,8 +51,12 @@ fn run(way: &str, percent: u64, of_run: &str) -> Results {
         is_away_told |= matches!(progress, RunProgress::Disturbed { why, .. } if why.contains("the server is away"));
     };
     let mut watch = Watch { progress: &mut progress, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
-    let outcome = Runner::new(&plan, &targets, &mut NoLimits).run(&Selection::default(), Vec::new(), &mut watch);
-    assert_eq!(is_away_told, loses_the_server(way, percent), "waiting for a server is told, and only that");
+    let outcome = Runner::new(&plan, targets, &mut NoLimits).run(&Selection::default(), Vec::new(), &mut watch);
+    assert_eq!(
+        is_away_told,
+        loses_the_server(way, percent),
+        "{way} {percent}: waiting for a server is told, and only that"
+    );
     let records = outcome.unwrap_or_else(|error| panic!("{way} {percent}: {error}")).records;
     let provenance = Provenance {
         version: "0".to_owned(),
@@ -188,7 +64,7 @@ fn run(way: &str, percent: u64, of_run: &str) -> Results {
         started: "2026-01-01T00:00:00Z".to_owned(),
         elapsed_s: 1.0,
     };
-    document(&plan, settings(&plan, &targets), provenance, MachineFacts::read(), &records, Vec::new())
+    document(&plan, settings(&plan, targets), provenance, MachineFacts::read(), &records, Vec::new())
 }
 
 fn loses_the_server(way: &str, percent: u64) -> bool {
@@ -255,6 +131,7 @@ fn runs_of_which_nothing_works_are_invalid_with_their_reason() {
             "the first 100 requests of every client failed, the last one with: statement of a test: ERROR 22012: division by zero",
         ),
         ("timeout", "57014: canceling statement due to statement timeout"),
+        ("deadlock", "40P01 deadlock detected"),
         ("connection", "could not connect: FATAL 53300: too many clients already"),
         ("restart", "the connection was lost: the server closed the connection"),
         ("killed", "the connection was lost: FATAL 57P01: terminating connection"),
@@ -296,6 +173,25 @@ fn attempts_that_are_run_again_are_told() {
     for text in told(&results) {
         assert!(text.contains("deadlock victims beside") && !text.contains("Failed requests"), "{text}");
     }
+}
+
+/// Story: deadlocks of which each takes a while, as a server's do, until the window had ended. "No request completed; make the
+/// window longer" was all.
+#[test]
+fn a_workload_of_which_every_attempt_is_run_again_says_so() {
+    let results = run("late-deadlock", 100, "");
+    for point in &results.points {
+        let (why, workload) = (point.why_invalid.as_deref().unwrap(), &point.workloads[0]);
+        assert_eq!((workload.all.completed, workload.aborted.error), (0, 0), "no request ended: {why}");
+        let again = &workload.run_again[0];
+        assert!(again.count > 10, "{again:?}");
+        let expect = format!(
+            "no request of w completed within the window: {} attempts were run again, all of them after 40P01 deadlock detected",
+            again.count
+        );
+        assert!(why.starts_with(&expect), "{why}");
+    }
+    assert!(told(&results).iter().all(|text| text.contains("run again, all of them after 40P01 deadlock detected")));
 }
 
 /// Results of versions that did not record reasons are read; their counts are told.

@@ -1,8 +1,11 @@
-//! Whether other processes on the machine disturbed a run, and which.
+//! Whether other processes on the machine disturbed runs, and which.
+
+use std::collections::BTreeMap;
 
 use plimsoll_machine::busy_processes::BusyProcesses;
 use plimsoll_machine::facts::cores_usable;
 
+use crate::experiment::OTHERS_MAX;
 use crate::results::Point;
 
 /// The kernel counts the time of each processor in hundredths of a second, so its figure for a short window may be one
@@ -12,7 +15,7 @@ const STEP_S: f64 = 0.01;
 /// Why a run is not valid for its setting: other processes on the machine, or its host, kept more cores busy than
 /// allowed. `None` if they did not, or if that is not known. Our own hogs beside the workloads do not count as other
 /// processes.
-pub(super) fn disturbance(point: &Point, others_max: f64) -> Option<String> {
+pub(crate) fn disturbance(point: &Point, others_max: f64) -> Option<String> {
     too_busy(point, others_max, cores_usable())
 }
 
@@ -26,6 +29,36 @@ fn too_busy(point: &Point, others_max: f64, cores: usize) -> Option<String> {
             named(&point.others)
         )
     })
+}
+
+/// That others kept more cores busy during the valid ones of some runs than experiments usually allow, on average. `None` if they
+/// did not, or if that is not known.
+pub(crate) fn of_runs(points: &[Point], cores: usize) -> Option<String> {
+    let known = points.iter().filter(|point| point.valid);
+    let known: Vec<_> = known.filter_map(|point| Some((point.device.busy_cores_others?, &point.others))).collect();
+    let runs = known.len() as f64;
+    let busy = known.iter().map(|(busy, _)| busy).sum::<f64>() / runs;
+    (busy > OTHERS_MAX * cores as f64).then(|| {
+        let others = together(known.iter().flat_map(|(_, others)| *others), runs);
+        let named = named(&others);
+        format!(
+            "other processes on this machine, or its host, kept {busy:.2} of {cores} cores busy during the runs: {named}"
+        )
+    })
+}
+
+/// The processes of several runs, with the cores that they kept busy on average, the busiest first.
+fn together<'a>(others: impl Iterator<Item = &'a BusyProcesses>, runs: f64) -> Vec<BusyProcesses> {
+    let mut by_name: BTreeMap<&str, BusyProcesses> = BTreeMap::new();
+    for one in others {
+        let new = BusyProcesses { count: 0, cores: 0.0, ..one.clone() };
+        let known = by_name.entry(&one.name).or_insert(new);
+        known.count = known.count.max(one.count);
+        known.cores += one.cores / runs;
+    }
+    let mut all: Vec<BusyProcesses> = by_name.into_values().collect();
+    all.sort_by(|a, b| b.cores.total_cmp(&a.cores));
+    all
 }
 
 /// Processes that are named.
@@ -45,7 +78,7 @@ fn named(others: &[BusyProcesses]) -> String {
 }
 
 /// What to do about others who disturb a run, for a person who watches.
-pub(super) const REMEDY: &str =
+pub(crate) const REMEDY: &str =
     "stop them, or measure where they are not; to measure beside them, set others_max or PLIMSOLL_OTHERS_MAX";
 
 #[cfg(test)]
