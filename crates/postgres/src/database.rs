@@ -35,6 +35,7 @@ use crate::cache_classes::CacheClasses;
 use crate::degrees::QueryDegrees;
 use crate::failure::{database_error, past_conflicts};
 use crate::governor::{GovernorError, GovernorProcess};
+use crate::hidden_table;
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{SessionOptions, Warnings};
 use claims::Claims;
@@ -317,7 +318,10 @@ impl Database for PostgresDatabase {
         connection
             .run(&format!("SET search_path = {}, public", schema_sql::quoted_name(schema)))
             .map_err(database_error)?;
-        connection.run(sql).map_err(|error| crate::session::query_failure(sql, error))
+        connection.run(sql).map_err(|error| {
+            let error = hidden_table::explain(&mut connection, error);
+            crate::session::query_failure(sql, error)
+        })
     }
 
     fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {

@@ -13,6 +13,7 @@ pub mod database;
 mod degrees;
 mod failure;
 pub mod governor;
+mod hidden_table;
 mod plan;
 pub mod server;
 mod session;

@@ -18,8 +18,8 @@ use crate::cache_classes::{BackendClass, CacheClasses, ClassedQuery};
 use crate::degrees::{self, QueryDegrees};
 use crate::failure::database_error;
 use crate::governor::{CLASSES, class_of, name_of_class, tagged};
-use crate::plan;
 use crate::server::ServerSettings;
+use crate::{hidden_table, plan};
 use backend_share::BackendShare;
 use statement_map::StatementMap;
 
@@ -268,6 +268,7 @@ impl Session for PostgresSession {
     ) -> Result<(), DatabaseError> {
         self.try_execute(statement, parameters, rows).map_err(|error| {
             self.recover();
+            let error = hidden_table::explain(&mut self.connection, error);
             self.cancelled(&error).unwrap_or_else(|| failure::of_statement(statement, parameters, error))
         })
     }
@@ -297,6 +298,7 @@ impl Session for PostgresSession {
         let answered = arrow_rows::query(&mut self.connection, &tagged(sql, self.class));
         let batches = answered.map_err(|error| {
             self.recover();
+            let error = hidden_table::explain(&mut self.connection, error);
             self.cancelled(&error).unwrap_or_else(|| failure::of_query(sql, error))
         })?;
         if let Some(run) = run {

@@ -166,6 +166,21 @@ fn a_copy_that_the_server_does_not_begin_is_told() {
     }
 }
 
+/// A named statement that exists already, or no longer, is the work of a pooler. PostgreSQL's own hint goes before ours.
+#[test]
+fn a_pooler_that_changes_the_process_is_named() {
+    for (code, hint, is_named) in
+        [("42P05", "", true), ("26000", "", true), ("42P01", "", false), ("26000", "Hmine\0", false)]
+    {
+        let body = format!("SERROR\0VERROR\0C{code}\0Mprepared statement \"begin_low\"\0{hint}\0");
+        let (stream, _theirs) = said(&[message(b'E', body.as_bytes()), ready(b'I')].concat());
+        let mut connection = unused(stream, &url());
+        let told = connection.prepare("begin_low", "BEGIN").expect_err("refused").to_string();
+        assert_eq!(told.contains("a pooler") && told.contains("set pool_mode = session there"), is_named, "{told}");
+        assert_eq!(connection.lost(), None, "the connection goes on");
+    }
+}
+
 /// Messages with valid tags and plausible bodies, so that random bytes pass the first check.
 fn any_messages() -> impl Strategy<Value = Vec<u8>> {
     let tag = prop_oneof![

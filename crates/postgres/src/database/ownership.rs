@@ -66,7 +66,20 @@ pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), D
     }
     // A NOTICE would list every object that is dropped with it.
     let name = quoted_name(schema);
-    connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE")).map_err(database_error)
+    let sql = format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE");
+    let Err(error) = connection.run(&sql) else { return Ok(()) };
+    if error.server().is_some_and(|server| server.code == "42501") {
+        let of = escape_literal(&schema_name(schema));
+        let owner = format!("SELECT quote_ident(pg_get_userbyid(nspowner)) FROM pg_namespace WHERE nspname = {of}");
+        if let Some(owner) = connection.text(&owner).map_err(database_error)? {
+            return Err(DatabaseError::Failed(format!(
+                "the tables of {} are in the schema {name}, which belongs to the role {owner}: drop it as that role (DROP SCHEMA \
+                 {name} CASCADE), or use another database",
+                schema.name
+            )));
+        }
+    }
+    Err(database_error(error))
 }
 
 pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {

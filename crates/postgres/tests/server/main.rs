@@ -7,6 +7,7 @@ mod login;
 mod loss;
 mod ownership;
 mod parallelism;
+mod poolers;
 mod sessions;
 mod shared;
 mod values;

@@ -13,6 +13,7 @@ use plimsoll_postgres::server::ServerSettings;
 use plimsoll_workload::benchmark::Writes;
 use plimsoll_workload::database::{Database, LoadedData};
 use plimsoll_workload::schema::{ColumnKind, Schema, SecondaryIndex, Storage, Table, column, nullable};
+use plimsoll_workload::statement::{Rows, Statement};
 
 use super::shared::{connection, database};
 
@@ -157,6 +158,56 @@ fn a_role_that_may_little_is_told_what_it_needs() {
     }
     connection.run("DROP DATABASE humble").unwrap();
     connection.run("DROP ROLE humble").unwrap();
+}
+
+static EVERY: Statement =
+    Statement { name: "every", sql: "SELECT int FROM every", native: &plimsoll_workload::statement::sql_only };
+
+/// Story: the tables belonged to another role, and the role of the bench read `relation "every" does not exist` of tables that
+/// its operator saw.
+#[test]
+fn tables_of_another_role_are_told_from_none() {
+    let private = database();
+    let schema = kinds!("theirs");
+    let mut connection = connection(&private);
+    connection.run("CREATE ROLE keeper; CREATE ROLE guest LOGIN").unwrap();
+    private.create(schema).unwrap();
+    connection
+        .run("ALTER SCHEMA plimsoll_theirs OWNER TO keeper; ALTER TABLE plimsoll_theirs.every OWNER TO keeper")
+        .unwrap();
+    let url = ServerUrl { user: "guest".to_owned(), ..private.url().clone() };
+    {
+        let guest = PostgresDatabase::connect(url, ServerSettings::for_this_machine()).unwrap();
+        let mut session = guest.session(schema).unwrap();
+        let of_query = session.query("SELECT * FROM every").unwrap_err().to_string();
+        session.begin().unwrap();
+        let of_statement = session.execute(&EVERY, &[], &mut Rows::new()).unwrap_err().to_string();
+        let of_setup = guest.run_script(schema, "SELECT 1; INSERT INTO every VALUES (1)").unwrap_err().to_string();
+        for error in [of_query, of_statement, of_setup] {
+            assert!(
+                error.contains("relation \"every\" does not exist")
+                    && error.contains(
+                        "the schema plimsoll_theirs has a table of this name, which belongs to the role keeper"
+                    )
+                    && error.contains("GRANT USAGE ON SCHEMA plimsoll_theirs TO guest"),
+                "{error}"
+            );
+        }
+        connection.run("GRANT USAGE ON SCHEMA plimsoll_theirs TO guest").unwrap();
+        let error = session.query("SELECT * FROM every").unwrap_err().to_string();
+        assert!(error.contains("the role needs a privilege on table every"), "{error}");
+        let mut elsewhere = guest.session(kinds!("theirs")).unwrap();
+        elsewhere.query("SET search_path = public").unwrap();
+        let error = elsewhere.query("SELECT * FROM every").unwrap_err().to_string();
+        assert!(error.contains("is not searched: write plimsoll_theirs.every"), "{error}");
+        let error = elsewhere.query("SELECT * FROM nowhere").unwrap_err().to_string();
+        assert!(error.contains("does not exist") && !error.contains("hint"), "{error}");
+        drop((session, elsewhere));
+        let error = guest.drop_tables(schema).unwrap_err().to_string();
+        assert!(error.contains("which belongs to the role keeper: drop it as that role"), "{error}");
+    }
+    private.drop_tables(schema).unwrap();
+    connection.run("DROP ROLE guest; DROP ROLE keeper").unwrap();
 }
 
 /// Two benches on one server: the second dropped the tables that the first was using.
