@@ -16,7 +16,7 @@ fn lock_waiting_is_told_by_class() {
     for (row, figures) in [
         (often, &["0.63", "39 %", "60 %", "0 %", "1 %"][..]),
         (long, &["5.20 ms", "1.30 ms", "3.90 ms"]),
-        (lost, &["21.00", "79 %", "80 %"]),
+        (lost, &["21 %", "79 %", "80 %"]),
     ] {
         assert!(figures.iter().all(|figure| row.contains(figure)), "{figures:?} in {row}");
     }
