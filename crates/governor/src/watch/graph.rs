@@ -123,7 +123,8 @@ impl Node {
     /// would certainly reach its client. Sessions beside the governor are unknown.
     pub(super) fn is_held(&self, way_out: Option<&WayOut>, now: Instant) -> bool {
         let (Some((_, state)), Some(way_out)) = (&self.session, way_out) else { return false };
-        !(way_out.catches && state.may_catch) && !state.gives_up_within(way_out.deadlock_timeout, now)
+        let may_catch = way_out.catches && state.may_catch;
+        !may_catch && !state.gives_up_within(way_out.deadlock_timeout, now)
     }
 
     fn unit(&self) -> u64 {
