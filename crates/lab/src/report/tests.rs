@@ -307,8 +307,7 @@ fn memory_is_told_or_how_to_measure_it() {
     let xml = as_xml(&render(&study()));
     let page = parse(&xml);
     let told = text(by_id(&page, "memory"));
-    for figure in ["DRAM", "114 ns", "GB/s", "16 cores of socket 0", "2026-03-13 18:00:00 UTC", "12 MiB to 16 MiB"]
-    {
+    for figure in ["DRAM", "114 ns", "GB/s", "16 cores of socket 0", "2026-03-13 18:00:00 UTC", "12 MiB to 16 MiB"] {
         assert!(told.contains(figure), "{figure} in {told}");
     }
     assert!(told_in(&render(&poor_study()), "machine").contains("plimsoll machine --probe"));

@@ -52,10 +52,8 @@ fn a_fixed_warm_up_is_judged_too() {
 
 #[test]
 fn warm_up_and_window_are_some_cycles_of_think_time_and_response_long() {
-    let window =
-        "had a window of only 9.1 times its cycle of think time and response, 1.10 s; make it 20 times, at least 22.0 s";
-    let warm_up =
-        "had a warm-up of only 1.8 times its cycle of think time and response, 1.10 s; make it 3 times, at least 3.30 s";
+    let window = "had a window of only 9.1 times its cycle of think time and response, 1.10 s; make it 20 times, at least 22.0 s";
+    let warm_up = "had a warm-up of only 1.8 times its cycle of think time and response, 1.10 s; make it 3 times, at least 3.30 s";
     let expect = [(DoubtAbout::ShortWarmUp, warm_up.to_owned()), (DoubtAbout::ShortWindow, window.to_owned())];
     assert_eq!(found("exp 1s", &Verdict::Steady, &driven()), expect);
     // Without requests there is no cycle; such a run is invalid.
