@@ -1,7 +1,7 @@
 //! The settings of a governor: the keys of `plimsoll.toml`, their meaning, and how a file is read and written.
 //!
 //! In reading order: `table` lists every key; [`Settings`] is what the rows fill; [`read`] makes it of a file, and
-//! [`write`] writes a file; [`section`] is the table as data, for the JSON schema and the documentation.
+//! [`mod@write`] writes a file; [`section`] is the table as data, for the JSON schema and the documentation.
 //!
 //! The crate knows no session and no connection: the governor obeys the settings, and other parts write files for it.
 

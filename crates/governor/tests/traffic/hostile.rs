@@ -105,6 +105,9 @@ impl Attacked {
     fn start_with(listen: &str, low: &str) -> Attacked {
         // Its own, because transactions of other tests would keep replays from being proved safe.
         let server = Arc::new(Server::start());
+        // Before the governor: it must be older than what the governor knows to have ended.
+        let rolled = "CREATE TABLE rolled AS SELECT 0 AS low, 0 AS high; GRANT ALL ON rolled TO public";
+        server.connection().run(rolled).unwrap();
         let governed = Governed::start_with(&server, listen, low);
         let beside = Beside::start(governed.address, server.database());
         // So that one-time allocations for the first clients do not count as growth.
