@@ -1,5 +1,5 @@
-//! How Plimsoll writes to people: figures with units ([`figures`]), text for a terminal ([`text`]), and parts of HTML pages
-//! ([`page`]). A quantity reads the same in every report, table and page, because it is written here.
+//! How Plimsoll writes to people: figures with units (such as [`seconds`]), text for a terminal (such as [`wrap`]), and parts
+//! of HTML pages ([`page`]). A quantity reads the same in every report, table and page, because it is written here.
 
 mod figure;
 mod figures;
