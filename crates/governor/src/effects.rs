@@ -109,6 +109,8 @@ pub struct Safe {
     pub reads_own: bool,
     /// Even an answer of one row may depend on the order in which tables are read: LIMIT, `array_agg`, a cursor.
     pub arranges: bool,
+    /// It may read so many pages that parallel workers or synchronized scans bring the rows in another order each time.
+    pub reads_much: bool,
     /// Code that it runs may catch errors of the server, or set timeouts.
     pub catches: bool,
 }

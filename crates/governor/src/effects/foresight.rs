@@ -38,7 +38,7 @@ pub enum Outlook {
 #[cfg(test)]
 impl Outlook {
     /// Of a text that returns the same rows.
-    pub(crate) const EQUAL: Outlook = of_facts([false, false, false, false, false, true]);
+    pub(crate) const EQUAL: Outlook = of_facts([false, false, false, false, false, false, true]);
 }
 
 /// What is known of a text.
@@ -74,12 +74,15 @@ const SLOT_BITS: u32 = 14;
 
 /// The lowest bits of a slot: when the outlook was learned, in units of 4 seconds, and above that the outlook.
 const TIME_BITS: u32 = 15;
-const CODE_BITS: u32 = 7;
+const CODE_BITS: u32 = 8;
 const TAG_BITS: u32 = 64 - TIME_BITS - CODE_BITS;
 const TIME_UNIT: Duration = Duration::from_secs(4);
 
+/// The number of facts about a safe text.
+const FACTS: usize = 7;
+
 /// The codes of safe texts are below this.
-const FIRST_UNSAFE: u64 = 64;
+const FIRST_UNSAFE: u64 = 1 << FACTS;
 
 const _: () = assert!(FIRST_UNSAFE as usize + Unsafe::ALL.len() < 1 << CODE_BITS, "0 is an empty slot");
 const _: () = assert!(SLOT_BITS + TAG_BITS <= u64::BITS, "the slot and the tag are different bits of a key");
@@ -243,16 +246,18 @@ fn read_newest(written: u64, key: TextKey) -> u64 {
 }
 
 /// The facts about a safe text.
-fn facts(safe: Safe, returns: bool) -> [bool; 6] {
-    [safe.generates, safe.writes, safe.reads_own, safe.arranges, safe.catches, returns]
+fn facts(safe: Safe, returns: bool) -> [bool; FACTS] {
+    let Safe { generates, writes, reads_own, arranges, reads_much, catches } = safe;
+    [generates, writes, reads_own, arranges, reads_much, catches, returns]
 }
 
-const fn of_facts([generates, writes, reads_own, arranges, catches, returns]: [bool; 6]) -> Outlook {
-    Outlook::Safe(Safe { generates, writes, reads_own, arranges, catches }, returns)
+const fn of_facts(facts: [bool; FACTS]) -> Outlook {
+    let [generates, writes, reads_own, arranges, reads_much, catches, returns] = facts;
+    Outlook::Safe(Safe { generates, writes, reads_own, arranges, reads_much, catches }, returns)
 }
 
 fn of_code(code: u64) -> Outlook {
-    of_facts([32, 16, 8, 4, 2, 1].map(|bit| code & bit > 0))
+    of_facts(std::array::from_fn(|place| code >> (FACTS - 1 - place) & 1 > 0))
 }
 
 /// The outlook in a slot and its age, if the slot has that text.

@@ -97,7 +97,7 @@ const NOT_PLAIN: &str = "(p.oid [<] 16384::pc.oid or p.provolatile [=] 'v'::pc.\
 /// `F`, `T`); expressions and queries (`n`), and those of defaults (`d`); the server's own functions that are called (`b`);
 /// functions (`f`, number, name, language, volatility, body, parsed body, defaults, settings); foreign-data wrappers
 /// (`w`, name, whether it runs a program); triggers (`t`, function, relation, condition); identity columns (`i`);
-/// sequences (`q`).
+/// sequences (`q`); sizes of relations (`l`, pages).
 ///
 /// The numbers from 1646 to 1653 are the trigger functions of foreign keys with ON DELETE or ON UPDATE CASCADE, SET NULL or
 /// SET DEFAULT.
@@ -177,6 +177,13 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         versions: OF_RELATION,
         columns: &["'T'", "c.reltype::pc.text"],
         from: "from pc.pg_class c where c.oid [=] any ({relations})",
+    },
+    // Its size may change without a change of what the verdict rests on.
+    Branch {
+        part: Part::Relations,
+        versions: "null",
+        columns: &["'l'", "c.relpages::pc.text"],
+        from: "from pc.pg_class c where c.oid [=] any ({relations}) and c.relpages [>] 0",
     },
     Branch {
         part: Part::Relations,

@@ -42,7 +42,14 @@ pub(super) struct GeneratedValues {
     has_floats: bool,
     /// It runs functions that are not the server's, which may write before they read.
     has_code: bool,
+    /// The pages of the relations that it may read, as far as the server has counted them.
+    pages: u64,
 }
+
+/// From so many pages on, the server may use parallel workers: reading them costs as much as `parallel_setup_cost`, and a
+/// table must have 1024 for itself (`min_parallel_table_scan_size`). Synchronized scans begin with a quarter of
+/// `shared_buffers`.
+const MUCH_PAGES: u64 = 1000;
 
 /// A part of a row; `None` if it is null or missing.
 type Text<'r, 'f> = &'f dyn Fn(usize) -> Option<&'r [u8]>;
@@ -77,7 +84,9 @@ impl Inquiry {
         }
         let writes = self.found.writes;
         let reads_own = writes && (self.found.is_several || self.values.has_code);
-        Safe { generates: self.generates(), writes, reads_own, arranges: self.arranges(), catches: self.found.catches }
+        let (generates, arranges) = (self.generates(), self.arranges());
+        let reads_much = self.values.pages >= MUCH_PAGES;
+        Safe { generates, writes, reads_own, arranges, reads_much, catches: self.found.catches }
     }
 
     /// Takes a row about an object. `None` if the row is malformed.
@@ -95,6 +104,7 @@ impl Inquiry {
             b"n" => [2, 3].into_iter().filter_map(text).for_each(|tree| self.read_tree(tree, false)),
             b"d" => self.read_tree(text(2)?, true),
             b"i" => self.values.in_defaults = true,
+            b"l" => self.values.pages += u64::from(number(2)?),
             b"q" => self.values.is_any = true,
             b"b" => self.values.is_any |= known::generates(text(2)?, text(3)?),
             b"t" => {

@@ -182,6 +182,24 @@ fn answers_that_depend_on_the_order_of_rows_are_known() {
     check("select moves()", true, true);
 }
 
+/// Parallel workers bring rows in another order each time, and a client that had received them was told 40001 although
+/// nothing had changed.
+#[test]
+fn texts_that_read_much_are_known() {
+    let much = "insert into t select repeat('x', 1000) from generate_series(1, 8000)";
+    let mut client = Client::new(
+        "much",
+        &["create table t (a text)", much, "create table few (a int)", "create view v as select a from t", "analyze"],
+    );
+    let mut check = |text: &str, expect: bool| {
+        assert_eq!(client.verdict(&[text]).map(|safe| safe.reads_much), Ok(expect), "{text}");
+    };
+    check("select a from t", true);
+    check("select count(*) from v", true);
+    check("select a from few", false);
+    check("select relname from pg_class", false);
+}
+
 /// The values that `setseed` chooses are taken by `random()`, and no rollback gives them back.
 #[test]
 fn random_numbers_of_the_session_are_not_taken_twice() {

@@ -17,8 +17,9 @@ pub(in crate::session) struct Forecast {
     shows_values: bool,
     /// A text has written rows, or may have.
     writes: bool,
-    /// A text that has run may have read rows after that.
-    has_written: bool,
+    /// A text that has run may have read rows in an order that another run would change: after a write, or with parallel
+    /// workers.
+    order_varies: bool,
     /// Code that it runs may catch errors or set timeouts, or that is not known.
     pub may_catch: bool,
 }
@@ -44,11 +45,11 @@ impl Forecast {
         match outlook {
             None => self.is_unknown = true,
             Some(Outlook::Unsafe(because)) => _ = self.unsafe_because.get_or_insert(because),
-            Some(Outlook::Safe(Safe { generates, writes, reads_own, arranges, catches: _ }, returns)) => {
+            Some(Outlook::Safe(Safe { generates, writes, reads_own, arranges, reads_much, catches: _ }, returns)) => {
                 // A replay may find other places for the rows that it writes, and so read them in another order.
-                self.has_written |= self.writes || reads_own;
+                self.order_varies |= self.writes || reads_own || reads_much;
                 self.writes |= writes;
-                self.generates |= generates || arranges && self.has_written;
+                self.generates |= generates || arranges && self.order_varies;
                 // A cancel may come between any two rows, so it is too late as soon as there may be one. What commits by
                 // itself is withheld from its client.
                 self.shows_values |= self.generates && returns && is_in_block;
@@ -64,6 +65,6 @@ impl Forecast {
     /// The client has received more than one row, or a portal may have more. Their order is a value, too: ORDER BY may leave it
     /// open.
     pub(in crate::session) fn shows_order(&mut self) {
-        self.shows_values |= self.has_written;
+        self.shows_values |= self.order_varies;
     }
 }

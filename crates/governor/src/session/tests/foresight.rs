@@ -8,7 +8,9 @@ use crate::effects::{Outlook, Safe};
 const EQUAL: Outlook = Outlook::EQUAL;
 const GENERATES: Outlook = Outlook::Safe(VALUES, false);
 const ANSWERS_VALUES: Outlook = Outlook::Safe(VALUES, true);
-const VALUES: Safe = Safe { generates: true, writes: true, reads_own: false, arranges: false, catches: false };
+const PLAIN: Safe =
+    Safe { generates: false, writes: false, reads_own: false, arranges: false, reads_much: false, catches: false };
+const VALUES: Safe = Safe { generates: true, writes: true, ..PLAIN };
 const WRITES: Outlook = Outlook::Safe(Safe { generates: false, ..VALUES }, false);
 
 /// A session of a class whose clients do not retry, which knows nothing.
@@ -101,11 +103,20 @@ fn generated_values_that_no_row_has_shown_do_no_harm_until_one_may() {
 /// has received another order was told 40001 although nothing had changed.
 #[test]
 fn rows_in_an_order_that_a_replay_may_change_are_values() {
-    let array =
-        Outlook::Safe(Safe { generates: false, writes: false, reads_own: false, arranges: true, catches: false }, true);
-    let own =
-        Outlook::Safe(Safe { generates: false, writes: true, reads_own: true, arranges: false, catches: false }, true);
-    let known = || knowing(&[("select", EQUAL), ("update", WRITES), ("select_array", array), ("select_own", own)]);
+    let answers = |safe| Outlook::Safe(safe, true);
+    let array = answers(Safe { arranges: true, ..PLAIN });
+    let own = answers(Safe { writes: true, reads_own: true, ..PLAIN });
+    let much = answers(Safe { reads_much: true, ..PLAIN });
+    let sum = answers(Safe { arranges: true, reads_much: true, ..PLAIN });
+    let all = [
+        ("select", EQUAL),
+        ("update", WRITES),
+        ("select_array", array),
+        ("select_own", own),
+        ("select_much", much),
+        ("select_sum", sum),
+    ];
+    let known = || knowing(&all);
     let check = |acts: &[&str], expect: Result<(), NoReplay>| {
         let mut story = known();
         story.play("= Q:begin => C:BEGIN Z:T");
@@ -121,6 +132,10 @@ fn rows_in_an_order_that_a_replay_may_change_are_values() {
     // A function that writes and reads.
     check(&["Q:select_own => D:1 C:SELECT Z:T"], Ok(()));
     check(&["Q:select_own => D:1 D:2 C:SELECT Z:T"], Err(NoReplay::Values));
+    // Parallel workers.
+    check(&["Q:select_much => D:1 C:SELECT Z:T", one], Ok(()));
+    check(&["Q:select_much => D:1 D:2 C:SELECT Z:T"], Err(NoReplay::Values));
+    check(&["Q:select_sum => D:1 C:SELECT Z:T"], Err(NoReplay::Values));
     // A portal that returns its rows one by one.
     check(&[update, "P::select B:: E S => 1 2 D:1 s Z:T"], Err(NoReplay::Values));
     // While the rows of the unit in flight arrive.
