@@ -19,8 +19,9 @@ use parking_lot::{Mutex, MutexGuard};
 use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
 
 use crate::governor::EventId;
+use crate::statement::patience::Timeouts;
 pub use immunity::Immunity;
-pub(crate) use timeouts::has_used;
+pub(crate) use timeouts::have_used;
 
 /// Identifies a session while the governor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,10 +148,10 @@ pub struct CardState {
     pub aborts: u32,
     /// How a rollback now, to break a cycle of waiters, would affect its client; `None` if it must not be rolled back.
     pub cycle_loss: Option<CycleLoss>,
-    /// The shortest timeout that its client may have set for its statements: the server ends them by itself.
-    pub timeout: Option<Duration>,
-    /// The shortest timeout of its role, its database and the server, and when the server was asked.
-    pub default_timeout: Option<(Option<Duration>, Instant)>,
+    /// The shortest timeouts that its client may have set: the server ends its statements by itself.
+    pub(crate) timeouts: Timeouts,
+    /// The shortest timeouts of its role, its database and the server, and when the server was asked.
+    pub(crate) default_timeouts: Option<(Timeouts, Instant)>,
     /// Since when its client waits for its unit in flight, in earlier runs of it, too.
     pub asked: Instant,
     /// The clients of its class do not retry.
@@ -270,8 +271,8 @@ impl SessionCard {
             rollbacks: 0,
             aborts: 0,
             cycle_loss: None,
-            timeout: None,
-            default_timeout: None,
+            timeouts: Timeouts::default(),
+            default_timeouts: None,
             asked: now,
             must_replay: false,
             preemptible: false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_policy::Login;
 
-use crate::statement::patience::{timeout_among, timeout_in_options};
+use crate::statement::patience::{Timeouts, timeouts_among, timeouts_in_options};
 
 /// The longest packet that is accepted, length included, as in PostgreSQL (`MAX_STARTUP_PACKET_LENGTH`).
 pub(super) const PACKET_MAX: usize = 10_000;
@@ -50,8 +50,8 @@ pub(super) struct Startup {
     pub(super) class: Option<String>,
     /// A hash of all other parameters: sessions with the same set the same search path, for example.
     pub(super) others: u64,
-    /// The shortest timeout for statements that it sets.
-    pub(super) timeout: Option<Duration>,
+    /// The shortest timeouts that it sets.
+    pub(super) timeouts: Timeouts,
 }
 
 /// The parameter with a session's class.
@@ -153,10 +153,10 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let application_name = application_name.map(words).unwrap_or_default();
     // The server, too, prefers the parameter.
     let class = class.map(words).or_else(|| class_in_options(options?));
-    let timeouts = [timeout_among(timeouts.iter().map(Vec::as_slice)), options.and_then(timeout_in_options)];
-    let timeout = timeouts.into_iter().flatten().min();
+    let timeouts = timeouts_among(timeouts.iter().map(Vec::as_slice));
+    let timeouts = timeouts.and(options.map(timeouts_in_options).unwrap_or_default());
     let (login, others) = (Login { user, database, application_name }, others.finish());
-    Ok(Startup { login, is_replication, class, others, timeout })
+    Ok(Startup { login, is_replication, class, others, timeouts })
 }
 
 /// The class in `-c plimsoll.class=high`, `-cplimsoll.class=high` or `--plimsoll.class=high`; the last one, as for the

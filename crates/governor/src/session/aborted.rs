@@ -21,7 +21,7 @@ use plimsoll_policy::{CycleLoss, Foreseen, NoReplay, ReplayFacts, may_replay, pa
 use super::rewind::{Cause, Failure, Rewind, RewindStep};
 use super::transaction::{Began, Transaction};
 use super::{Flow, INSPECT_MAX, Session, Status, answers};
-use crate::registry::{Immunity, has_used};
+use crate::registry::Immunity;
 use crate::statistics::{AbortCause, AbortOutcome};
 
 /// An abort that the client does not know of yet.
@@ -121,7 +121,7 @@ impl Session {
             answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),
             attempts: self.aborts,
             attempts_max: class.retry_aborted,
-            out_of_time: has_used(self.card.state().shortest_timeout(), self.unit.asked, now),
+            out_of_time: self.has_used_timeout(transaction, self.unit.asked, now),
             could_go_on: transaction.has_savepoint,
             ..facts
         })

@@ -15,7 +15,7 @@ use super::unit::{Shape, only_closes, shape};
 use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
 use crate::registry::Held;
 use crate::statement::name::stored;
-use crate::statement::patience::timeout_set_by;
+use crate::statement::patience::{Timeouts, timeouts_set_by};
 use crate::statement::{self, End};
 
 /// How a message is handled.
@@ -366,8 +366,11 @@ impl Session {
     /// Notes how long its client lets statements run or wait. A shorter time stays known until the session ends: a function, a
     /// rollback or a RESET may restore it.
     fn note_timeout(&mut self, ask: Ask, body: Option<&[u8]>) {
-        let found = sql_of_message(ask, body).and_then(|sql| timeout_set_by(sql, self.reported.text_rules));
-        found.into_iter().for_each(|timeout| self.card.state().may_have_timeout(timeout));
+        let Some(sql) = sql_of_message(ask, body) else { return };
+        let timeouts = timeouts_set_by(sql, self.reported.text_rules);
+        if timeouts != Timeouts::default() {
+            self.card.state().may_have_timeouts(timeouts);
+        }
     }
 
     /// The current message's position among the recorded bytes.

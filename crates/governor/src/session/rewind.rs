@@ -212,7 +212,7 @@ impl Session {
         }
         // The rollback that led here has been counted already.
         let inside = self.transaction.as_ref().expect("what was rolled back is inside");
-        let verdict = self.replay_verdict(inside, self.rollbacks.saturating_sub(1));
+        let verdict = self.replay_verdict(inside, self.rollbacks.saturating_sub(1), now);
         let rewind = Rewind::new(RewindStep::RollBack, Cause::Spoke(next), Some(event));
         let failure = verdict.err().map(Failure::NotReplayable);
         self.flow = Flow::Rewinding(Box::new(Rewind { is_due: true, is_clean: true, failure, ..rewind }));

@@ -10,6 +10,7 @@ use super::prepared::Change;
 use super::transaction::Began;
 use super::{Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
 use crate::registry::Immunity;
+use crate::statement::patience::Timeouts;
 use crate::statistics::{AbortCause, count};
 
 /// SQLSTATE of a statement that was cancelled.
@@ -200,7 +201,7 @@ impl Session {
         if let Some(inside) = &mut self.transaction {
             inside.hears_command(tag);
             if inside.runs_unread && tag == b"SET\0" {
-                self.card.state().may_have_timeout(Duration::ZERO);
+                self.card.state().may_have_timeouts(Timeouts::UNKNOWN);
             }
         }
         if tag == b"ROLLBACK\0" {

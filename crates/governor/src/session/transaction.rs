@@ -10,7 +10,7 @@ use super::prepared::{Names, Note};
 use super::recording::{Lost, Recording};
 use super::{Flow, Session};
 use crate::effects::Horizon;
-use crate::registry::{ChosenBy, Immunity, has_used};
+use crate::registry::{ChosenBy, Immunity, have_used};
 use crate::statement::name::stored;
 
 /// How many cursors of a transaction are known as its own; any further one counts as another transaction's.
@@ -292,22 +292,30 @@ impl Session {
         may_replay(&ReplayFacts { unsafe_because, foreseen, ..facts })
     }
 
-    /// Whether the transaction may be replayed as far as is known without asking the server.
-    pub(super) fn replay_verdict(&self, transaction: &Transaction, attempts: u32) -> Result<(), NoReplay> {
-        may_replay(&ReplayFacts { attempts, ..self.replay_facts(transaction) })
+    /// Whether the transaction, whose client was thinking, may be replayed as far as is known without asking the server.
+    pub(super) fn replay_verdict(
+        &self,
+        transaction: &Transaction,
+        attempts: u32,
+        now: Instant,
+    ) -> Result<(), NoReplay> {
+        let out_of_time = self.has_used_timeout(transaction, now, now);
+        may_replay(&ReplayFacts { attempts, out_of_time, ..self.replay_facts(transaction) })
     }
 
     /// The same, with its unit in flight.
     pub(super) fn replay_verdict_in_flight(&self, transaction: &Transaction, now: Instant) -> Result<(), NoReplay> {
-        let out_of_time = self.has_used_timeout(now);
+        // If a client does not retry, the thread that cancels has decided that.
+        let retries = self.settings.class(transaction.class).retries;
+        let out_of_time = retries && self.has_used_timeout(transaction, self.unit.asked, now);
         may_replay(&ReplayFacts { attempts: self.rollbacks, out_of_time, ..self.replay_facts(transaction) })
     }
 
-    /// Whether the unit in flight has used up too much of a timeout of the session. If a client does not retry, the thread that
-    /// cancels has decided that.
-    fn has_used_timeout(&self, now: Instant) -> bool {
-        let must_replay = self.transaction.as_ref().is_some_and(|inside| !self.settings.class(inside.class).retries);
-        !must_replay && has_used(self.card.state().shortest_timeout(), self.unit.asked, now)
+    /// Whether the transaction and its unit, for which its client waits since `asked`, have used up too much of a timeout of
+    /// the session.
+    pub(super) fn has_used_timeout(&self, transaction: &Transaction, asked: Instant, now: Instant) -> bool {
+        let since = |at| now.saturating_duration_since(at);
+        have_used(self.card.state().shortest_timeouts(), (since(asked), since(transaction.since)))
     }
 
     /// The facts that decide whether the transaction may be replayed after it was rolled back for another.

@@ -7,14 +7,62 @@ use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use super::{TextRules, has_ignoring_case};
 
 /// The settings by which the server ends a statement or its transaction. Timeouts for idle sessions are not among them.
-const NAMES: [&str; 3] = ["lock_timeout", "statement_timeout", "transaction_timeout"];
+const NAMES: [&str; 3] = ["lock_timeout", "statement_timeout", OF_TRANSACTION];
 
-/// The shortest timeout that a text may set; zero if its value cannot be read.
-pub(crate) fn timeout_set_by(sql: &[u8], rules: TextRules) -> Option<Duration> {
+/// The one that begins with the transaction.
+const OF_TRANSACTION: &str = "transaction_timeout";
+
+/// The shortest timeouts by which the server ends a session's work, as far as they are known; zero if one cannot be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    /// Of those that begin with a statement, or with its waiting for a lock.
+    pub statement: Option<Duration>,
+    /// Of the one that begins with the transaction.
+    pub transaction: Option<Duration>,
+}
+
+impl Timeouts {
+    /// Nothing is known, so each may strike at once.
+    pub(crate) const UNKNOWN: Self = Timeouts { statement: Some(Duration::ZERO), transaction: Some(Duration::ZERO) };
+
+    /// One timeout by its name.
+    fn of(name: &[u8], timeout: Option<Duration>) -> Self {
+        if name.eq_ignore_ascii_case(OF_TRANSACTION.as_bytes()) {
+            Timeouts { transaction: timeout, statement: None }
+        } else {
+            Timeouts { statement: timeout, transaction: None }
+        }
+    }
+
+    /// The shorter of each.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let shorter = |one: Option<Duration>, other: Option<Duration>| one.into_iter().chain(other).min();
+        Timeouts {
+            statement: shorter(self.statement, other.statement),
+            transaction: shorter(self.transaction, other.transaction),
+        }
+    }
+
+    /// Whether `is_over`, given a timeout and the time since it began, is true of any. `begun` is how long ago the
+    /// statement and the transaction began.
+    pub(crate) fn any(self, begun: (Duration, Duration), is_over: impl Fn(Duration, Duration) -> bool) -> bool {
+        let is_over = |timeout: Option<Duration>, elapsed| timeout.is_some_and(|timeout| is_over(timeout, elapsed));
+        is_over(self.statement, begun.0) || is_over(self.transaction, begun.1)
+    }
+}
+
+impl FromIterator<Timeouts> for Timeouts {
+    fn from_iter<T: IntoIterator<Item = Timeouts>>(all: T) -> Self {
+        all.into_iter().fold(Timeouts::default(), Timeouts::and)
+    }
+}
+
+/// The shortest timeouts that a text may set.
+pub(crate) fn timeouts_set_by(sql: &[u8], rules: TextRules) -> Timeouts {
     // `lock_timeout`, `set_config`: this rules out most texts.
     let may_be = |at: usize| [&b"timeout"[..], b"config"].iter().any(|word| begins(&sql[at + 1..], word));
     if !memchr::memchr_iter(b'_', sql).any(may_be) {
-        return None;
+        return Timeouts::default();
     }
     let tokens: Vec<Token<'_>> = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment).collect();
     let at = |place: usize| tokens.get(place);
@@ -22,7 +70,7 @@ pub(crate) fn timeout_set_by(sql: &[u8], rules: TextRules) -> Option<Duration> {
         let token = &tokens[place];
         if token.is_mark(b'(') && place > 0 && is_one_of(&tokens[place - 1], &["set_config"]) {
             // A name that is computed may be any.
-            return at(place + 1).filter(|name| name.kind != TokenKind::Literal).map(|_| Duration::ZERO);
+            return at(place + 1).filter(|name| name.kind != TokenKind::Literal).map(|_| Timeouts::UNKNOWN);
         }
         if !is_one_of(token, &NAMES) {
             // A block, or a text that is run by a function.
@@ -30,32 +78,34 @@ pub(crate) fn timeout_set_by(sql: &[u8], rules: TextRules) -> Option<Duration> {
             return NAMES
                 .iter()
                 .any(|name| may_hide && has_ignoring_case(token.text, name.as_bytes()))
-                .then_some(Duration::ZERO);
+                .then_some(Timeouts::UNKNOWN);
         }
         let next = at(place + 1)?;
         let assigns = next.is_word("to") || next.text == b"=" || token.kind == TokenKind::Literal && next.is_mark(b',');
-        at(place + 2).filter(|_| assigns).and_then(|value| timeout(unquoted(value)))
+        at(place + 2).filter(|_| assigns).map(|value| Timeouts::of(unquoted(token), timeout(unquoted(value))))
     };
-    (0..tokens.len()).filter_map(of).min()
+    (0..tokens.len()).filter_map(of).collect()
 }
 
-/// The shortest timeout among settings in the form `name=value`.
-pub(crate) fn timeout_among<'a>(settings: impl IntoIterator<Item = &'a [u8]>) -> Option<Duration> {
+/// The shortest timeouts among settings in the form `name=value`.
+pub(crate) fn timeouts_among<'a>(settings: impl IntoIterator<Item = &'a [u8]>) -> Timeouts {
     let of = |setting: &'a [u8]| {
         let equals = memchr::memchr(b'=', setting)?;
         let (name, value) = (setting[..equals].trim_ascii(), setting[equals + 1..].trim_ascii());
-        NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())).then(|| timeout(value))?
+        let is_known = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        is_known.then(|| Timeouts::of(name, timeout(value)))
     };
-    settings.into_iter().filter_map(of).min()
+    settings.into_iter().filter_map(of).collect()
 }
 
-/// The shortest timeout among command-line options: `-c lock_timeout=5s`, `--lock-timeout=5s`.
-pub(crate) fn timeout_in_options(options: &[u8]) -> Option<Duration> {
+/// The shortest timeouts among command-line options: `-c lock_timeout=5s`, `--lock-timeout=5s`.
+pub(crate) fn timeouts_in_options(options: &[u8]) -> Timeouts {
     if memchr::memchr(b'\\', options).is_some() {
         let dashes =
             |text: &[u8]| text.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect::<Vec<u8>>();
         let text = dashes(options);
-        return NAMES.iter().any(|name| has_ignoring_case(&text, name.as_bytes())).then_some(Duration::ZERO);
+        let has_any = NAMES.iter().any(|name| has_ignoring_case(&text, name.as_bytes()));
+        return if has_any { Timeouts::UNKNOWN } else { Timeouts::default() };
     }
     let words = options.split(u8::is_ascii_whitespace).map(|word| {
         let word = word.strip_prefix(b"--").or_else(|| word.strip_prefix(b"-c")).unwrap_or(word);
@@ -64,7 +114,7 @@ pub(crate) fn timeout_in_options(options: &[u8]) -> Option<Duration> {
         word.iter().enumerate().map(dashed).collect::<Vec<u8>>()
     });
     let words: Vec<Vec<u8>> = words.collect();
-    timeout_among(words.iter().map(Vec::as_slice))
+    timeouts_among(words.iter().map(Vec::as_slice))
 }
 
 /// A timeout as the server reads it: in milliseconds, or with a unit; `None` if there is none, and zero if it cannot be
@@ -108,28 +158,31 @@ fn begins(text: &[u8], word: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    const MILLIS: fn(u64) -> Option<Duration> = |millis| Some(Duration::from_millis(millis));
+    const NONE: Timeouts = Timeouts { statement: None, transaction: None };
+
+    const MILLIS: fn(u64) -> Timeouts = |millis| Timeouts { statement: Some(Duration::from_millis(millis)), ..NONE };
 
     #[test]
     fn timeouts_are_read_as_the_server_reads_them() {
         for (sql, expect) in [
             ("set lock_timeout = 300", MILLIS(300)),
             ("SET LOCAL Statement_Timeout TO '2 s'", MILLIS(2000)),
-            ("begin; set session \"lock_timeout\" = '1min'; set transaction_timeout = '5s'", MILLIS(5000)),
+            ("begin; set session \"lock_timeout\" = '1min'; set statement_timeout = '5s'", MILLIS(5000)),
+            ("set transaction_timeout = '5s'", Timeouts { transaction: Some(Duration::from_secs(5)), ..NONE }),
             ("select set_config('lock_timeout', '7ms', true)", MILLIS(7)),
-            ("set statement_timeout = 0", None),
-            ("set lock_timeout to default; reset statement_timeout; show transaction_timeout", None),
-            ("select set_config('search_path', 'a', true)", None),
-            ("select lock_timeout from pauses", None),
-            ("set idle_in_transaction_session_timeout = '1s'", None),
+            ("set statement_timeout = 0", NONE),
+            ("set lock_timeout to default; reset statement_timeout; show transaction_timeout", NONE),
+            ("select set_config('search_path', 'a', true)", NONE),
+            ("select lock_timeout from pauses", NONE),
+            ("set idle_in_transaction_session_timeout = '1s'", NONE),
             // What cannot be read may be any.
-            ("select set_config($1, $2, true)", MILLIS(0)),
+            ("select set_config($1, $2, true)", Timeouts::UNKNOWN),
             ("select set_config('lock_timeout', $1, true)", MILLIS(0)),
             ("set lock_timeout = '1.5s'", MILLIS(0)),
             ("set lock_timeout = -1", MILLIS(0)),
-            ("do $$ begin set local lock_timeout = '1s'; end $$", MILLIS(0)),
+            ("do $$ begin set local lock_timeout = '1s'; end $$", Timeouts::UNKNOWN),
         ] {
-            assert_eq!(timeout_set_by(sql.as_bytes(), TextRules::default()), expect, "{sql}");
+            assert_eq!(timeouts_set_by(sql.as_bytes(), TextRules::default()), expect, "{sql}");
         }
     }
 
@@ -138,12 +191,12 @@ mod tests {
         for (options, expect) in [
             ("-c lock_timeout=5s", MILLIS(5000)),
             ("-cstatement_timeout=30s --lock-timeout=20", MILLIS(20)),
-            ("-c search_path=lock_timeout -c lock_timeout=0", None),
-            ("-c lock_timeout=5\\ s", MILLIS(0)),
+            ("-c search_path=lock_timeout -c lock_timeout=0", NONE),
+            ("-c lock_timeout=5\\ s", Timeouts::UNKNOWN),
         ] {
-            assert_eq!(timeout_in_options(options.as_bytes()), expect, "{options}");
+            assert_eq!(timeouts_in_options(options.as_bytes()), expect, "{options}");
         }
         let settings = ["search_path=a", "lock_timeout=3s", "statement_timeout=1s"].map(str::as_bytes);
-        assert_eq!(timeout_among(settings), MILLIS(1000));
+        assert_eq!(timeouts_among(settings), MILLIS(1000));
     }
 }

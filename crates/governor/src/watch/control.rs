@@ -17,6 +17,7 @@ use crate::config::check::newer_version;
 use crate::effects::Horizon;
 use crate::governor::Governor;
 use crate::settings::Settings;
+use crate::statement::patience::Timeouts;
 
 /// How long a login or an answer of the server may take. A look that takes longer is of no use.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
@@ -51,8 +52,8 @@ pub(super) struct Up {
     pub waited_for: Prepared,
     pub gives_up: Prepared,
     pub default_timeouts: Prepared,
-    /// When the server read its configuration, and the shortest timeout for statements there.
-    pub timeouts: (String, Option<Duration>),
+    /// When the server read its configuration, and the shortest timeouts there.
+    pub timeouts: (String, Timeouts),
     pub signals: Signals,
     /// Users whose processes the role may not signal although it may signal others: superusers.
     pub unsignallable: BTreeSet<String>,
@@ -289,7 +290,7 @@ impl Up {
             check: connection.prepare_text("check", statements::CHECK)?,
             advisory: connection.prepare_text("advisory", statements::ADVISORY)?,
             waited_for: connection.prepare_text("waited_for", statements::WAITED_FOR)?,
-            timeouts: (String::new(), None),
+            timeouts: (String::new(), Timeouts::default()),
             default_timeouts: connection.prepare_text("default_timeouts", statements::DEFAULT_TIMEOUTS)?,
             gives_up: connection.prepare_text("gives_up", statements::GIVES_UP)?,
             connection,

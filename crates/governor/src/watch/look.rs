@@ -13,7 +13,7 @@ use plimsoll_pg::connection::WireError;
 
 use super::control::Up;
 use crate::registry::SessionCard;
-use crate::statement::patience::{timeout, timeout_among};
+use crate::statement::patience::{Timeouts, timeout, timeouts_among};
 
 /// Which processes wait for which.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -132,16 +132,16 @@ fn way_out(row: &[Option<&str>]) -> Option<(i32, WayOut)> {
 }
 
 /// The shortest timeouts of the processes by default: of their roles and databases, and in the server's configuration.
-fn default_timeouts(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, Option<Duration>>, WireError> {
+fn default_timeouts(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, Timeouts>, WireError> {
     let mut timeouts = BTreeMap::new();
     let (mut read_at, mut of_server) = up.timeouts.clone();
     up.connection.prepared_text_rows(&up.default_timeouts, &[&array(processes), &read_at.clone()], &mut |row| {
         let &[Some(pid), Some(settings), Some(now_read_at), lines] = row else { return };
         if let Some(lines) = lines {
-            (read_at, of_server) = (now_read_at.to_owned(), timeout_among(lines.lines().map(str::as_bytes)));
+            (read_at, of_server) = (now_read_at.to_owned(), timeouts_among(lines.lines().map(str::as_bytes)));
         }
-        let own = timeout_among(settings.lines().map(str::as_bytes));
-        timeouts.extend(pid.parse::<i32>().map(|pid| (pid, [own, of_server].into_iter().flatten().min())));
+        let own = timeouts_among(settings.lines().map(str::as_bytes));
+        timeouts.extend(pid.parse::<i32>().map(|pid| (pid, own.and(of_server))));
     })?;
     up.timeouts = (read_at, of_server);
     Ok(timeouts)
@@ -154,7 +154,7 @@ const TIMEOUTS_KNOWN_FOR: Duration = Duration::from_secs(60);
 pub(super) fn ask_timeouts(up: &mut Up, cards: &[(i32, Arc<SessionCard>)], now: Instant) -> Result<(), WireError> {
     let is_old = |asked: Instant| now.saturating_duration_since(asked) > TIMEOUTS_KNOWN_FOR;
     let is_unknown =
-        |card: &SessionCard| !card.is_direct() && card.state().default_timeout.is_none_or(|(_, asked)| is_old(asked));
+        |card: &SessionCard| !card.is_direct() && card.state().default_timeouts.is_none_or(|(_, asked)| is_old(asked));
     let unknown: Vec<_> = cards.iter().filter(|(_, card)| is_unknown(card)).collect();
     if unknown.is_empty() {
         return Ok(());
@@ -163,8 +163,8 @@ pub(super) fn ask_timeouts(up: &mut Up, cards: &[(i32, Arc<SessionCard>)], now: 
     let found = default_timeouts(up, &processes)?;
     for (process, card) in unknown {
         // Of a process that the server does not report, nothing is known.
-        let timeout = found.get(process).copied().unwrap_or(Some(Duration::ZERO));
-        card.state().default_timeout = Some((timeout, now));
+        let timeouts = found.get(process).copied().unwrap_or(Timeouts::UNKNOWN);
+        card.state().default_timeouts = Some((timeouts, now));
     }
     Ok(())
 }

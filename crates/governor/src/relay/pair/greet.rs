@@ -292,7 +292,7 @@ impl Pair {
         let _ = card.parameters.set(startup.others);
         {
             let mut state = card.state();
-            (state.chosen_by, state.timeout) = (ChosenBy::Rule(matched.rule), startup.timeout);
+            (state.chosen_by, state.timeouts) = (ChosenBy::Rule(matched.rule), startup.timeouts);
         }
         let card = Arc::new(card);
         context.sessions.insert(id, self.id);

@@ -37,7 +37,7 @@ fn check(bytes: &[u8], expect: Result<Packet, &str>) {
 fn is(user: &str, database: &str, application_name: &str, is_replication: bool) -> Result<Packet, &'static str> {
     let login =
         Login { user: user.to_owned(), database: database.to_owned(), application_name: application_name.to_owned() };
-    Ok(Packet::Session(Startup { login, is_replication, class: None, others: 0, timeout: None }))
+    Ok(Packet::Session(Startup { login, is_replication, class: None, others: 0, timeouts: Timeouts::default() }))
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::replaying::{BEGUN, verified};
 use super::*;
+use crate::statement::patience::Timeouts;
 
 #[test]
 fn what_is_not_safe_to_run_again_is_told() {
@@ -34,7 +35,8 @@ fn a_timeout_of_which_more_than_a_tenth_is_used_does_not_begin_anew() {
     const TIMEOUT: Duration = Duration::from_secs(1);
     let set = |story: &mut Story| story.play("= Q:set_lock%timeout_=_'1s' => C:SET Z:I");
     let by_default = |story: &mut Story| {
-        story.session.card.state().default_timeout = Some((Some(TIMEOUT), story.now));
+        let timeouts = Timeouts { statement: Some(TIMEOUT), ..Timeouts::default() };
+        story.session.card.state().default_timeouts = Some((timeouts, story.now));
     };
     for (limit, used, is_run) in [(set as fn(&mut Story), 100, true), (set, 101, false), (by_default, 101, false)] {
         let mut story = Story::new("low_user");
@@ -63,6 +65,23 @@ fn a_timeout_of_which_more_than_a_tenth_is_used_does_not_begin_anew() {
     let immunity =
         |story: &Story, used| story.session.card.state().immunity(false, story.now + Duration::from_millis(used));
     assert_eq!((immunity(&story, 100), immunity(&story, 101)), (None, Some(crate::registry::Immunity::Timeout)));
+}
+
+/// A transaction that had to end within ten seconds was rolled back after eight, and then had ten more.
+#[test]
+fn a_timeout_of_the_transaction_begins_with_the_transaction() {
+    let cases =
+        [("transaction%timeout", 1000, true), ("transaction%timeout", 1001, false), ("statement%timeout", 1001, true)];
+    for (setting, used, is_run) in cases {
+        let mut story = Story::new("low_user");
+        story.play(&format!("= Q:set_{setting}_=_'10s' => C:SET Z:I\n= Q:begin => C:BEGIN Z:T"));
+        story.now += Duration::from_millis(used);
+        story.play("> Q:update => S[Q:update]");
+        story.play(match is_run {
+            true => "! preempted => rolled-back S[Q:begin]",
+            false => "! aim =>\n< E:57014 Z:E =>\n! arrived => chained-and-failed C[E:40001 Z:E]",
+        });
+    }
 }
 
 /// PostgreSQL 19 may have functions whose effects no rollback undoes and that our lists do not contain yet.
