@@ -49,8 +49,7 @@ use plimsoll_policy::cache_use::CacheUse;
 
 use crate::governor::Governor;
 use crate::registry::{SessionCard, SessionId};
-use crate::settings::{CpuShare, Settings};
-use crate::watch::levers;
+use crate::settings::{CpuShare, Settings, levers};
 use cache::Cache;
 pub(crate) use cache::cache_here;
 use disk::Disk;
@@ -410,9 +409,9 @@ impl Agent {
         let cpu = [(levers::SHARES, settings.cpu.shares), (levers::INHERITANCE, settings.cpu.inheritance)];
         for (name, is_wanted) in cpu {
             let off = "turned off in the settings".to_owned();
-            levers::set(&self.governor, name, how.clone().and_then(|how| if is_wanted { Ok(how) } else { Err(off) }));
+            self.governor.report(name, how.clone().and_then(|how| if is_wanted { Ok(how) } else { Err(off) }));
         }
-        levers::set(&self.governor, levers::CONTROL_GROUPS, self.groups_work(settings));
+        self.governor.report(levers::CONTROL_GROUPS, self.groups_work(settings));
         self.disk.tell(&self.governor, settings);
         self.cache.tell(&self.governor, settings);
     }

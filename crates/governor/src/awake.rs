@@ -13,9 +13,7 @@ use parking_lot::Mutex;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::idle_latency::IdleLatency;
 
-use crate::governor::Governor;
 use crate::settings::Settings;
-use crate::watch::levers;
 
 /// How long a sign of important work keeps cores awake: longer than the pauses within a chain of statements.
 pub(crate) const HOLD: Duration = Duration::from_millis(100);
@@ -72,8 +70,8 @@ impl Awake {
     }
 
     /// Opens or closes the request according to the settings, and lets cores sleep after a while without important
-    /// work.
-    pub(crate) fn tend(&self, governor: &Governor, settings: &Settings, now: Instant) {
+    /// work. Returns how the lever works, or why it does not, if that has changed.
+    pub(crate) fn tend(&self, settings: &Settings, now: Instant) -> Option<Result<String, String>> {
         let wanted = settings.cpu.awake;
         let is_over = self.is_held.load(Ordering::Relaxed) && self.since_latest(now) >= HOLD;
         let mut request = self.request.lock();
@@ -81,7 +79,7 @@ impl Awake {
             request.hold(false, now, &self.is_held);
         }
         if request.told.replace(wanted) == Some(wanted) {
-            return;
+            return None;
         }
         drop(request);
         let opened = match wanted {
@@ -91,26 +89,25 @@ impl Awake {
             }),
             false => Err("turned off in the settings ([cpu] awake)".to_owned()),
         };
-        self.use_request(governor, opened, now);
+        Some(self.use_request(opened, now))
     }
 
-    /// Lets cores sleep for good. Must be called however the thread that calls `tend` ends, or cores would stay awake.
-    pub(crate) fn end(&self, governor: &Governor, now: Instant) {
-        self.use_request(governor, Err("the thread that watches has ended".to_owned()), now);
+    /// Lets cores sleep for good, and says why. Must be called however the thread that calls `tend` ends, or cores would stay
+    /// awake.
+    pub(crate) fn end(&self, now: Instant) -> Result<String, String> {
+        self.use_request(Err("the thread that watches has ended".to_owned()), now)
     }
 
     /// Lets cores sleep, and uses another request from now on, or none for this reason.
-    fn use_request(&self, governor: &Governor, opened: Result<IdleLatency, String>, now: Instant) {
+    fn use_request(&self, opened: Result<IdleLatency, String>, now: Instant) -> Result<String, String> {
         let mut request = self.request.lock();
         request.hold(false, now, &self.is_held);
         self.is_on.store(opened.is_ok(), Ordering::Relaxed);
         request.latency = None;
-        let works = opened.map(|latency| {
+        opened.map(|latency| {
             request.latency = Some(latency);
             "idle cores poll while important transactions are at work".to_owned()
-        });
-        drop(request);
-        levers::set(governor, levers::AWAKE, works);
+        })
     }
 
     /// How long cores have been kept awake so far.
@@ -155,16 +152,15 @@ mod tests {
 
     const FILE: &str = "dev/cpu_dma_latency";
 
-    /// The files of a machine whose cores sleep, and a governor on it.
-    fn on_a_machine_with_idle_states() -> (TempDir, Awake, Governor) {
+    /// The files of a machine whose cores sleep, and the request on it.
+    fn on_a_machine_with_idle_states() -> (TempDir, Awake) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in [("sys/devices/system/cpu/cpuidle/current_driver", "haltpoll\n"), (FILE, "")] {
             std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
             std::fs::write(folder.path().join(path), text).unwrap();
         }
-        let now = Instant::now();
-        let awake = Awake::of(Host::at(folder.path()), now);
-        (folder, awake, Governor::new(for_tests(), now))
+        let awake = Awake::of(Host::at(folder.path()), Instant::now());
+        (folder, awake)
     }
 
     /// The last request that was written; 2e9 means none.
@@ -175,62 +171,58 @@ mod tests {
 
     #[test]
     fn cores_are_awake_for_a_while_after_each_sign() {
-        let (folder, awake, governor) = on_a_machine_with_idle_states();
+        let (folder, awake) = on_a_machine_with_idle_states();
         let mut settings = for_tests();
         let (asked, at) = (|| asked(&folder), |ms: u64| awake.origin + Duration::from_millis(ms));
         awake.touch(at(1));
-        awake.tend(&governor, &settings, at(1));
+        awake.tend(&settings, at(1));
         assert_eq!((asked(), awake.is_on(), awake.due(at(1))), (None, false, None), "off by default");
         settings.cpu.awake = true;
-        awake.tend(&governor, &settings, at(2));
+        assert!(matches!(awake.tend(&settings, at(2)), Some(Ok(_))));
         assert_eq!((asked(), awake.is_on()), (Some(2_000_000_000), true));
         awake.touch(at(10));
         assert_eq!((asked(), awake.due(at(30))), (Some(0), Some(Duration::from_millis(80))));
         awake.touch(at(60));
-        awake.tend(&governor, &settings, at(150));
+        assert_eq!(awake.tend(&settings, at(150)), None);
         assert_eq!(asked(), Some(0), "the second sign counts");
-        awake.tend(&governor, &settings, at(160));
+        awake.tend(&settings, at(160));
         assert_eq!((asked(), awake.due(at(160))), (Some(2_000_000_000), None));
         awake.touch(at(400));
         assert_eq!(asked(), Some(0));
         settings.cpu.awake = false;
-        awake.tend(&governor, &settings, at(450));
+        let works = awake.tend(&settings, at(450));
         assert_eq!(
             (asked(), awake.is_on(), awake.held(at(900))),
             (Some(2_000_000_000), false, Duration::from_millis(200))
         );
-        let told = governor.lever("awake cores").unwrap();
-        assert!(!told.is_on && told.why.contains("turned off"), "{told:?}");
+        assert!(matches!(&works, Some(Err(why)) if why.contains("turned off")), "{works:?}");
     }
 
     #[test]
     fn cores_sleep_when_nobody_watches() {
-        let (folder, awake, governor) = on_a_machine_with_idle_states();
+        let (folder, awake) = on_a_machine_with_idle_states();
         let mut settings = for_tests();
         let (asked, at) = (|| asked(&folder), |ms: u64| awake.origin + Duration::from_millis(ms));
         settings.cpu.awake = true;
-        awake.tend(&governor, &settings, at(1));
+        awake.tend(&settings, at(1));
         awake.touch(at(2));
         assert_eq!(asked(), Some(0));
-        awake.end(&governor, at(10));
+        let works = awake.end(at(10));
         assert_eq!((asked(), awake.due(at(10))), (Some(2_000_000_000), None));
         awake.touch(at(20));
         assert_eq!((asked(), awake.held(at(50))), (Some(2_000_000_000), Duration::from_millis(8)));
-        let told = governor.lever("awake cores").unwrap();
-        assert!(!told.is_on && told.why.contains("has ended"), "{told:?}");
+        assert!(matches!(&works, Err(why) if why.contains("has ended")), "{works:?}");
     }
 
     #[test]
     fn a_host_without_idle_states_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let awake = Awake::of(Host::at(folder.path()), Instant::now());
-        let governor = Governor::new(for_tests(), Instant::now());
         let mut settings = for_tests();
         settings.cpu.awake = true;
-        awake.tend(&governor, &settings, Instant::now());
+        let works = awake.tend(&settings, Instant::now());
         awake.touch(Instant::now());
         assert_eq!((awake.is_on(), awake.due(Instant::now())), (false, None));
-        let told = governor.lever("awake cores").unwrap();
-        assert!(!told.is_on && told.why.contains("no driver for idle states"), "{told:?}");
+        assert!(matches!(&works, Some(Err(why)) if why.contains("no driver for idle states")), "{works:?}");
     }
 }

@@ -60,6 +60,7 @@ pub use cache::Cache;
 use cache::Known;
 pub use foresight::{Foresight, Outlook, TextKey};
 pub use horizon::{Horizon, SharedHorizon};
+pub(crate) use known::newer_version;
 pub use question::LIMITS;
 use rows::Ground;
 

@@ -29,7 +29,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::relay::Address;
+use crate::settings::Address;
 use packet::{Packet, connect, receive, send};
 
 /// How long the other side may take to answer.

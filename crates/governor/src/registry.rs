@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
 
-use crate::governor::EventId;
 use crate::statement::patience::Timeouts;
 pub use immunity::Immunity;
 pub(crate) use timeouts::have_used;
@@ -26,6 +25,10 @@ pub(crate) use timeouts::have_used;
 /// Identifies a session while the governor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
+
+/// A preemption that was noted, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(pub u64);
 
 /// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -359,7 +362,7 @@ impl SessionCard {
     }
 
     /// A cancel has arrived at the server's process, or never will: `signalled` says whether it was sent. The caller
-    /// must then send the session [`SessionCommand::CancelArrived`](crate::governor::SessionCommand).
+    /// must then send the session `SessionCommand::CancelArrived`.
     pub fn cancel_arrived(&self, signalled: bool, preempting: bool) {
         let mut state = self.state();
         state.cancels.in_flight = state.cancels.in_flight.saturating_sub(1);

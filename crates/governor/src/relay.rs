@@ -21,7 +21,6 @@ mod logins;
 mod pair;
 mod permit;
 mod proxy_protocol;
-mod reach;
 mod refusal;
 mod resolver;
 mod side;
@@ -29,7 +28,6 @@ mod silent;
 mod socket;
 mod startup;
 mod timers;
-mod waits;
 mod wire;
 mod worker;
 
@@ -43,10 +41,6 @@ use std::thread::{self, JoinHandle};
 use mio::{Poll, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-pub use listener::Address;
-pub use reach::Reach;
-pub use waits::waits_for;
-
 use context::{Context, Note};
 use door::Door;
 use fallback::Fallbacks;
@@ -57,6 +51,7 @@ use worker::Worker;
 
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
 use crate::handover::{Inherited, SocketRole};
+use crate::settings::Address;
 
 /// Why the relay was not started.
 #[derive(Debug, thiserror::Error)]

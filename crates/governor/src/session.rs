@@ -583,7 +583,7 @@ impl Session {
     }
 
     /// Records the outcome of a preemption.
-    fn settle(&self, event: Option<crate::governor::EventId>, outcome: Outcome) {
+    fn settle(&self, event: Option<crate::registry::EventId>, outcome: Outcome) {
         if let Some(event) = event {
             self.governor.settle(event, outcome);
         }

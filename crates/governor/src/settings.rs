@@ -1,8 +1,10 @@
 //! The operator's settings, and what they mean for the levers.
 
-mod levers;
+mod address;
+pub(crate) mod levers;
 
-pub(crate) use levers::{own_levers, wants};
+pub use address::Address;
+pub use levers::Lever;
 pub use plimsoll_settings::*;
 
 /// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1,

@@ -24,9 +24,9 @@ use plimsoll_policy::{
 
 use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
+use crate::settings::levers::SHARES;
 use crate::settings::{Held, Settings};
 use crate::statistics::{Counts, count};
-use crate::watch::levers::SHARES;
 use search::Search;
 
 /// The number of moves kept for operators.

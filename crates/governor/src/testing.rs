@@ -11,9 +11,9 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 pub(crate) use plimsoll_testing::certificate;
 use tempfile::TempDir;
 
-use crate::governor::{EventId, Governor, LeftAlone, Outcome, PreemptionEvent};
+use crate::governor::{Governor, LeftAlone, Outcome, PreemptionEvent};
 use crate::page::state::{BlockedUnit, Preempted, Queued};
-use crate::registry::{BackendKey, Phase, SessionCard, SessionId};
+use crate::registry::{BackendKey, EventId, Phase, SessionCard, SessionId};
 use crate::settings::{Settings, for_tests};
 
 /// A settings file and its folder.

@@ -45,6 +45,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::agent::Agent;
 use crate::governor::{Governor, Heard};
 use crate::settings::Settings;
+use crate::settings::levers::AWAKE;
 use beside::Beside;
 use control::Control;
 pub(crate) use control::here as server_here;
@@ -122,7 +123,8 @@ struct Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.governor.awake.end(&self.governor, Instant::now());
+        let works = self.governor.awake.end(Instant::now());
+        self.governor.report(AWAKE, works);
     }
 }
 
@@ -178,7 +180,9 @@ impl Watch {
             self.agent.server(self.beside.idle_because().map_or(here, |why| Err(why.to_owned())));
         }
         self.agent.tend(&settings, now);
-        self.governor.awake.tend(&self.governor, &settings, now);
+        if let Some(works) = self.governor.awake.tend(&settings, now) {
+            self.governor.report(AWAKE, works);
+        }
         self.governor.log_left_out();
         self.admit_holders(&settings, now);
         is_new

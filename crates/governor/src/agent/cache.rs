@@ -30,8 +30,7 @@ use super::REFUSED_FOR;
 use super::groups::SETTLED;
 use super::server::is_postgres;
 use crate::governor::Governor;
-use crate::settings::Settings;
-use crate::watch::levers;
+use crate::settings::{Settings, levers};
 use made::{Made, describe, make};
 
 /// How often the groups are read back.
@@ -321,7 +320,7 @@ impl Cache {
 
     /// Reports whether classes are confined to parts of the cache, and how.
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
-        levers::set(governor, levers::CACHE, self.words(settings));
+        governor.report(levers::CACHE, self.words(settings));
     }
 
     /// How classes are confined, or why not.

@@ -29,8 +29,7 @@ use super::idle::{self, Floors, LIMITED_FLOOR_PERCENT, yielding_are_idle};
 use super::workers::Workers;
 use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
-use crate::settings::{CpuShare, Settings};
-use crate::watch::levers;
+use crate::settings::{CpuShare, Settings, levers};
 
 /// The interval between decisions.
 pub(super) const WINDOW: Duration = Duration::from_millis(200);
@@ -328,7 +327,7 @@ impl Disk {
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
         let told = self.told.unwrap_or(ToldLimit { limit: None, word: DiskWord::Calm, is_held: false });
         governor.health.lock().disk_limit = told.limit;
-        levers::set(governor, levers::DISK, self.words(settings, told));
+        governor.report(levers::DISK, self.words(settings, told));
     }
 
     fn words(&self, settings: &Settings, told: ToldLimit) -> Result<String, String> {

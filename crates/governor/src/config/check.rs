@@ -19,7 +19,6 @@ use plimsoll_settings::read::{BINDING, read_partly};
 use plimsoll_settings::write_duration;
 
 pub use connect::Probe;
-pub(crate) use connect::newer_version;
 use connect::{Found, Tried};
 
 /// The settings of a valid file, in words.

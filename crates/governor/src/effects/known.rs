@@ -2,6 +2,7 @@
 //!
 //! It also says which of the server's functions have values that differ in another run.
 
+use plimsoll_pg::connection::SUPPORTED;
 use plimsoll_policy::Unsafe;
 
 use super::body::Language;
@@ -193,4 +194,16 @@ pub(super) fn judge_wrapper(name: &[u8], runs_program: bool, allowed: &[String])
 /// Whether the operator declares a function or a wrapper safe.
 pub(super) fn is_allowed(name: &[u8], allowed: &[String]) -> bool {
     allowed.iter().any(|allowed| allowed.as_bytes() == name)
+}
+
+/// The features that do not work with a server newer than the governor; `None` if it is not newer.
+pub(crate) fn newer_version(version: u32) -> Option<String> {
+    let (first, last) = (SUPPORTED.start(), SUPPORTED.end());
+    (version > *last).then(|| {
+        format!(
+            "the server is PostgreSQL {version}, and this governor knows {first} to {last}: it relays, limits and preempts, but \
+             replays nothing, because newer functions may have effects that must not happen twice; classes with retries = false \
+             therefore lose no transaction. Upgrade the governor"
+        )
+    })
 }

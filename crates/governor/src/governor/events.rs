@@ -10,17 +10,13 @@ use plimsoll_policy::NoReplay;
 
 use super::blocked::LeftAlone;
 use super::lines::LineLimit;
-use crate::registry::{SessionId, Stake};
+use crate::registry::{EventId, SessionId, Stake};
 
 /// The lever that breaks cycles of waiters.
 pub(crate) const CYCLE: &str = "cycle";
 
 /// How many preemptions are kept.
 const EVENTS_KEPT: usize = 200;
-
-/// A preemption that was noted, counted from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventId(pub u64);
 
 /// The outcome of a preemption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,31 +1,8 @@
-//! Levers, and whether they work.
+//! Whether the levers work.
 
 use super::Governor;
-use crate::settings::{own_levers, wants};
-
-/// A lever of the governor and whether it works.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lever {
-    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`, `awake cores`.
-    pub name: &'static str,
-    /// Whether it works.
-    pub is_on: bool,
-    /// Whether the settings ask for it.
-    pub is_wanted: bool,
-    /// Why it does not work, and what to do; or how it works.
-    pub why: String,
-}
-
-impl Lever {
-    /// Its state in a word: `works`; `off` if the settings do not ask for it; otherwise `failing`.
-    pub fn state(&self) -> &'static str {
-        match (self.is_on, self.is_wanted) {
-            (true, _) => "works",
-            (false, false) => "off",
-            (false, true) => "failing",
-        }
-    }
-}
+use crate::settings::Lever;
+use crate::settings::levers::{own_levers, wants};
 
 impl Governor {
     /// All levers of the governor, and whether they work now.
@@ -41,6 +18,18 @@ impl Governor {
                 .map(|lever| Lever { is_wanted: wants(&settings, lever.name) && !health.stands_by, ..lever }),
         );
         levers
+    }
+
+    /// Reports how a lever works, or why it does not.
+    pub(crate) fn report(&self, name: &'static str, works: Result<String, String>) {
+        let is_on = works.is_ok();
+        let (Ok(why) | Err(why)) = works;
+        let lever = Lever { name, is_on, is_wanted: true, why };
+        let mut health = self.health.lock();
+        match health.levers.iter_mut().find(|known| known.name == name) {
+            Some(known) => *known = lever,
+            None => health.levers.push(lever),
+        }
     }
 
     /// The lever of that name, once its state was reported.

@@ -22,31 +22,13 @@ use socket2::{Domain, Protocol, Type};
 use super::StartError;
 use super::socket::Socket;
 use crate::handover::{Inherited, SocketRole, another};
-use crate::settings::Listen;
+use crate::settings::{Address, Listen};
 
 /// Connections that the kernel keeps while they wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// The port in the name of a Unix socket if no address has one.
 const PORT_DEFAULT: u16 = 6432;
-
-/// An address to listen at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// A TCP address.
-    Tcp(SocketAddr),
-    /// The file of a Unix socket.
-    Socket(PathBuf),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Tcp(address) => address.fmt(f),
-            Address::Socket(path) => path.display().fmt(f),
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(super) enum Listener {

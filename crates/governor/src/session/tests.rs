@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::governor::{EventId, Heard};
-use crate::registry::{BackendKey, SessionId};
+use crate::governor::Heard;
+use crate::registry::{BackendKey, EventId, SessionId};
 use crate::settings::for_tests;
 
 mod aborting;

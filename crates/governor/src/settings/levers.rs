@@ -1,8 +1,40 @@
 //! Levers: those whose state depends on settings alone, and whether settings ask for the others.
 
 use super::Settings;
-use crate::governor::Lever;
-use crate::watch::levers::{AWAKE, CACHE, CONTROL_GROUPS, DISK, IDLE_BOUND, INHERITANCE, PREEMPTION, SESSIONS, SHARES};
+pub(crate) const PREEMPTION: &str = "preemption";
+pub(crate) const SHARES: &str = "cpu shares";
+pub(crate) const INHERITANCE: &str = "inheritance";
+pub(crate) const CONTROL_GROUPS: &str = "control groups";
+/// Whether the activity of sessions at the server can be seen.
+pub(crate) const SESSIONS: &str = "sessions";
+pub(crate) const IDLE_BOUND: &str = "idle bound";
+pub(crate) const DISK: &str = "disk limits";
+pub(crate) const CACHE: &str = "cache";
+pub(crate) const AWAKE: &str = "awake cores";
+
+/// A lever of the governor and whether it works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lever {
+    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`, `awake cores`.
+    pub name: &'static str,
+    /// Whether it works.
+    pub is_on: bool,
+    /// Whether the settings ask for it.
+    pub is_wanted: bool,
+    /// Why it does not work, and what to do; or how it works.
+    pub why: String,
+}
+
+impl Lever {
+    /// Its state in a word: `works`; `off` if the settings do not ask for it; otherwise `failing`.
+    pub fn state(&self) -> &'static str {
+        match (self.is_on, self.is_wanted) {
+            (true, _) => "works",
+            (false, false) => "off",
+            (false, true) => "failing",
+        }
+    }
+}
 
 /// The levers whose state depends on settings alone.
 pub(crate) fn own_levers(settings: &Settings) -> Vec<Lever> {
@@ -85,8 +117,8 @@ fn own(name: &'static str, is_on: bool, why: String) -> Lever {
 mod tests {
     use plimsoll_policy::PreemptionPolicy;
 
+    use super::{AWAKE, PREEMPTION};
     use crate::testing;
-    use crate::watch::levers::{AWAKE, PREEMPTION, set};
 
     /// An operator looked for what fails, and `SHOW LEVERS` marked everything that the settings do not ask for in the same
     /// way.
@@ -97,8 +129,8 @@ mod tests {
                 settings.preemption.policy = PreemptionPolicy::parse(policy).expect("a policy");
                 settings.control = Some(settings.server.clone());
             });
-            set(&governor, PREEMPTION, works);
-            set(&governor, AWAKE, Err("turned off in the settings".to_owned()));
+            governor.report(PREEMPTION, works);
+            governor.report(AWAKE, Err("turned off in the settings".to_owned()));
             [PREEMPTION, AWAKE].map(|name| governor.lever(name).expect("it was reported").state())
         };
         assert_eq!(state("pow", Err("the connection is down".to_owned())), ["failing", "off"]);

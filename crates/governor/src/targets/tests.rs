@@ -8,9 +8,8 @@ use super::*;
 use crate::admin::command::Call;
 use crate::admin::{change, show};
 use crate::page::state::State;
-use crate::settings::{Cpu, CpuShare, DiskUse, for_tests};
+use crate::settings::{Cpu, CpuShare, DiskUse, for_tests, levers};
 use crate::testing::session;
-use crate::watch::levers;
 
 const HIGH: ClassIndex = ClassIndex(0);
 const LOW: ClassIndex = ClassIndex(1);
@@ -125,18 +124,18 @@ fn shares_are_lowered_where_they_work_and_never_raised() {
     play.run(10, 50);
     assert_eq!(play.held().nice, None, "nobody has found the server's processes");
     let mut play = Play::new(settings.clone());
-    levers::set(&play.governor, levers::SHARES, Ok(String::new()));
+    play.governor.report(levers::SHARES, Ok(String::new()));
     play.run(10, 50);
     assert_eq!(play.governor.settings().share_of(LOW), CpuShare::Nice(19));
     // They stop working: the progress made with them is given up.
-    levers::set(&play.governor, levers::SHARES, Err("the server has gone".to_owned()));
+    play.governor.report(levers::SHARES, Err("the server has gone".to_owned()));
     play.turn();
     assert_eq!(play.held().nice, None);
     // Shares that the operator has left untouched, or set to idle, stay so.
     for cpu in [CpuShare::Untouched, CpuShare::Idle, CpuShare::Nice(19)] {
         settings.classes[1].cpu = cpu;
         let mut play = Play::new(settings.clone());
-        levers::set(&play.governor, levers::SHARES, Ok(String::new()));
+        play.governor.report(levers::SHARES, Ok(String::new()));
         play.run(10, 50);
         assert_eq!(play.governor.settings().share_of(LOW), cpu);
     }

@@ -16,8 +16,8 @@ use super::control::{Signals, Up};
 use super::graph::Node;
 use super::look::array;
 use crate::agent::Agent;
-use crate::governor::{EventId, Governor};
-use crate::registry::{SessionCard, Stake};
+use crate::governor::Governor;
+use crate::registry::{EventId, SessionCard, Stake};
 use crate::settings::{CpuShare, Settings};
 
 /// How long after a look its decisions may be carried out.

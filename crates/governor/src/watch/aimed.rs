@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::act::Target;
-use crate::governor::{EventId, Governor, Outcome, SessionCommand};
-use crate::registry::SessionCard;
+use crate::governor::{Governor, Outcome, SessionCommand};
+use crate::registry::{EventId, SessionCard};
 
 /// The state of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

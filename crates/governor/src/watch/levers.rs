@@ -3,30 +3,8 @@
 use plimsoll_pg::connection::WireError;
 
 use super::control::Signals;
-use crate::governor::{Governor, Lever};
-
-pub(crate) const PREEMPTION: &str = "preemption";
-pub(crate) const SHARES: &str = "cpu shares";
-pub(crate) const INHERITANCE: &str = "inheritance";
-pub(crate) const CONTROL_GROUPS: &str = "control groups";
-/// Whether the activity of sessions at the server can be seen.
-pub(crate) const SESSIONS: &str = "sessions";
-pub(crate) const IDLE_BOUND: &str = "idle bound";
-pub(crate) const DISK: &str = "disk limits";
-pub(crate) const CACHE: &str = "cache";
-pub(crate) const AWAKE: &str = "awake cores";
-
-/// Reports how a lever works, or why it does not.
-pub(crate) fn set(governor: &Governor, name: &'static str, works: Result<String, String>) {
-    let is_on = works.is_ok();
-    let (Ok(why) | Err(why)) = works;
-    let lever = Lever { name, is_on, is_wanted: true, why };
-    let mut health = governor.health.lock();
-    match health.levers.iter_mut().find(|known| known.name == name) {
-        Some(known) => *known = lever,
-        None => health.levers.push(lever),
-    }
-}
+use crate::governor::Governor;
+use crate::settings::levers::*;
 
 /// No lever works, for this reason.
 pub(super) fn all_off(governor: &Governor, why: &str) {
@@ -35,7 +13,7 @@ pub(super) fn all_off(governor: &Governor, why: &str) {
     let beside = settings.is_beside.then_some(IDLE_BOUND);
     let all = [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK, CACHE];
     for name in all.into_iter().chain(observing).chain(beside) {
-        set(governor, name, Err(why.to_owned()));
+        governor.report(name, Err(why.to_owned()));
     }
 }
 
@@ -77,17 +55,17 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
             Err(format!("the role {role} may not cancel statements of others: GRANT pg_signal_backend TO {role}"))
         }
     };
-    set(governor, PREEMPTION, works);
+    governor.report(PREEMPTION, works);
 }
 
 /// The server refuses to tell which sessions wait for which.
 pub(super) fn look_failed(governor: &Governor, error: &WireError) {
-    set(governor, PREEMPTION, Err(format!("the last look at the sessions that wait has failed: {error}")));
+    governor.report(PREEMPTION, Err(format!("the last look at the sessions that wait has failed: {error}")));
 }
 
 /// The sessions at the server are not governed, for this reason.
 pub(super) fn no_sessions(governor: &Governor, why: String) {
-    set(governor, SESSIONS, Err(why));
+    governor.report(SESSIONS, Err(why));
 }
 
 /// Whether the role sees the activity of other roles' sessions, whether the server records it, and how
@@ -102,14 +80,14 @@ pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bo
              GRANT pg_read_all_stats TO {role}"
         )),
     };
-    set(governor, SESSIONS, works);
+    governor.report(SESSIONS, works);
 }
 
 /// The last look at the sessions has failed, for this reason, or has not.
 pub(super) fn blind(governor: &Governor, why: Option<&str>) {
     let was = std::mem::replace(&mut governor.health.lock().blind, why.map(str::to_owned));
     if let Some(why) = why {
-        set(governor, SESSIONS, Err(format!("the sessions at the server cannot be seen: {why}")));
+        governor.report(SESSIONS, Err(format!("the sessions at the server cannot be seen: {why}")));
     }
     if was.is_some() != why.is_some() {
         match why {
@@ -129,10 +107,10 @@ pub(super) fn idle_bound(governor: &Governor, signals: Signals, role: &str) {
             Err(format!("the role {role} may not end sessions of others: GRANT pg_signal_backend TO {role}"))
         }
     };
-    set(governor, IDLE_BOUND, works);
+    governor.report(IDLE_BOUND, works);
 }
 
 /// A cancel by a session's own key has failed.
 pub(super) fn keys_do_not_work(governor: &Governor, error: &WireError) {
-    set(governor, PREEMPTION, Err(format!("sessions cannot be cancelled by their keys: {error}")));
+    governor.report(PREEMPTION, Err(format!("sessions cannot be cancelled by their keys: {error}")));
 }

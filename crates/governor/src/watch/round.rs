@@ -23,8 +23,8 @@ use super::outside::admit_holders;
 use super::pace::Seen;
 use super::tracked::Tracked;
 use crate::agent::Agent;
-use crate::governor::{CYCLE, EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
-use crate::registry::{CardState, Phase, SessionId};
+use crate::governor::{CYCLE, Governor, Outcome, PreemptionEvent, SessionCommand};
+use crate::registry::{CardState, EventId, Phase, SessionId};
 use crate::settings::Settings;
 use crate::statistics::count;
 

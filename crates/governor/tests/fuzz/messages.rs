@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_governor::governor::{EventId, SessionCommand};
+use plimsoll_governor::governor::SessionCommand;
+use plimsoll_governor::registry::EventId;
 use plimsoll_governor::session::{INSPECT_MAX, Outbox, Session};
 
 use super::choices::Choices;

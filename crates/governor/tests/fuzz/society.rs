@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_governor::governor::{EventId, SessionCommand, WorkerCommand};
-use plimsoll_governor::registry::{Phase, SessionCard, SessionId};
+use plimsoll_governor::governor::{SessionCommand, WorkerCommand};
+use plimsoll_governor::registry::{EventId, Phase, SessionCard, SessionId};
 use plimsoll_governor::session::{Outbox, Session};
 
 use super::choices::Choices;

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::Command;
 
-use plimsoll_governor::relay::Address;
+use plimsoll_governor::settings::Address;
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::{ServerUrl, account_name};
 use rustls::pki_types::CertificateDer;

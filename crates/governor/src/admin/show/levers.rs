@@ -2,7 +2,7 @@
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, text};
 use crate::admin::command::Call;
-use crate::governor::Lever;
+use crate::settings::Lever;
 
 pub const COLUMNS: &[Column] = &[text("lever"), boolean("works"), text("why"), text("state")];
 

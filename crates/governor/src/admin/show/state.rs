@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::command::Call;
-use crate::relay;
+use crate::governor::waits_for;
 
 pub const COLUMNS: &[Column] = &[text("key"), text("value")];
 
@@ -23,7 +23,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     };
     let is_draining = governor.is_draining.load(Relaxed);
     let waits_for =
-        if is_draining && !settings.is_beside { relay::waits_for(governor, call.now) } else { "nothing".to_owned() };
+        if is_draining && !settings.is_beside { waits_for(governor, call.now) } else { "nothing".to_owned() };
     let watch = governor.history.lock().watch();
     let [looks, look_ms, look_share, watch_cpu] = watch.map_or_else(Default::default, watched);
     let takes = governor.statistics.rollback_takes();

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use plimsoll_machine::groups::disk;
 use plimsoll_machine::host::Host;
 use plimsoll_notation::sql_name;
-use plimsoll_pg::connection::SUPPORTED;
 use plimsoll_pg::connection::{Connection, ServerError, WireError};
 use plimsoll_pg::url::{ServerUrl, SslMode, account_name};
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
 use crate::agent::{cache_here, find_server};
+use crate::effects::newer_version;
 use crate::settings::Settings;
 use crate::watch::server_here;
 use plimsoll_settings::read::BINDING;
@@ -252,18 +252,6 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     if tried.shares || tried.disk || tried.cache.is_some() {
         about_processes(&mut connection, tried, found);
     }
-}
-
-/// The features that do not work with a server newer than the governor; `None` if it is not newer.
-pub(crate) fn newer_version(version: u32) -> Option<String> {
-    let (first, last) = (SUPPORTED.start(), SUPPORTED.end());
-    (version > *last).then(|| {
-        format!(
-            "the server is PostgreSQL {version}, and this governor knows {first} to {last}: it relays, limits and preempts, but \
-             replays nothing, because newer functions may have effects that must not happen twice; classes with retries = false \
-             therefore lose no transaction. Upgrade the governor"
-        )
-    })
 }
 
 /// The user's rights over the server's processes.

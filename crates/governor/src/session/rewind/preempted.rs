@@ -9,8 +9,8 @@ use super::super::aborted::Abort;
 use super::super::frames::Status;
 use super::super::{Flow, Outbox, Session};
 use super::{Cause, Failure, Rewind, RewindStep};
-use crate::governor::{EventId, Outcome};
-use crate::registry::Phase;
+use crate::governor::Outcome;
+use crate::registry::{EventId, Phase};
 use crate::statistics::{AbortCause, count};
 
 impl Session {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use plimsoll_policy::{Activity, NoReplay, Unsafe};
 
 use super::stage::{Client, HIGH, LOW, Stage};
-use crate::governor::{EventId, LeftAlone, Outcome, SessionCommand};
-use crate::registry::{Immunity, SessionId};
+use crate::governor::{LeftAlone, Outcome, SessionCommand};
+use crate::registry::{EventId, Immunity, SessionId};
 use crate::watch::graph::Links;
 use crate::watch::late::cards_of;
 use crate::watch::look::{Looked, look};

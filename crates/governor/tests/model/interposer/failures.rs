@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use plimsoll_governor::governor::{EventId, Outcome, PreemptionEvent};
-use plimsoll_governor::registry::SessionCard;
+use plimsoll_governor::governor::{Outcome, PreemptionEvent};
+use plimsoll_governor::registry::{EventId, SessionCard};
 
 use super::super::wire::{self, Message};
 use super::link::Link;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::governor::Governor;
+use super::Governor;
 use crate::registry::{Phase, SessionCard};
 
 /// `2 sessions: 1 active, 1 idle in transaction; the longest is session 7 (bob, database shop, idle in transaction for 61 s)`;
