@@ -4,7 +4,7 @@
 //! write the bytes to send into an [`Outbox`]. A session begins when the server has admitted its client and both wait
 //! for the first query.
 //!
-//! `client` reads the client's messages, and `server` the server's answers. `begin` handles the beginning of a
+//! `message` is what a client's message says. `client` handles it, and `server` the server's answers. `begin` handles the beginning of a
 //! transaction (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another
 //! transaction, `aborted` an abort by the server, `foresight` what is known before either, `refuse` answers in place of
 //! the server, `ending` the ends of both connections. `outstanding`, `prepared` and `recording` keep track of earlier
@@ -19,6 +19,7 @@ mod ending;
 mod foresight;
 mod frames;
 mod inquiring;
+mod message;
 mod outstanding;
 mod prepared;
 mod recording;
@@ -43,11 +44,13 @@ use crate::governor::{Governor, Outcome, SessionCommand};
 use crate::registry::{ChosenBy, Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
 use crate::statement::TextRules;
+use crate::statement::name::stored;
 use crate::statistics::{AbortOutcome, ClassStatistics, count};
 
 pub use answers::Notice;
 pub(crate) use answers::{error_response, notice_response};
 use begin::Queued;
+use class::Identity;
 use foresight::{Learning, Texts};
 use frames::Status;
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
@@ -56,7 +59,7 @@ use prepared::PreparedNotes;
 use recording::Recording;
 use refuse::Refusal;
 use rewind::{Rewind, RolledBack};
-use transaction::Transaction;
+use transaction::{Attempts, Transaction};
 use workers::{Limiting, Workers};
 
 /// How long a client waits for admission before it receives a notice.
@@ -168,15 +171,11 @@ struct Unit {
     /// Since when its client waits: `since` is later if it is run again.
     asked: Instant,
     shown: Shown,
-    /// The name of its portal, if the unit runs only a statement that ends the transaction and chains another.
-    chains: Option<Box<[u8]>>,
+    /// Its first statement, while it is the only one and if it begins or ends a transaction; with the name of its portal.
+    bound: Option<(Bound, Box<[u8]>)>,
     /// The server has chained the transaction.
     has_chained: bool,
-    /// The name of its portal, if the unit runs only a plain COMMIT.
-    commit: Option<Box<[u8]>>,
-    /// The name of its portal, if the first statement of the unit is a BEGIN.
-    begin: Option<Box<[u8]>>,
-    /// It has run that BEGIN, so all of it is within a block.
+    /// It has begun a block with its first statement, so all of it is within a block.
     is_block: bool,
     /// The server has completed one of its statements.
     has_completed: bool,
@@ -187,6 +186,16 @@ struct Unit {
     notices: u32,
     /// How many of these the server, which runs it again, is still to send.
     notices_known: u32,
+}
+
+/// A statement that begins or ends a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Begin,
+    /// A COMMIT that chains no other transaction.
+    Commit,
+    /// It ends the transaction and chains another.
+    Chain,
 }
 
 /// How much of the answer to the unit in flight its client receives before the unit's end is known.
@@ -204,10 +213,8 @@ impl Unit {
             since,
             asked: since,
             shown: Shown::All,
-            chains: None,
+            bound: None,
             has_chained: false,
-            commit: None,
-            begin: None,
             is_block: false,
             has_completed: false,
             has_rows: false,
@@ -216,6 +223,18 @@ impl Unit {
             notices: 0,
             notices_known: 0,
         }
+    }
+
+    /// A portal is run. If it is another one than that of the first statement, that is not the only one.
+    fn runs_portal(&mut self, portal: &[u8]) {
+        let portal = stored(portal);
+        self.bound.take_if(|(_, first)| portal != Some(&**first));
+        self.is_block |= self.bound.take_if(|(kind, _)| *kind == Bound::Begin).is_some();
+    }
+
+    /// Whether its only statement is that one.
+    fn is_only(&self, bound: Bound) -> bool {
+        self.bound.as_ref().is_some_and(|(kind, _)| *kind == bound)
     }
 
     /// Whether the client has received, or may have received, part of the answer.
@@ -241,29 +260,14 @@ pub struct Session {
     card: Arc<SessionCard>,
     settings: Arc<Settings>,
     generation: u64,
-    /// The current login; the application's name may change.
-    login: Login,
-    /// The class that the rules give it, and the class that it has.
-    login_class: ClassIndex,
-    session_class: ClassIndex,
-    session_chosen_by: ChosenBy,
-    /// The class that its client chose in its start-up message: RESET returns to it.
-    chosen_at_start: Option<ClassIndex>,
-    /// Whether its client has received the warning about a tag without effect.
-    has_told_of_tag: bool,
+    identity: Identity,
     reported: Reported,
     flow: Flow,
     gate: Gate,
     /// The transaction status that the server reported last.
     status: Status,
     transaction: Option<Transaction>,
-    /// How often the transaction was rolled back for others, including the earlier attempts that its client retries.
-    rollbacks: u32,
-    /// How often the transaction was replayed after the server aborted it, or after it was rolled back to break a cycle
-    /// of waiters.
-    aborts: u32,
-    /// We made the previous transaction fail with 40001.
-    is_retry: bool,
+    attempts: Attempts,
     unit: Unit,
     /// Messages of a unit have been sent, but not the message that ends it.
     is_unit_open: bool,
@@ -296,33 +300,20 @@ impl Session {
     pub fn new(governor: Arc<Governor>, card: Arc<SessionCard>, reported: Reported, now: Instant) -> Self {
         let generation = governor.generation();
         let settings = governor.settings();
-        let login = card.login.clone();
-        let matched = settings.rules.of_login(&login);
-        // Its client may have chosen another in the start-up message.
-        let chosen = {
-            let state = card.state();
-            (state.chosen_by == ChosenBy::Setting).then_some(state.class)
-        };
+        let identity = Identity::new(&card, &settings);
         let texts = Texts::new(&governor.foresight, &card);
         let mut session = Session {
             governor,
             card,
             settings,
             generation,
-            login,
-            login_class: matched.class,
-            session_class: chosen.unwrap_or(matched.class),
-            session_chosen_by: chosen.map_or(ChosenBy::Rule(matched.rule), |_| ChosenBy::Setting),
-            chosen_at_start: chosen,
-            has_told_of_tag: false,
+            identity,
             reported,
             flow: Flow::Relay,
             gate: Gate::Open,
             status: Status::Idle,
             transaction: None,
-            rollbacks: 0,
-            aborts: 0,
-            is_retry: false,
+            attempts: Attempts::default(),
             unit: Unit::new(now),
             is_unit_open: false,
             rules_may_change: false,
@@ -341,7 +332,7 @@ impl Session {
             since: now,
         };
         session.workers.watch(session.settings.limits_workers(), true);
-        session.card.state().chosen_by = session.session_chosen_by;
+        session.card.state().chosen_by = session.identity.chosen_by;
         session.publish();
         session
     }
@@ -539,7 +530,7 @@ impl Session {
     }
 
     fn inside_index(&self) -> ClassIndex {
-        self.transaction.as_ref().map_or(self.session_class, |inside| inside.class)
+        self.transaction.as_ref().map_or(self.identity.class, |inside| inside.class)
     }
 
     fn inside_class(&self) -> &ClassSettings {
@@ -553,13 +544,13 @@ impl Session {
     /// The transaction has ended, by commit or rollback.
     fn end_transaction(&mut self, now: Instant) {
         self.since = now;
-        self.aborts = 0;
+        self.attempts.aborts = 0;
         self.texts.end_transaction(now);
         let Some(mut inside) = self.transaction.take() else { return };
-        (self.rollbacks, self.is_retry) = match inside.failure {
+        (self.attempts.rollbacks, self.attempts.is_retry) = match inside.failure {
             // Its client may retry it, and the retry continues the count, so that the bound on rollbacks holds for
             // both.
-            Some(_) => (self.rollbacks, true),
+            Some(_) => (self.attempts.rollbacks, true),
             None => (0, false),
         };
         if let Some(mut recording) = inside.recording.take() {
@@ -638,17 +629,17 @@ impl Session {
         let may_commit = self.may_commit();
         let must_replay = watched.is_some_and(|inside| !self.settings.class(inside.class).retries);
         let mut state = self.card.state();
-        (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
+        (state.phase, state.since, state.rollbacks) = (phase, since, self.attempts.rollbacks);
         (state.asked, state.must_replay) = (self.unit.asked, must_replay);
         state.may_commit = may_commit;
         state.may_catch = self.transaction.as_ref().is_none_or(Transaction::may_catch);
         state.exports_snapshot = self.transaction.as_ref().is_some_and(|inside| inside.exports_snapshot);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
-        (state.aborts, state.cycle_loss) = (self.aborts, cycle_loss);
+        (state.aborts, state.cycle_loss) = (self.attempts.aborts, cycle_loss);
         state.work = self.transaction.as_ref().map_or(Duration::ZERO, |inside| inside.work);
         state.is_awaited = is_awaited;
         if self.transaction.is_none() && phase != Phase::Queued {
-            (state.class, state.chosen_by) = (self.session_class, self.session_chosen_by);
+            (state.class, state.chosen_by) = (self.identity.class, self.identity.chosen_by);
         }
     }
 }

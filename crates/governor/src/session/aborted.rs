@@ -20,7 +20,7 @@ use plimsoll_policy::{CycleLoss, Foreseen, NoReplay, ReplayFacts, may_replay, pa
 
 use super::rewind::{Cause, Failure, Rewind, RewindStep};
 use super::transaction::{Began, Transaction};
-use super::{Flow, INSPECT_MAX, Session, Status, answers};
+use super::{Bound, Flow, INSPECT_MAX, Session, Status, answers};
 use crate::registry::Immunity;
 use crate::statistics::{AbortCause, AbortOutcome};
 
@@ -47,11 +47,11 @@ impl Session {
             self.count_abort(cause, AbortOutcome::NotReplayed(why));
             return false;
         }
-        self.aborts += 1;
+        self.attempts.aborts += 1;
         let abort = Some(Abort { cause, error: Some(answers::error_with_body(body)) });
         let mut rewind = Rewind::new(RewindStep::Drain, Cause::Cancelled(self.in_flight()), None);
         rewind.abort = abort;
-        rewind.pause = Some(now + pause_before_replay(self.aborts));
+        rewind.pause = Some(now + pause_before_replay(self.attempts.aborts));
         self.flow = Flow::Rewinding(Box::new(rewind));
         true
     }
@@ -66,7 +66,7 @@ impl Session {
             return;
         }
         rewind.was_cancelled = true;
-        self.aborts += 1;
+        self.attempts.aborts += 1;
         self.supersede_abort(cause, now);
     }
 
@@ -74,7 +74,7 @@ impl Session {
     /// often.
     pub(super) fn cycle_broken_again(&mut self, now: Instant) {
         let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.abort_verdict(inside, true, now));
-        self.aborts += 1;
+        self.attempts.aborts += 1;
         self.supersede_abort(AbortCause::Cycle, now);
         if let (Flow::Rewinding(rewind), Err(why)) = (&mut self.flow, verdict) {
             rewind.failure = Some(Failure::NotReplayable(why));
@@ -84,7 +84,7 @@ impl Session {
     /// A replay was aborted for the given cause.
     fn supersede_abort(&mut self, cause: AbortCause, now: Instant) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        rewind.pause = Some(now + pause_before_replay(self.aborts));
+        rewind.pause = Some(now + pause_before_replay(self.attempts.aborts));
         let before = rewind.abort.take();
         rewind.abort = Some(Abort { cause, error: before.as_ref().and_then(|before| before.error.clone()) });
         if let Some(before) = before {
@@ -101,7 +101,7 @@ impl Session {
     /// before. A chained transaction cannot: only the server knows its options.
     pub(super) fn is_at_commit(&self) -> bool {
         let may_begin_again = self.transaction.as_ref().is_some_and(|inside| inside.began != Began::Unrecorded);
-        self.unit.commit.is_some() && !self.unit.has_completed && self.status == Status::Block && may_begin_again
+        self.unit.is_only(Bound::Commit) && !self.unit.has_completed && self.status == Status::Block && may_begin_again
     }
 
     /// Whether the transaction may be replayed after the server aborted it, or after it was rolled back to break a
@@ -119,7 +119,7 @@ impl Session {
             commit_sent: transaction.may_have_ended() && !at_commit,
             // Answers in a replay are not seen by the client.
             answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),
-            attempts: self.aborts,
+            attempts: self.attempts.aborts,
             attempts_max: class.retry_aborted,
             out_of_time: self.has_used_timeout(transaction, self.unit.asked, now),
             could_go_on: transaction.has_savepoint,

@@ -6,8 +6,9 @@ use std::time::Instant;
 use plimsoll_policy::{Abandoned, Asked, ClassIndex};
 
 use super::answers::{Notice, SYNC};
-use super::client::{Message, MessageAction};
-use super::frames::{Ask, sql_of};
+use super::client::MessageAction;
+use super::frames::Frontend;
+use super::message::Message;
 use super::prepared::Note;
 use super::recording::Recording;
 use super::refuse::Refusal;
@@ -51,66 +52,65 @@ pub(super) enum Entry {
 }
 
 impl Session {
-    /// Whether the transaction that a message begins may enter, and the facts about the message's text if it was read.
+    /// Whether the transaction that a message begins may enter.
     pub(super) fn begin_transaction(
         &mut self,
-        message: Message<'_>,
+        message: &Message<'_>,
         bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,
-    ) -> (MessageAction, Option<Note>) {
-        let Message { ask, body, .. } = message;
+    ) -> MessageAction {
         let generation = self.governor.generation();
         if generation != self.generation && self.transaction.is_none() {
             (self.generation, self.settings) = (generation, self.governor.settings());
             self.workers.watch(self.settings.limits_workers(), false);
             self.classify_login();
         }
-        let note = self.first_note(ask, body);
+        let note = self.is_first_read(message).then(|| message.note(self));
         if let Some(inside) = &mut self.transaction {
             // It has waited and been admitted, and its first message is read again.
-            inside.began = began(note.as_ref());
-            return (MessageAction::Pass, note);
+            inside.began = began(note);
+            return MessageAction::Pass;
         }
-        let known = note.as_ref().and_then(|note| note.class);
-        let (class, chosen_by) = known.unwrap_or((self.session_class, self.session_chosen_by));
+        let known = note.and_then(|note| note.class);
+        let (class, chosen_by) = known.unwrap_or((self.identity.class, self.identity.chosen_by));
         // To prepare a statement is not work that could wait: a client with several sessions may wait for the answer in
         // all of them, also in those with a transaction that was admitted.
-        let only_prepares = match ask {
-            Ask::Parse if self.settings.is_limited(class) => only_prepares(bytes),
+        let only_prepares = match message.ask {
+            Frontend::Parse if self.settings.is_limited(class) => only_prepares(bytes),
             _ => Some(false),
         };
-        let Some(only_prepares) = only_prepares else { return (MessageAction::Stay, note) };
-        if note.as_ref().is_some_and(|note| note.has_refused_tag) {
+        let Some(only_prepares) = only_prepares else { return MessageAction::Stay };
+        if note.is_some_and(|note| note.has_refused_tag) {
             self.refuse_tag(out);
         }
         let transaction =
-            Transaction { began: began(note.as_ref()), ..Transaction::new(class, now, self.governor.horizon.get()) };
+            Transaction { began: began(note), ..Transaction::new(class, now, self.governor.horizon.get()) };
         // It ends a transaction that is not open, or a prepared one, which transactions inside may wait for: it is over
         // at once.
-        let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some()) && self.settings.is_limited(class);
+        let only_ends = note.is_some_and(|note| note.ends.is_some()) && self.settings.is_limited(class);
         let Some(only_ends) = (if only_ends { self.only_ends(bytes) } else { Some(false) }) else {
-            return (MessageAction::Stay, note);
+            return MessageAction::Stay;
         };
         if only_ends || only_prepares || !self.settings.is_limited(class) {
             self.enter(transaction, chosen_by);
-            return (MessageAction::Pass, note);
+            return MessageAction::Pass;
         }
         match self.governor.ask_admission(self.card.id, class, now) {
             Asked::Enter => {
                 self.enter(Transaction { is_admitted: true, ..transaction }, chosen_by);
-                (MessageAction::Pass, note)
+                MessageAction::Pass
             }
             Asked::Wait { .. } => {
-                self.queue(class, chosen_by, self.entry(&note, ask, body), now);
-                (MessageAction::Stay, note)
+                self.queue(class, chosen_by, self.entry(message), now);
+                MessageAction::Stay
             }
             Asked::Refused(reason) => {
-                let entry = self.entry(&note, ask, body);
+                let entry = self.entry(message);
                 count(&self.statistics(class).refused_full);
                 let why = refusal_message(&reason, &self.settings.class(class).name);
                 self.refuse_admission("53300", &why, entry, now, out);
-                (if entry == Entry::Block { MessageAction::Stay } else { MessageAction::Drop }, note)
+                if entry == Entry::Block { MessageAction::Stay } else { MessageAction::Drop }
             }
         }
     }
@@ -120,9 +120,8 @@ impl Session {
         Some(self.shape_of(bytes)?.runs.is_some_and(|runs| runs.ends.is_some()))
     }
 
-    fn entry(&self, note: &Option<Note>, ask: Ask, body: Option<&[u8]>) -> Entry {
-        let begins = note.as_ref().map_or_else(|| self.note_of_message(ask, body).begins, |note| note.begins);
-        if begins { Entry::Block } else { Entry::Statement }
+    fn entry(&self, message: &Message<'_>) -> Entry {
+        if message.note(self).begins { Entry::Block } else { Entry::Statement }
     }
 
     fn queue(&mut self, class: ClassIndex, chosen_by: ChosenBy, entry: Entry, now: Instant) {
@@ -150,24 +149,21 @@ impl Session {
         }
     }
 
-    /// Reads the first message's text if it may name the class or must be known anyway.
-    fn first_note(&self, ask: Ask, body: Option<&[u8]>) -> Option<Note> {
-        let body = body?;
-        match ask {
-            Ask::Query => {
-                let sql = sql_of(body);
-                let is_read = self.settings.rules.needs_fingerprints() || may_have_tag(sql) || may_begin_or_end(sql);
-                is_read.then(|| self.note_of(sql))
+    /// Whether a transaction's first message is read: its text may name the class, or must be known anyway.
+    fn is_first_read(&self, message: &Message<'_>) -> bool {
+        match message.ask {
+            Frontend::Query => {
+                self.settings.rules.needs_fingerprints() || message.mentions.tag || message.mentions.bounds
             }
             // Prepared statements are always remembered.
-            Ask::Parse | Ask::Bind => Some(self.note_of_message(ask, Some(body))),
-            _ => None,
+            Frontend::Parse | Frontend::Bind => true,
+            _ => false,
         }
     }
 
     fn enter(&mut self, mut inside: Transaction, chosen_by: ChosenBy) {
-        if !std::mem::take(&mut self.is_retry) {
-            self.rollbacks = 0;
+        if !std::mem::take(&mut self.attempts.is_retry) {
+            self.attempts.rollbacks = 0;
         }
         {
             let mut state = self.card.state();
@@ -343,18 +339,4 @@ impl Session {
 /// How a transaction begins, given its first statement.
 fn began(note: Option<&Note>) -> Began {
     if note.is_some_and(|note| note.is_bare_begin && note.class.is_none()) { Began::Bare } else { Began::AtWork }
-}
-
-/// Whether a text may have a tag, that is, a comment.
-pub(super) fn may_have_tag(sql: &[u8]) -> bool {
-    memchr::memmem::find(sql, b"/*").is_some()
-}
-
-/// Whether a text may begin or end a transaction.
-fn may_begin_or_end(sql: &[u8]) -> bool {
-    let first = sql.iter().position(|byte| byte.is_ascii_alphabetic());
-    let word = first.and_then(|at| sql[at..].first_chunk::<5>());
-    word.is_some_and(|word| {
-        [b"begin", b"start", b"commi", b"rollb"].iter().any(|known| word.eq_ignore_ascii_case(*known))
-    })
 }

@@ -1,12 +1,13 @@
 //! The class of a session and of its transactions: from rules, `SET plimsoll.class` or tags.
 
 use plimsoll_notation::sql::fingerprint;
-use plimsoll_policy::ClassIndex;
+use plimsoll_policy::{ClassIndex, Login};
 
 use super::answers::Notice;
-use super::frames::{Ask, sql_of_message};
+use super::message::Message;
 use super::{Gate, Outbox, Session, Status, error_response, notice_response};
-use crate::registry::ChosenBy;
+use crate::registry::{ChosenBy, SessionCard};
+use crate::settings::Settings;
 use crate::statement::{self, Scope, Statement};
 use crate::statistics::count;
 
@@ -22,6 +23,41 @@ pub(super) enum Setting {
     Refused(Vec<u8>),
 }
 
+/// Who the client is, and the class that this gives its transactions.
+#[derive(Debug)]
+pub(super) struct Identity {
+    /// The current login; the application's name may change.
+    pub login: Login,
+    /// The class that the rules give it.
+    login_class: ClassIndex,
+    /// The class that it has, and who chose it.
+    pub class: ClassIndex,
+    pub chosen_by: ChosenBy,
+    /// The class that its client chose in its start-up message: RESET returns to it.
+    chosen_at_start: Option<ClassIndex>,
+    /// Whether its client has received the warning about a tag without effect.
+    has_told_of_tag: bool,
+}
+
+impl Identity {
+    pub(super) fn new(card: &SessionCard, settings: &Settings) -> Self {
+        let login = card.login.clone();
+        let matched = settings.rules.of_login(&login);
+        let chosen_at_start = {
+            let state = card.state();
+            (state.chosen_by == ChosenBy::Setting).then_some(state.class)
+        };
+        Identity {
+            login,
+            login_class: matched.class,
+            class: chosen_at_start.unwrap_or(matched.class),
+            chosen_by: chosen_at_start.map_or(ChosenBy::Rule(matched.rule), |_| ChosenBy::Setting),
+            chosen_at_start,
+            has_told_of_tag: false,
+        }
+    }
+}
+
 impl Session {
     /// The class that a statement's text asks for and its user may choose, or that a rule gives to such statements; and
     /// whether a tag was refused.
@@ -32,7 +68,7 @@ impl Session {
     ) -> (Option<(ClassIndex, ChosenBy)>, bool) {
         let rules = &self.settings.rules;
         let fingerprint = rules.needs_fingerprints().then(|| fingerprint(sql));
-        match rules.of_statement(&self.login, self.login_class, read.tag.as_deref(), fingerprint) {
+        match rules.of_statement(&self.identity.login, self.identity.login_class, read.tag.as_deref(), fingerprint) {
             Some(matched) => {
                 let by = matched.rule.map_or(ChosenBy::Tag, |rule| ChosenBy::Rule(Some(rule)));
                 (Some((matched.class, by)), false)
@@ -44,11 +80,10 @@ impl Session {
     /// A tag gives its transaction no class: the class does not exist, or its user may not choose it. The warning is
     /// sent once per session.
     pub(super) fn refuse_tag(&mut self, out: &mut impl Outbox) {
-        count(&self.statistics(self.session_class).tags_refused);
-        if self.has_told_of_tag || self.from_server.left > 0 {
+        count(&self.statistics(self.identity.class).tags_refused);
+        if self.from_server.left > 0 || std::mem::replace(&mut self.identity.has_told_of_tag, true) {
             return;
         }
-        self.has_told_of_tag = true;
         let names = self.class_names();
         let message = "the class in a statement's comment has no effect: there is no such class or rule, or this user may not \
                        choose it";
@@ -63,22 +98,22 @@ impl Session {
 
     /// The application changed its name, and perhaps its class.
     pub(super) fn on_application_name(&mut self, name: &[u8]) {
-        self.login.application_name = String::from_utf8_lossy(name).into_owned();
+        self.identity.login.application_name = String::from_utf8_lossy(name).into_owned();
         self.classify_login();
     }
 
     /// Applies the rules to the session's current login.
     pub(super) fn classify_login(&mut self) {
-        let matched = self.settings.rules.of_login(&self.login);
-        self.login_class = matched.class;
-        if self.session_chosen_by != ChosenBy::Setting {
-            (self.session_class, self.session_chosen_by) = (matched.class, ChosenBy::Rule(matched.rule));
+        let matched = self.settings.rules.of_login(&self.identity.login);
+        self.identity.login_class = matched.class;
+        if self.identity.chosen_by != ChosenBy::Setting {
+            (self.identity.class, self.identity.chosen_by) = (matched.class, ChosenBy::Rule(matched.rule));
         }
     }
 
     /// Applies a `SET plimsoll.class` that is next for the server.
-    pub(super) fn on_setting(&mut self, ask: Ask, body: Option<&[u8]>) -> Setting {
-        let Some(sql) = sql_of_message(ask, body).filter(|sql| may_set_class(sql) && !self.is_unit_open) else {
+    pub(super) fn on_setting(&mut self, message: &Message<'_>) -> Setting {
+        let Some(sql) = message.sql.filter(|_| message.mentions.class && !self.is_unit_open) else {
             return Setting::None;
         };
         let read = statement::read_with(sql, self.reported.text_rules);
@@ -104,24 +139,27 @@ impl Session {
                 let Some(class) = self.settings.class_named(name) else {
                     return Err(("22023", format!("there is no class \"{name}\"; there are {}", self.class_names())));
                 };
-                if !self.settings.rules.may_choose(self.login_class, class, &self.login.user) {
-                    return Err(("42501", format!("user \"{}\" may not choose class \"{name}\"", self.login.user)));
+                if !self.settings.rules.may_choose(self.identity.login_class, class, &self.identity.login.user) {
+                    return Err((
+                        "42501",
+                        format!("user \"{}\" may not choose class \"{name}\"", self.identity.login.user),
+                    ));
                 }
                 (class, ChosenBy::Setting)
             }
-            None => match self.chosen_at_start {
+            None => match self.identity.chosen_at_start {
                 Some(class) => (class, ChosenBy::Setting),
                 None => {
-                    let matched = self.settings.rules.of_login(&self.login);
+                    let matched = self.settings.rules.of_login(&self.identity.login);
                     (matched.class, ChosenBy::Rule(matched.rule))
                 }
             },
         };
-        let before = (self.session_class, self.session_chosen_by);
+        let before = (self.identity.class, self.identity.chosen_by);
         if let Some(inside) = self.transaction.as_mut().filter(|_| self.status == Status::Block) {
             inside.class_before.get_or_insert(before);
         }
-        (self.session_class, self.session_chosen_by) = (class, chosen_by);
+        (self.identity.class, self.identity.chosen_by) = (class, chosen_by);
         Ok(())
     }
 
@@ -130,16 +168,7 @@ impl Session {
     pub(super) fn on_rolled_back(&mut self) {
         let before = self.transaction.as_mut().and_then(|inside| inside.class_before.take());
         if let Some(before) = before {
-            (self.session_class, self.session_chosen_by) = before;
+            (self.identity.class, self.identity.chosen_by) = before;
         }
     }
-}
-
-/// Whether a text may choose a class: it contains the setting's name, or resets all settings.
-fn may_set_class(sql: &[u8]) -> bool {
-    let first = sql.iter().position(|byte| byte.is_ascii_alphabetic());
-    let word = first.and_then(|at| sql[at..].first_chunk::<3>());
-    // `SET`, `RESET`, `DISCARD`; this rules out most texts.
-    word.is_some_and(|word| [b"set", b"res", b"dis"].iter().any(|known| word.eq_ignore_ascii_case(*known)))
-        || memchr::memmem::find(sql, b"plimsoll").is_some()
 }

@@ -5,17 +5,17 @@ use std::time::Instant;
 
 use plimsoll_policy::Unsafe;
 
-use super::begin::may_have_tag;
 use super::class::Setting;
-use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, sql_of, sql_of_message, text};
+use super::frames::{Frontend, Head, sql_of, text};
+use super::message::Message;
 use super::prepared::{Change, Names, Note};
 use super::refuse::Refusal;
-use super::transaction::Began;
+use super::transaction::{Began, Transaction};
 use super::unit::{Shape, only_closes, shape};
-use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
+use super::{Bound, Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
 use crate::registry::Held;
 use crate::statement::name::stored;
-use crate::statement::patience::{Timeouts, timeouts_set_by};
+use crate::statement::patience::timeouts_set_by;
 use crate::statement::{self, End};
 
 /// How a message is handled.
@@ -26,17 +26,6 @@ pub(super) enum MessageAction {
     Drop,
     /// It stays, and is read again when more bytes arrive or the state changes.
     Stay,
-}
-
-/// A client's message, as far as it has arrived.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Message<'a> {
-    pub ask: Ask,
-    /// Its body or the beginning of it, if messages of this kind are read.
-    pub body: Option<&'a [u8]>,
-    /// Whether the body is complete.
-    pub is_whole: bool,
-    pub bytes: usize,
 }
 
 impl Session {
@@ -85,23 +74,20 @@ impl Session {
     }
 
     fn take_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> MessageAction {
-        let ask = Ask::of(head.tag);
-        if ask == Ask::Terminate || matches!(self.flow, Flow::Ungoverned) {
+        let ask = Frontend::of(head.tag);
+        if ask == Frontend::Terminate || matches!(self.flow, Flow::Ungoverned) {
             return MessageAction::Pass;
         }
-        let there = head.bytes.min(INSPECT_MAX);
-        if ask.is_read() && bytes.len() < there {
-            return MessageAction::Stay;
+        match Message::read(ask, head, bytes) {
+            Some(message) => self.read_message(&message, bytes, now, out),
+            None => MessageAction::Stay,
         }
-        let body = ask.is_read().then(|| &bytes[HEAD_BYTES..there]);
-        let message = Message { ask, body, is_whole: there == head.bytes, bytes: head.bytes };
-        self.read_message(message, bytes, now, out)
     }
 
     /// Decides how to handle the message at the start of `bytes`.
     pub(super) fn read_message(
         &mut self,
-        message: Message<'_>,
+        message: &Message<'_>,
         bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,
@@ -126,38 +112,37 @@ impl Session {
             }
             _ => {}
         }
-        if self.outstanding.is_copying_in() && matches!(message.ask, Ask::Sync | Ask::Flush) {
+        if self.outstanding.is_copying_in() && matches!(message.ask, Frontend::Sync | Frontend::Flush) {
             // The server ignores it.
-            if message.ask == Ask::Sync {
+            if message.ask == Frontend::Sync {
                 self.outstanding.sent_sync_in_copy();
             }
             return MessageAction::Pass;
         }
-        if message.ask == Ask::Flush && !self.is_unit_open {
+        if message.ask == Frontend::Flush && !self.is_unit_open {
             // It asks for nothing. As the beginning of a unit it would wait for a Sync that a copy swallows.
             return MessageAction::Pass;
         }
-        match self.on_setting(message.ask, message.body) {
+        match self.on_setting(message) {
             Setting::None | Setting::Done => {}
             Setting::Waits => return MessageAction::Stay,
             Setting::Refused(error) => return self.refuse_setting(error, message, bytes, now, out),
         }
-        let mut note = None;
-        if let (true, Ask::Query | Ask::FunctionCall, Some(inside)) =
+        if let (true, Frontend::Query | Frontend::FunctionCall, Some(inside)) =
             (self.is_unit_open, message.ask, &mut self.transaction)
         {
             // It follows messages without a Sync: whether it is answered depends on them.
             inside.overlapped = true;
         }
         if !self.is_unit_open && message.ask.is_of_unit() {
-            match self.begin_unit(message, bytes, &mut note, now, out) {
+            match self.begin_unit(message, bytes, now, out) {
                 MessageAction::Pass => {}
                 MessageAction::Stay => return MessageAction::Stay,
                 MessageAction::Drop => return self.refuse_message(message, bytes, now, out),
             }
         }
         self.workers.reads(message.ask, message.body, message.is_whole);
-        self.note_message(message, note);
+        self.note_message(message);
         self.track(message.ask, out);
         MessageAction::Pass
     }
@@ -165,9 +150,8 @@ impl Session {
     /// A message begins a unit, and perhaps a transaction.
     fn begin_unit(
         &mut self,
-        message: Message<'_>,
+        message: &Message<'_>,
         bytes: &[u8],
-        note: &mut Option<Note>,
         now: Instant,
         out: &mut impl Outbox,
     ) -> MessageAction {
@@ -186,11 +170,7 @@ impl Session {
                 // wait.
                 Some(true) => MessageAction::Pass,
                 None => MessageAction::Stay,
-                Some(false) => {
-                    let (fate, read) = self.begin_transaction(message, bytes, now, out);
-                    *note = read;
-                    fate
-                }
+                Some(false) => self.begin_transaction(message, bytes, now, out),
             };
             if fate != MessageAction::Pass {
                 return fate;
@@ -203,14 +183,13 @@ impl Session {
                 return MessageAction::Stay;
             }
             if inside.began == Began::Bare && self.may_reclassify(message) {
-                let read = self.note_of_message(message.ask, message.body);
-                let fate = self.reclassify(&read, now, out);
+                let fate = self.reclassify(message.note(self), now, out);
                 if fate != MessageAction::Pass {
                     return fate;
                 }
             }
             if let Some(error) = self.transaction.as_ref().and_then(|inside| inside.failure.clone())
-                && self.note_of_message(message.ask, message.body).uses_savepoint
+                && message.note(self).uses_savepoint
             {
                 if !self.outstanding.is_empty() {
                     // Earlier messages may have ended the failed transaction, and begun another.
@@ -236,11 +215,10 @@ impl Session {
     }
 
     /// Whether a message's text may change the class of its transaction, which has just begun.
-    fn may_reclassify(&self, message: Message<'_>) -> bool {
-        let Some(body) = message.body else { return false };
+    fn may_reclassify(&self, message: &Message<'_>) -> bool {
         match message.ask {
-            Ask::Query | Ask::Parse => self.settings.rules.needs_fingerprints() || may_have_tag(body),
-            Ask::Bind => true,
+            Frontend::Query | Frontend::Parse => self.settings.rules.needs_fingerprints() || message.mentions.tag,
+            Frontend::Bind => true,
             _ => false,
         }
     }
@@ -283,59 +261,57 @@ impl Session {
     }
 
     /// Tracks the messages under way.
-    fn track(&mut self, ask: Ask, out: &mut impl Outbox) {
+    fn track(&mut self, ask: Frontend, out: &mut impl Outbox) {
         match ask {
             _ if ask.ends_unit() => {
-                self.outstanding.sent(self.unit_number, ask == Ask::Sync);
+                self.outstanding.sent(self.unit_number, ask == Frontend::Sync);
                 self.is_unit_open = self.outstanding.is_skipping();
             }
-            Ask::Parse | Ask::Bind | Ask::Describe | Ask::Execute | Ask::Close => self.outstanding.sent_extended(),
-            Ask::CopyEnd => self.outstanding.sent_copy_end(),
+            Frontend::Parse | Frontend::Bind | Frontend::Describe | Frontend::Execute | Frontend::Close => {
+                self.outstanding.sent_extended()
+            }
+            Frontend::CopyEnd => self.outstanding.sent_copy_end(),
             // Its client waits for the answers so far.
-            Ask::Flush => self.show(out),
+            Frontend::Flush => self.show(out),
             _ => {}
         }
     }
 
     /// Notes how the message affects whether the transaction may be rolled back and replayed.
-    fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
-        let Message { ask, body, is_whole, .. } = message;
+    fn note_message(&mut self, message: &Message<'_>) {
+        let Message { ask, body, .. } = *message;
         let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
-        self.note_snapshot(ask, body);
-        self.note_timeout(ask, body);
-        if ask == Ask::Query {
+        self.note_snapshot(message);
+        self.note_timeout(message);
+        if ask == Frontend::Query {
             self.prepared.query();
         }
         match ask {
-            Ask::Query if is_read => {
+            Frontend::Query if is_read => {
                 // If only the beginning of a text was read, the rest may end the transaction.
-                let note = if is_whole { read } else { Some(Note::UNREAD.clone()) };
-                let note = note.unwrap_or_else(|| self.note_of_message(ask, body));
-                self.foresee_text(body.map(sql_of).unwrap_or_default(), &note);
-                self.runs(&note, b"");
+                let note = if message.is_whole { message.note(self) } else { Note::UNREAD };
+                self.foresee_text(message.sql.unwrap_or_default(), note);
+                self.runs(note, b"");
             }
-            Ask::Parse => self.note_parse(message, read),
-            Ask::Bind if is_read => {
+            Frontend::Parse => self.note_parse(message),
+            Frontend::Bind if is_read => {
                 let names = body.and_then(text).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
-                let note = names.map_or_else(|| Note::UNREAD.clone(), |(_, name)| self.prepared.of(name));
+                let note = message.note(self);
                 let (portal, statement) = names.unwrap_or_default();
                 if let Some(inside) = &mut self.transaction {
                     inside.binds(portal, statement);
                 }
-                self.foresee_bind(statement, &note);
-                self.runs(&note, portal);
+                self.foresee_bind(statement, note);
+                self.runs(note, portal);
             }
-            Ask::Execute if is_read => {
+            Frontend::Execute if is_read => {
                 let portal = body.and_then(text).map_or(&b"?"[..], |(portal, _)| portal);
                 if let Some(inside) = &mut self.transaction {
                     inside.runs_portal(portal);
                 }
-                let portal = stored(portal);
-                self.unit.chains = self.unit.chains.take().filter(|chained| portal == Some(chained));
-                self.unit.commit = self.unit.commit.take().filter(|committed| portal == Some(committed));
-                self.unit.is_block |= self.unit.begin.take().is_some_and(|begun| portal == Some(&begun));
+                self.unit.runs_portal(portal);
             }
-            Ask::Close => {
+            Frontend::Close => {
                 let change = Change::of_close(body);
                 if let Change::Close { name } = &change
                     && !name.is_empty()
@@ -348,7 +324,7 @@ impl Session {
                 self.prepared.ask(self.unit_number, change);
             }
             // A function called by its number has unknown effects.
-            Ask::FunctionCall if is_read => {
+            Frontend::FunctionCall if is_read => {
                 self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");
             }
             _ => {}
@@ -356,20 +332,17 @@ impl Session {
     }
 
     /// Notes whether an admitted transaction exports a snapshot, for which other sessions of its client may wait.
-    fn note_snapshot(&mut self, ask: Ask, body: Option<&[u8]>) {
-        let inside = self.transaction.as_mut().filter(|inside| inside.is_admitted);
-        if let (Some(inside), Ask::Query | Ask::Parse, Some(text)) = (inside, ask, body) {
-            inside.exports_snapshot |= memchr::memmem::find(text, b"pg_export_snapshot").is_some();
+    fn note_snapshot(&mut self, message: &Message<'_>) {
+        if let Some(inside) = self.transaction.as_mut().filter(|inside| inside.is_admitted) {
+            inside.exports_snapshot |= message.mentions.snapshot;
         }
     }
 
     /// Notes how long its client lets statements run or wait. A shorter time stays known until the session ends: a function, a
     /// rollback or a RESET may restore it.
-    fn note_timeout(&mut self, ask: Ask, body: Option<&[u8]>) {
-        let Some(sql) = sql_of_message(ask, body) else { return };
-        let timeouts = timeouts_set_by(sql, self.reported.text_rules);
-        if timeouts != Timeouts::default() {
-            self.card.state().may_have_timeouts(timeouts);
+    fn note_timeout(&mut self, message: &Message<'_>) {
+        if let Some(sql) = message.sql.filter(|_| message.mentions.timeout) {
+            self.card.state().may_have_timeouts(timeouts_set_by(sql, self.reported.text_rules));
         }
     }
 
@@ -383,12 +356,17 @@ impl Session {
     fn runs(&mut self, note: &Note, portal: &[u8]) {
         self.rules_may_change |= note.changes_rules;
         let is_only = !std::mem::replace(&mut self.unit.has_run, true);
-        self.unit.chains = stored(portal).filter(|_| note.chains && is_only).map(Into::into);
-        self.unit.begin = stored(portal).filter(|_| note.is_bare_begin && is_only).map(Into::into);
+        let may_have_ended = self.transaction.as_ref().is_none_or(Transaction::may_have_ended);
+        let bound = match note.ends {
+            _ if !is_only => None,
+            _ if note.chains => Some(Bound::Chain),
+            _ if note.is_bare_begin => Some(Bound::Begin),
+            Some(End::Commit) if !may_have_ended => Some(Bound::Commit),
+            _ => None,
+        };
+        self.unit.bound = bound.zip(stored(portal).map(Into::into));
         let (prepared, status) = (&self.prepared, self.status);
         if let Some(inside) = &mut self.transaction {
-            let commits = is_only && note.ends == Some(End::Commit) && !note.chains && !inside.may_have_ended();
-            self.unit.commit = stored(portal).filter(|_| commits).map(Into::into);
             inside.runs(note, status, |name| prepared.of(name));
             if inside.unsafe_because.is_some() && matches!(&self.unit.shown, Shown::Nothing(held) if held.is_empty()) {
                 // It is not replayed, so its client may see everything at once.
@@ -398,12 +376,14 @@ impl Session {
     }
 
     /// The known facts about the statement that a message runs or prepares.
-    pub(super) fn note_of_message(&self, ask: Ask, body: Option<&[u8]>) -> Note {
+    pub(super) fn note_of_message(&self, ask: Frontend, body: Option<&[u8]>) -> Note {
         let Some(body) = body else { return Note::default() };
         match ask {
-            Ask::Query => self.note_of(sql_of(body)),
-            Ask::Parse => text(body).map_or_else(|| Note::UNREAD.clone(), |(_name, rest)| self.note_of(sql_of(rest))),
-            Ask::Bind => {
+            Frontend::Query => self.note_of(sql_of(body)),
+            Frontend::Parse => {
+                text(body).map_or_else(|| Note::UNREAD.clone(), |(_name, rest)| self.note_of(sql_of(rest)))
+            }
+            Frontend::Bind => {
                 let statement = text(body).and_then(|(_portal, rest)| text(rest));
                 statement.map_or_else(|| Note::UNREAD.clone(), |(name, _)| self.prepared.of(name))
             }

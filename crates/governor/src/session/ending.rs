@@ -7,8 +7,8 @@
 
 use super::answers::parameter_status;
 use super::begin::Entry;
-use super::frames::{Ask, HEAD_BYTES, Head, Status};
-use super::{Flow, Outbox, Session};
+use super::frames::{Frontend, HEAD_BYTES, Head, Status};
+use super::{Bound, Flow, Outbox, Session};
 
 /// A parameter that has had this value on every server since PostgreSQL 10. To be told again changes nothing.
 const CONSTANT_PARAMETER: (&str, &str) = ("integer_datetimes", "on");
@@ -48,7 +48,7 @@ impl Session {
             // The server ends it when it reads the end.
             inside.may_end = true;
         }
-        self.unit.commit = None;
+        self.unit.bound.take_if(|(kind, _)| *kind == Bound::Commit);
         self.texts.asks_no_more();
         self.publish();
         true
@@ -74,7 +74,7 @@ impl Session {
         while let Ok(Some(head)) = Head::read(waiting)
             && let Some(message) = waiting.get(..head.bytes)
         {
-            let ask = Ask::of(head.tag);
+            let ask = Frontend::of(head.tag);
             if ask.is_read() && self.note_of_message(ask, Some(&message[HEAD_BYTES..])).may_end {
                 return true;
             }

@@ -20,7 +20,7 @@ use plimsoll_notation::sql::normalise;
 use plimsoll_policy::Unsafe;
 
 use super::answers::END_ANSWERS;
-use super::frames::{Answer, Status};
+use super::frames::{Backend, Status};
 use super::inquiring::Inquiring;
 use super::prepared::Note;
 use super::transaction::Transaction;
@@ -85,7 +85,7 @@ pub(super) struct Learning {
 
 impl Learning {
     /// Receives the server's answer.
-    pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
+    pub(super) fn hears(&mut self, answer: Backend, body: &[u8]) {
         self.inquiring.hears(answer, body);
     }
 }

@@ -13,7 +13,7 @@ const MESSAGE_MAX: usize = 0x3fff_ffff;
 
 /// The kind of a client's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
+pub enum Frontend {
     Query,
     /// Prepares a statement.
     Parse,
@@ -39,43 +39,43 @@ pub enum Ask {
     Other,
 }
 
-impl Ask {
-    pub fn of(tag: u8) -> Ask {
+impl Frontend {
+    pub fn of(tag: u8) -> Frontend {
         match tag {
-            b'Q' => Ask::Query,
-            b'P' => Ask::Parse,
-            b'B' => Ask::Bind,
-            b'D' => Ask::Describe,
-            b'E' => Ask::Execute,
-            b'C' => Ask::Close,
-            b'H' => Ask::Flush,
-            b'S' => Ask::Sync,
-            b'F' => Ask::FunctionCall,
-            b'c' | b'f' => Ask::CopyEnd,
-            b'X' => Ask::Terminate,
-            _ => Ask::Other,
+            b'Q' => Frontend::Query,
+            b'P' => Frontend::Parse,
+            b'B' => Frontend::Bind,
+            b'D' => Frontend::Describe,
+            b'E' => Frontend::Execute,
+            b'C' => Frontend::Close,
+            b'H' => Frontend::Flush,
+            b'S' => Frontend::Sync,
+            b'F' => Frontend::FunctionCall,
+            b'c' | b'f' => Frontend::CopyEnd,
+            b'X' => Frontend::Terminate,
+            _ => Frontend::Other,
         }
     }
 
     /// Whether it belongs to a unit, unlike copied data.
     pub(crate) fn is_of_unit(self) -> bool {
-        !matches!(self, Ask::CopyEnd | Ask::Terminate | Ask::Other)
+        !matches!(self, Frontend::CopyEnd | Frontend::Terminate | Frontend::Other)
     }
 
     /// Whether a `ReadyForQuery` answers it.
     pub(crate) fn ends_unit(self) -> bool {
-        matches!(self, Ask::Query | Ask::FunctionCall | Ask::Sync)
+        matches!(self, Frontend::Query | Frontend::FunctionCall | Frontend::Sync)
     }
 
     /// Whether its body contains facts about the statement to run.
     pub(crate) fn is_read(self) -> bool {
-        matches!(self, Ask::Query | Ask::Parse | Ask::Bind | Ask::Execute | Ask::Close)
+        matches!(self, Frontend::Query | Frontend::Parse | Frontend::Bind | Frontend::Execute | Frontend::Close)
     }
 }
 
 /// The kind of a server's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Backend {
     /// The server is ready for the next unit, and reports the transaction status.
     Ready,
     /// A statement has failed, or the session ends.
@@ -103,28 +103,28 @@ pub enum Answer {
     Other,
 }
 
-impl Answer {
-    pub fn of(tag: u8) -> Answer {
+impl Backend {
+    pub fn of(tag: u8) -> Backend {
         match tag {
-            b'Z' => Answer::Ready,
-            b'E' => Answer::Error,
-            b'N' => Answer::Notice,
-            b'A' => Answer::Notification,
-            b'S' => Answer::Parameter,
-            b'1' => Answer::ParseComplete,
-            b'3' => Answer::CloseComplete,
-            b'D' => Answer::DataRow,
-            b'C' => Answer::CommandComplete,
-            b's' => Answer::Suspended,
-            b'G' | b'W' => Answer::CopyIn,
-            b'H' => Answer::CopyOut,
-            _ => Answer::Other,
+            b'Z' => Backend::Ready,
+            b'E' => Backend::Error,
+            b'N' => Backend::Notice,
+            b'A' => Backend::Notification,
+            b'S' => Backend::Parameter,
+            b'1' => Backend::ParseComplete,
+            b'3' => Backend::CloseComplete,
+            b'D' => Backend::DataRow,
+            b'C' => Backend::CommandComplete,
+            b's' => Backend::Suspended,
+            b'G' | b'W' => Backend::CopyIn,
+            b'H' => Backend::CopyOut,
+            _ => Backend::Other,
         }
     }
 
     /// Whether it is part of the answer to a unit, and not asynchronous or a transaction status.
     pub(crate) fn is_of_unit(self) -> bool {
-        !matches!(self, Answer::Ready | Answer::Notice | Answer::Notification | Answer::Parameter)
+        !matches!(self, Backend::Ready | Backend::Notice | Backend::Notification | Backend::Parameter)
     }
 }
 
@@ -184,15 +184,6 @@ impl Head {
 pub fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(0, body)?;
     Some((&body[..end], &body[end + 1..]))
-}
-
-/// The text of the statement that a message runs or prepares; `None` for other messages, and those that were not read.
-pub(super) fn sql_of_message(ask: Ask, body: Option<&[u8]>) -> Option<&[u8]> {
-    match (ask, body?) {
-        (Ask::Query, body) => Some(sql_of(body)),
-        (Ask::Parse, body) => text(body).map(|(_, rest)| sql_of(rest)),
-        _ => None,
-    }
 }
 
 /// The statement's text in the body of a `Query`, or after the name in a `Parse`.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::answers::{self, columns};
-use super::frames::Answer;
+use super::frames::Backend;
 use crate::effects::{Inquiry, LIMITS, Question};
 
 /// The statements of a request: the limits and the question.
@@ -37,14 +37,14 @@ impl Inquiring {
     }
 
     /// Receives the server's answer.
-    pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
+    pub(super) fn hears(&mut self, answer: Backend, body: &[u8]) {
         match answer {
-            Answer::CommandComplete => self.completed += 1,
-            Answer::DataRow => match columns(body) {
+            Backend::CommandComplete => self.completed += 1,
+            Backend::DataRow => match columns(body) {
                 Some(columns) => self.inquiry.on_row(&columns),
                 None => self.is_sound = false,
             },
-            Answer::Error => self.is_sound = false,
+            Backend::Error => self.is_sound = false,
             _ => {}
         }
     }

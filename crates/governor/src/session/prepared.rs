@@ -11,8 +11,8 @@ use std::sync::Arc;
 use plimsoll_policy::{ClassIndex, Unsafe};
 
 use super::Session;
-use super::client::Message;
-use super::frames::{sql_of, text};
+use super::frames::text;
+use super::message::Message;
 use crate::registry::ChosenBy;
 use crate::statement::name::stored;
 use crate::statement::{self, End};
@@ -306,22 +306,22 @@ impl PreparedNotes {
 
 impl Session {
     /// Notes the statement that a `Parse` prepares.
-    pub(super) fn note_parse(&mut self, message: Message<'_>, read: Option<Note>) {
-        let Message { body, is_whole, bytes, .. } = message;
-        let change = match body.and_then(text).and_then(|(name, rest)| Some((stored(name)?, rest))) {
-            Some((name, rest)) => {
-                let mut note = read.unwrap_or_else(|| self.note_of(sql_of(rest)));
-                if !is_whole && statement::is_query(sql_of(rest), self.reported.text_rules) {
+    pub(super) fn note_parse(&mut self, message: &Message<'_>) {
+        let name = message.body.and_then(text).and_then(|(name, _)| stored(name));
+        let change = match name.zip(message.sql) {
+            Some((name, sql)) => {
+                let mut note = message.note(self).clone();
+                if !message.is_whole && statement::is_query(sql, self.reported.text_rules) {
                     // It is one statement, or the server refuses it, so its first word identifies it.
                     note.unsafe_because = note.unsafe_because.or(Some(Unsafe::Unread));
-                } else if !is_whole {
+                } else if !message.is_whole {
                     note = Note::UNREAD.clone();
                 }
-                self.foresee_parse(name, sql_of(rest), &note);
+                self.foresee_parse(name, sql, &note);
                 if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
                     inside.parses_unnamed();
                 }
-                Change::Prepare { name: name.into(), note, recorded: self.place_of(bytes) }
+                Change::Prepare { name: name.into(), note, recorded: self.place_of(message.bytes) }
             }
             None => Change::PrepareUnknown,
         };

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::frames::{Ask, HEAD_BYTES, Head, Status, text};
+use super::frames::{Frontend, HEAD_BYTES, Head, Status, text};
 use crate::statement::name::stored;
 
 /// Buffers larger than this are freed when a transaction ends.
@@ -185,8 +185,8 @@ impl Recording {
     /// The texts of all requests.
     pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.messages().filter_map(|(ask, body)| match ask {
-            Ask::Query => Some(text(body)?.0),
-            Ask::Parse => Some(text(text(body)?.1)?.0),
+            Frontend::Query => Some(text(body)?.0),
+            Frontend::Parse => Some(text(text(body)?.1)?.0),
             _ => None,
         })
     }
@@ -199,7 +199,7 @@ impl Recording {
         // What the unit in flight prepares, it prepares again: a cancel may have met the Parse.
         let mut parsed = BTreeSet::new();
         for (ask, body) in messages(in_flight) {
-            if ask == Ask::Parse {
+            if ask == Frontend::Parse {
                 parsed.extend(text(body).and_then(|(name, _)| stored(name)));
             }
             names.extend(bound((ask, body)).filter(|name| is_older(name) && !parsed.contains(name)));
@@ -207,23 +207,23 @@ impl Recording {
         names
     }
 
-    fn messages(&self) -> impl Iterator<Item = (Ask, &[u8])> {
+    fn messages(&self) -> impl Iterator<Item = (Frontend, &[u8])> {
         messages(&self.bytes)
     }
 }
 
 /// The statement that a Bind names. The transaction that binds a name which the server may cut anywhere is unsafe already.
-fn bound((ask, body): (Ask, &[u8])) -> Option<&[u8]> {
-    if ask == Ask::Bind { stored(text(text(body)?.1)?.0) } else { None }
+fn bound((ask, body): (Frontend, &[u8])) -> Option<&[u8]> {
+    if ask == Frontend::Bind { stored(text(text(body)?.1)?.0) } else { None }
 }
 
 /// The recorded messages with their bodies.
-fn messages(mut rest: &[u8]) -> impl Iterator<Item = (Ask, &[u8])> {
+fn messages(mut rest: &[u8]) -> impl Iterator<Item = (Frontend, &[u8])> {
     std::iter::from_fn(move || {
         let head = Head::read(rest).ok()??;
         let body = rest.get(HEAD_BYTES..head.bytes)?;
         rest = &rest[head.bytes..];
-        Some((Ask::of(head.tag), body))
+        Some((Frontend::of(head.tag), body))
     })
 }
 

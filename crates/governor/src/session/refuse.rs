@@ -6,8 +6,9 @@
 use std::time::Instant;
 
 use super::answers::ready_for_query;
-use super::client::{Message, MessageAction};
-use super::frames::{Ask, Status};
+use super::client::MessageAction;
+use super::frames::{Frontend, Status};
+use super::message::Message;
 use super::unit::only_closes;
 use super::{Flow, Gate, Outbox, Session};
 use crate::statistics::count;
@@ -34,7 +35,7 @@ impl Session {
     /// Handles a message while the client's unit is refused.
     pub(super) fn refuse_message(
         &mut self,
-        message: Message<'_>,
+        message: &Message<'_>,
         bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,
@@ -46,20 +47,20 @@ impl Session {
             self.gate = Gate::UntilRest;
             return MessageAction::Stay;
         }
-        if !refusal.is_said && ask == Ask::Close && !refusal.is_passing {
+        if !refusal.is_said && ask == Frontend::Close && !refusal.is_passing {
             match only_closes(bytes) {
                 None => return MessageAction::Stay,
                 Some(only_closes) => refusal.is_passing = only_closes,
             }
         }
         if refusal.is_passing {
-            if ask == Ask::Sync {
+            if ask == Frontend::Sync {
                 refusal.is_passing = false;
                 self.outstanding.sent(self.unit_number, true);
             }
             return MessageAction::Pass;
         }
-        let is_first = !refusal.is_said && matches!(ask, Ask::Query | Ask::Parse | Ask::Bind);
+        let is_first = !refusal.is_said && matches!(ask, Frontend::Query | Frontend::Parse | Frontend::Bind);
         if is_first && refusal.status == Status::Failed {
             let error = refusal.error.clone();
             let Some(next) = self.shape_of(bytes) else { return MessageAction::Stay };
@@ -76,7 +77,7 @@ impl Session {
         self.say_refusal(ask, now, out)
     }
 
-    fn say_refusal(&mut self, ask: Ask, now: Instant, out: &mut impl Outbox) -> MessageAction {
+    fn say_refusal(&mut self, ask: Frontend, now: Instant, out: &mut impl Outbox) -> MessageAction {
         let class = self.inside_index();
         let Flow::Refusing(refusal) = &mut self.flow else { return MessageAction::Stay };
         // A flush before the end of a unit requests the answers so far, that is, the error.
@@ -104,7 +105,7 @@ impl Session {
     pub(super) fn refuse_setting(
         &mut self,
         error: Vec<u8>,
-        message: Message<'_>,
+        message: &Message<'_>,
         bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use super::aborted::Abort;
 use super::answers::{self, END_ANSWERS as OWN};
-use super::frames::{Answer, Status};
+use super::frames::{Backend, Status};
 use super::recording::AnswerHash;
 use super::unit::Shape;
 use super::{Flow, Outbox, Session};
@@ -172,9 +172,9 @@ impl Rewind {
     }
 
     /// Receives the server's answer to a question.
-    pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
-        self.has_completed |= answer == Answer::CommandComplete;
-        self.notices += u32::from(answer == Answer::Notice);
+    pub(super) fn hears(&mut self, answer: Backend, body: &[u8]) {
+        self.has_completed |= answer == Backend::CommandComplete;
+        self.notices += u32::from(answer == Backend::Notice);
         let (RewindStep::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
         question.inquiring.hears(answer, body);
     }
@@ -192,7 +192,7 @@ impl Session {
     }
 
     fn rewind(&mut self, rewind: Rewind) {
-        *(if rewind.abort.is_some() { &mut self.aborts } else { &mut self.rollbacks }) += 1;
+        *(if rewind.abort.is_some() { &mut self.attempts.aborts } else { &mut self.attempts.rollbacks }) += 1;
         self.flow = Flow::Rewinding(Box::new(rewind));
     }
 
@@ -213,7 +213,7 @@ impl Session {
         }
         // The rollback that led here has been counted already.
         let inside = self.transaction.as_ref().expect("what was rolled back is inside");
-        let verdict = self.replay_verdict(inside, self.rollbacks.saturating_sub(1), now);
+        let verdict = self.replay_verdict(inside, self.attempts.rollbacks.saturating_sub(1), now);
         let rewind = Rewind::new(RewindStep::RollBack, Cause::Spoke(next), Some(event));
         let failure = verdict.err().map(Failure::NotReplayable);
         self.flow = Flow::Rewinding(Box::new(Rewind { is_due: true, is_clean: true, failure, ..rewind }));

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use plimsoll_policy::Unsafe;
 
-use super::frames::{Answer, HEAD_BYTES, Head, INSPECT_MAX, Status};
+use super::frames::{Backend, HEAD_BYTES, Head, INSPECT_MAX, Status};
 use super::prepared::Change;
 use super::transaction::Began;
-use super::{Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
+use super::{Bound, Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
 use crate::registry::Immunity;
 use crate::statement::patience::Timeouts;
 use crate::statistics::{AbortCause, count};
@@ -40,7 +40,7 @@ impl Session {
                 break;
             }
             let Some(head) = Head::read(&bytes[at..])? else { break };
-            let answer = Answer::of(head.tag);
+            let answer = Backend::of(head.tag);
             let there = head.bytes.min(INSPECT_MAX);
             let is_read = self.reads(answer);
             if is_read && bytes.len() - at < there {
@@ -49,7 +49,7 @@ impl Session {
             let body = if is_read { &bytes[at + HEAD_BYTES..at + there] } else { &[][..] };
             // The session's own messages, and those that it has kept, must come after those that have passed.
             let may_speak = !matches!(self.flow, Flow::Relay) || !self.notifications.is_empty();
-            if answer == Answer::Error || answer == Answer::Ready && may_speak {
+            if answer == Backend::Error || answer == Backend::Ready && may_speak {
                 self.send(&bytes[passed..at], out);
                 passed = at;
             }
@@ -68,15 +68,15 @@ impl Session {
     }
 
     /// Whether the body of such a message is read.
-    fn reads(&self, answer: Answer) -> bool {
+    fn reads(&self, answer: Backend) -> bool {
         match answer {
-            Answer::Ready | Answer::Error | Answer::Parameter | Answer::Notice => true,
-            Answer::CommandComplete => {
+            Backend::Ready | Backend::Error | Backend::Parameter | Backend::Notice => true,
+            Backend::CommandComplete => {
                 let is_heard = |inside: &Transaction| inside.class_before.is_some() || inside.runs_unread;
-                self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(is_heard)
+                self.unit.is_only(Bound::Chain) || self.transaction.as_ref().is_some_and(is_heard)
             }
-            Answer::Notification => matches!(self.flow, Flow::Rewinding(_)),
-            Answer::DataRow => match &self.flow {
+            Backend::Notification => matches!(self.flow, Flow::Rewinding(_)),
+            Backend::DataRow => match &self.flow {
                 Flow::Rewinding(rewind) => rewind.inquires(),
                 Flow::Limiting(_) | Flow::Learning(_) => true,
                 _ => false,
@@ -112,60 +112,60 @@ impl Session {
     /// Handles a message, and returns whether it is passed on.
     fn read_answer(
         &mut self,
-        answer: Answer,
+        answer: Backend,
         body: &[u8],
         now: Instant,
         out: &mut impl Outbox,
     ) -> Result<bool, ProtocolError> {
-        if answer == Answer::Ready && std::mem::take(&mut self.is_kept_alive) {
+        if answer == Backend::Ready && std::mem::take(&mut self.is_kept_alive) {
             // Nothing else was outstanding when it was asked for.
             return Ok(false);
         }
         if matches!(self.flow, Flow::Ungoverned) {
             return Ok(true);
         }
-        if answer == Answer::Notice && answers::is_farewell(body) {
+        if answer == Backend::Notice && answers::is_farewell(body) {
             // The session ends, and its client must learn why, whatever is under way.
             self.show(out);
             return Ok(true);
         }
         let is_passed = !self.is_for_us(answer, body);
         match answer {
-            Answer::Ready => match *body {
+            Backend::Ready => match *body {
                 [status] => match Status::of(status) {
                     Some(status) => Ok(self.on_ready(status, now, out)),
                     None => Err(ProtocolError(format!("the server's ReadyForQuery says {:?}", char::from(status)))),
                 },
                 _ => Err(ProtocolError(format!("the server's ReadyForQuery has {} bytes", body.len()))),
             },
-            Answer::Error => Ok(self.on_error(body, now, out)),
-            Answer::Parameter => {
+            Backend::Error => Ok(self.on_error(body, now, out)),
+            Backend::Parameter => {
                 self.on_parameter(body);
                 Ok(true)
             }
-            Answer::Notification => Ok(self.on_notification(body, out)),
-            Answer::Notice => {
+            Backend::Notification => Ok(self.on_notification(body, out)),
+            Backend::Notice => {
                 self.check_commit_wait(body);
                 Ok(is_passed && self.on_notice(out))
             }
-            Answer::ParseComplete | Answer::CloseComplete => {
+            Backend::ParseComplete | Backend::CloseComplete => {
                 self.on_confirmed();
                 Ok(is_passed)
             }
-            Answer::DataRow if is_passed => {
+            Backend::DataRow if is_passed => {
                 self.on_row();
                 Ok(true)
             }
-            Answer::CommandComplete if is_passed => {
+            Backend::CommandComplete if is_passed => {
                 self.on_completed(body);
                 Ok(true)
             }
-            Answer::Suspended if is_passed => {
+            Backend::Suspended if is_passed => {
                 // Further rows may come in further units, one by one.
                 self.transaction.iter_mut().for_each(|inside| inside.forecast.shows_order());
                 Ok(true)
             }
-            Answer::CopyIn | Answer::CopyOut if is_passed => {
+            Backend::CopyIn | Backend::CopyOut if is_passed => {
                 self.on_copy(answer, out);
                 Ok(true)
             }
@@ -185,7 +185,7 @@ impl Session {
     }
 
     /// Whether a message answers a request of our own, or one that is run again. If so, it is heard.
-    fn is_for_us(&mut self, answer: Answer, body: &[u8]) -> bool {
+    fn is_for_us(&mut self, answer: Backend, body: &[u8]) -> bool {
         match &mut self.flow {
             Flow::Rewinding(rewind) => rewind.hears(answer, body),
             Flow::Limiting(limiting) => limiting.hears(answer, body),
@@ -207,7 +207,7 @@ impl Session {
         if tag == b"ROLLBACK\0" {
             self.on_rolled_back();
         }
-        self.unit.has_chained = self.unit.chains.is_some() && matches!(tag, b"ROLLBACK\0" | b"COMMIT\0");
+        self.unit.has_chained = self.unit.is_only(Bound::Chain) && matches!(tag, b"ROLLBACK\0" | b"COMMIT\0");
     }
 
     /// The server has confirmed that it prepared or closed a statement.
@@ -319,7 +319,7 @@ impl Session {
         self.count_transaction(&ended, now);
         self.spare_recording = ended.recording;
         let recorded = self.recorded(ended.class);
-        (self.rollbacks, self.aborts) = (0, 0);
+        (self.attempts.rollbacks, self.attempts.aborts) = (0, 0);
         {
             let mut state = self.card.state();
             state.transaction += 1;
@@ -396,13 +396,13 @@ impl Session {
         (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
     }
 
-    fn on_copy(&mut self, answer: Answer, out: &mut impl Outbox) {
+    fn on_copy(&mut self, answer: Backend, out: &mut impl Outbox) {
         self.show(out);
         if let Some(inside) = &mut self.transaction {
             inside.is_unsafe(Unsafe::Copy);
             inside.unit_immunity = Some(Immunity::Copy);
         }
-        if answer == Answer::CopyIn && self.outstanding.copy_in_begins() {
+        if answer == Backend::CopyIn && self.outstanding.copy_in_begins() {
             self.is_unit_open = true;
         }
     }

@@ -53,7 +53,7 @@ fn a_transaction_that_waits_is_told_after_a_while_and_leaves_the_queue_with_its_
     second.session.close(second.now);
     assert_eq!(second.governor.waiting().len(), 0);
     first.play("< C:BEGIN Z:T => C[C:BEGIN Z:T]\n= Q:commit => C:COMMIT Z:I");
-    assert_eq!(first.governor.inside(first.session.session_class), 0);
+    assert_eq!(first.governor.inside(first.session.identity.class), 0);
 }
 
 #[test]

@@ -27,6 +27,17 @@ pub(super) enum Began {
     Unrecorded,
 }
 
+/// How often the transaction has been run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Attempts {
+    /// How often it was rolled back for others, including the earlier attempts that its client retries.
+    pub rollbacks: u32,
+    /// How often it was replayed after the server aborted it, or after it was rolled back to break a cycle of waiters.
+    pub aborts: u32,
+    /// We made the previous transaction fail with 40001.
+    pub is_retry: bool,
+}
+
 /// The transaction that is inside.
 #[derive(Debug)]
 pub(super) struct Transaction {
@@ -308,7 +319,7 @@ impl Session {
         // If a client does not retry, the thread that cancels has decided that.
         let retries = self.settings.class(transaction.class).retries;
         let out_of_time = retries && self.has_used_timeout(transaction, self.unit.asked, now);
-        may_replay(&ReplayFacts { attempts: self.rollbacks, out_of_time, ..self.replay_facts(transaction) })
+        may_replay(&ReplayFacts { attempts: self.attempts.rollbacks, out_of_time, ..self.replay_facts(transaction) })
     }
 
     /// Whether the transaction and its unit, for which its client waits since `asked`, have used up too much of a timeout of
@@ -329,7 +340,7 @@ impl Session {
             units_outstanding: if transaction.overlapped || self.is_unit_open { 2 } else { 1 },
             bytes: transaction.recording.as_ref().map_or(0, |recording| recording.size()),
             bytes_max: self.settings.preemption.replay_bytes_max as u64,
-            attempts: self.rollbacks,
+            attempts: self.attempts.rollbacks,
             attempts_max: bound.unwrap_or(u32::MAX),
             out_of_time: false,
             unsafe_because: transaction.unsafe_because,

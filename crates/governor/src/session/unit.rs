@@ -1,6 +1,6 @@
 //! The requests of a whole unit, read before any of it is passed on.
 
-use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
+use super::frames::{Frontend, HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::prepared::Note;
 use crate::statement::name::stored;
 
@@ -16,7 +16,7 @@ pub(super) struct Shape {
 /// The shape of the unit that begins here; `None` while its end has not arrived and the client does not wait for an
 /// answer yet. A unit that is too long to be held, or whose client waits for an answer before its end, has the default
 /// shape: nothing is known about it.
-pub(super) fn shape(bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
+pub(super) fn shape(bytes: &[u8], note_of: &impl Fn(Frontend, &[u8]) -> Note) -> Option<Shape> {
     let is_long = bytes.len() > INSPECT_MAX / 2;
     read(bytes, note_of).or(is_long.then(Shape::default))
 }
@@ -24,7 +24,7 @@ pub(super) fn shape(bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Opti
 /// Whether the unit that begins here only closes statements and portals; `None` as for [`shape`].
 pub(super) fn only_closes(bytes: &[u8]) -> Option<bool> {
     match Head::read(bytes) {
-        Ok(Some(head)) if matches!(Ask::of(head.tag), Ask::Close | Ask::Sync) => {
+        Ok(Some(head)) if matches!(Frontend::of(head.tag), Frontend::Close | Frontend::Sync) => {
             shape(bytes, &|_, _| Note::default()).map(|shape| shape.only_closes)
         }
         _ => Some(false),
@@ -41,16 +41,16 @@ pub(super) fn only_prepares(bytes: &[u8]) -> Option<bool> {
             Ok(None) if bytes.len() <= INSPECT_MAX / 2 => return None,
             _ => return Some(false),
         };
-        match Ask::of(head.tag) {
-            Ask::Parse | Ask::Describe | Ask::Close => {}
-            Ask::Sync => return Some(true),
+        match Frontend::of(head.tag) {
+            Frontend::Parse | Frontend::Describe | Frontend::Close => {}
+            Frontend::Sync => return Some(true),
             _ => return Some(false),
         }
         rest = rest.get(head.bytes..).unwrap_or_default();
     }
 }
 
-fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
+fn read(mut bytes: &[u8], note_of: &impl Fn(Frontend, &[u8]) -> Note) -> Option<Shape> {
     let mut only_closes = true;
     let mut parsed: Vec<(Option<&[u8]>, Note)> = Vec::new();
     let mut bound: Option<Note> = None;
@@ -58,32 +58,32 @@ fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape
     loop {
         let Ok(head) = Head::read(bytes) else { return Some(Shape::default()) };
         let head = head?;
-        let ask = Ask::of(head.tag);
-        if matches!(ask, Ask::Flush | Ask::FunctionCall) || !ask.is_of_unit() || head.bytes > INSPECT_MAX {
+        let ask = Frontend::of(head.tag);
+        if matches!(ask, Frontend::Flush | Frontend::FunctionCall) || !ask.is_of_unit() || head.bytes > INSPECT_MAX {
             return Some(Shape::default());
         }
         let body = bytes.get(HEAD_BYTES..head.bytes)?;
         bytes = &bytes[head.bytes..];
-        only_closes &= matches!(ask, Ask::Close | Ask::Sync);
+        only_closes &= matches!(ask, Frontend::Close | Frontend::Sync);
         match ask {
-            Ask::Query => {
+            Frontend::Query => {
                 let is_alone = runs.is_empty() && parsed.is_empty();
                 return Some(Shape { only_closes: false, runs: is_alone.then(|| note_of(ask, body)) });
             }
-            Ask::Parse => {
+            Frontend::Parse => {
                 if let Some((name, _)) = text(body) {
                     let name = stored(name);
                     parsed.push((name, name.map_or_else(|| Note::UNREAD.clone(), |_| note_of(ask, body))));
                 }
             }
-            Ask::Bind => {
+            Frontend::Bind => {
                 let name = text(body).and_then(|(_portal, rest)| text(rest)).map(|(name, _)| stored(name));
                 // A name that the server may cut anywhere may be any of them.
                 let of_this_unit = parsed.iter().rev().find(|(known, _)| known.is_none() || Some(*known) == name);
                 bound = Some(of_this_unit.map_or_else(|| note_of(ask, body), |(_, note)| note.clone()));
             }
-            Ask::Execute => runs.push(bound.take().unwrap_or_else(|| Note::UNREAD.clone())),
-            Ask::Sync => {
+            Frontend::Execute => runs.push(bound.take().unwrap_or_else(|| Note::UNREAD.clone())),
+            Frontend::Sync => {
                 let is_one = runs.len() == 1 && bound.is_none();
                 return Some(Shape { only_closes, runs: runs.pop().filter(|_| is_one) });
             }

@@ -26,7 +26,7 @@ use plimsoll_policy::Unsafe;
 
 use super::answers::{self, END_ANSWERS, columns};
 use super::client::MessageAction;
-use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, sql_of, text};
+use super::frames::{Backend, Frontend, HEAD_BYTES, Head, INSPECT_MAX, Status, sql_of, text};
 use super::refuse::Refusal;
 use super::{Flow, Gate, Outbox, Session, Unit};
 use crate::statement::{has_ignoring_case, places};
@@ -100,8 +100,8 @@ impl Workers {
     }
 
     /// A text arrives in a unit that was not read as a whole.
-    pub(super) fn reads(&mut self, ask: Ask, body: Option<&[u8]>, is_whole: bool) {
-        if self.is_watched && matches!(ask, Ask::Query | Ask::Parse | Ask::FunctionCall) {
+    pub(super) fn reads(&mut self, ask: Frontend, body: Option<&[u8]>, is_whole: bool) {
+        if self.is_watched && matches!(ask, Frontend::Query | Frontend::Parse | Frontend::FunctionCall) {
             self.has_spoken |= !is_whole || body.is_none_or(|body| Speech::of(ask, body).of_workers);
         }
     }
@@ -109,8 +109,8 @@ impl Workers {
 
 impl Limiting {
     /// Receives the server's answer.
-    pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
-        if let (Answer::DataRow, Some(&[Some(value)])) = (answer, columns(body).as_deref()) {
+    pub(super) fn hears(&mut self, answer: Backend, body: &[u8]) {
+        if let (Backend::DataRow, Some(&[Some(value)])) = (answer, columns(body).as_deref()) {
             self.value = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
         }
     }
@@ -221,7 +221,7 @@ impl Session {
             WorkersAction::Ask => match limiting.value {
                 Some(value) => {
                     workers.known = Some((now, value));
-                    let class = inside.map_or(self.session_class, |inside| inside.class);
+                    let class = inside.map_or(self.identity.class, |inside| inside.class);
                     // Relaxed: a figure for targets, which orders nothing.
                     self.governor.statistics.class(class).server_workers.store(value.into(), Ordering::Relaxed);
                 }
@@ -281,13 +281,13 @@ impl Speech {
             // The session ends when the protocol is violated.
             let Ok(head) = Head::read(bytes) else { return Some(speech) };
             let Some(head) = head else { return is_long.then_some(speech) };
-            let ask = Ask::of(head.tag);
-            if ask == Ask::Flush || !ask.is_of_unit() {
+            let ask = Frontend::of(head.tag);
+            if ask == Frontend::Flush || !ask.is_of_unit() {
                 // Later messages are read as they arrive.
                 return Some(speech);
             }
             let Some(body) = bytes.get(HEAD_BYTES..head.bytes) else {
-                let is_text = matches!(ask, Ask::Query | Ask::Parse);
+                let is_text = matches!(ask, Frontend::Query | Frontend::Parse);
                 let unknown = Speech { of_workers: true, of_savepoints: true, of_session: true };
                 return is_long.then_some(if is_text { unknown } else { speech });
             };
@@ -304,12 +304,12 @@ impl Speech {
         }
     }
 
-    fn of(ask: Ask, body: &[u8]) -> Speech {
+    fn of(ask: Frontend, body: &[u8]) -> Speech {
         let sql = match ask {
-            Ask::Query => sql_of(body),
-            Ask::Parse => text(body).map_or(body, |(_name, rest)| sql_of(rest)),
+            Frontend::Query => sql_of(body),
+            Frontend::Parse => text(body).map_or(body, |(_name, rest)| sql_of(rest)),
             // The called function is unknown.
-            Ask::FunctionCall => return Speech { of_workers: true, ..Speech::default() },
+            Frontend::FunctionCall => return Speech { of_workers: true, ..Speech::default() },
             _ => return Speech::default(),
         };
         let has = |word: &[u8]| has_ignoring_case(sql, word);
@@ -342,7 +342,7 @@ mod tests {
     use super::*;
 
     fn speech(sql: &str) -> Speech {
-        Speech::of(Ask::Query, &[sql.as_bytes(), b"\0"].concat())
+        Speech::of(Frontend::Query, &[sql.as_bytes(), b"\0"].concat())
     }
 
     #[test]

@@ -59,11 +59,6 @@ impl FromIterator<Timeouts> for Timeouts {
 
 /// The shortest timeouts that a text may set.
 pub(crate) fn timeouts_set_by(sql: &[u8], rules: TextRules) -> Timeouts {
-    // `lock_timeout`, `set_config`: this rules out most texts.
-    let may_be = |at: usize| [&b"timeout"[..], b"config"].iter().any(|word| begins(&sql[at + 1..], word));
-    if !memchr::memchr_iter(b'_', sql).any(may_be) {
-        return Timeouts::default();
-    }
     let tokens: Vec<Token<'_>> = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment).collect();
     let at = |place: usize| tokens.get(place);
     let of = |place: usize| {
@@ -148,10 +143,6 @@ fn unquoted<'a>(token: &Token<'a>) -> &'a [u8] {
 fn is_one_of(token: &Token<'_>, names: &[&str]) -> bool {
     let is_name = matches!(token.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Literal);
     is_name && names.iter().any(|name| unquoted(token).eq_ignore_ascii_case(name.as_bytes()))
-}
-
-fn begins(text: &[u8], word: &[u8]) -> bool {
-    text.get(..word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

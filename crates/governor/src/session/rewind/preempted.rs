@@ -83,7 +83,7 @@ impl Session {
     /// A statement of the replay was cancelled for another transaction: the replay starts over, if there is time for it.
     fn preempted_again(&mut self, now: Instant) {
         let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.replay_verdict_in_flight(inside, now));
-        self.rollbacks += 1;
+        self.attempts.rollbacks += 1;
         if let (Flow::Rewinding(rewind), Err(why @ NoReplay::Timeout)) = (&mut self.flow, verdict) {
             rewind.failure = Some(Failure::NotReplayable(why));
         }

@@ -10,7 +10,7 @@ use super::super::frames::Status;
 use super::super::inquiring::Inquiring;
 use super::super::transaction::Began;
 use super::super::workers::lower_locally;
-use super::super::{Flow, Outbox, Session, Shown, Unit};
+use super::super::{Bound, Flow, Outbox, Session, Shown, Unit};
 use super::failure::Failure;
 use super::{Cause, ROLLBACK, ROLLBACK_AND_CHAIN, RewindStep, own};
 use crate::effects::{Inquiry, Next};
@@ -68,14 +68,14 @@ impl Session {
         let effects = &self.governor.effects;
         if question.request.is_none() {
             let Inquiring { inquiry, since, .. } = &mut question.inquiring;
-            effects.look_up(&self.login.database, inquiry);
+            effects.look_up(&self.identity.login.database, inquiry);
             if now.saturating_duration_since(*since) > INQUIRY_MAX {
                 inquiry.give_up();
             }
             match inquiry.next() {
                 Next::Ask(asked) => question.request = Some(Inquiring::request(&asked)),
                 Next::Known(verdict) => {
-                    effects.keep(&self.login.database, inquiry);
+                    effects.keep(&self.identity.login.database, inquiry);
                     match verdict {
                         Ok(_) => rewind.safety = Safety::Proved,
                         Err(because) => {
@@ -141,7 +141,7 @@ impl Session {
             if commits {
                 // From here on it may be committed.
                 self.transaction.iter_mut().for_each(|inside| inside.may_end = true);
-                self.unit.commit = Some(Box::default());
+                self.unit.bound = Some((Bound::Commit, Box::default()));
             }
             self.prepared.ask_again();
             if self.status == Status::Idle {

@@ -32,7 +32,7 @@ fn check(lines: &str) -> Vec<(AbortCause, AbortOutcome, u64)> {
 }
 
 fn counted(story: &Story) -> Vec<(AbortCause, AbortOutcome, u64)> {
-    let class = story.session.session_class;
+    let class = story.session.identity.class;
     story.governor.statistics.class(class).aborts.counted().collect()
 }
 

@@ -311,7 +311,7 @@ fn a_cancelled_wait_for_a_standby_is_counted() {
          < N:01000:\0RSyncRepWaitForLSN C:UPDATE Z:I => C[N:01000 C:UPDATE Z:I]
          ! arrived =>";
     for story in check_each(|| Story::new("low_user"), lines) {
-        let low = story.governor.statistics.class(story.session.session_class);
+        let low = story.governor.statistics.class(story.session.identity.class);
         assert_eq!(low.commit_waits_cancelled.load(Ordering::Relaxed), 1);
     }
 }

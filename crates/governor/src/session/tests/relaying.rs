@@ -29,7 +29,7 @@ fn copies_pass_both_ways_and_lost_syncs_are_not_missed() {
          = d d c S => C:COPY Z:I",
     );
     assert!(story.session.is_idle());
-    assert_eq!(story.governor.inside(story.session.session_class), 0);
+    assert_eq!(story.governor.inside(story.session.identity.class), 0);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn one_too_many_waits_and_the_next_is_refused_at_the_end_of_its_unit() {
     );
     first.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
     second.play("! admitted => S[P::select B:: E S]\n< 1 2 C:SELECT Z:I => C[1 2 C:SELECT Z:I]");
-    assert_eq!(first.governor.inside(first.session.session_class), 0);
+    assert_eq!(first.governor.inside(first.session.identity.class), 0);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn an_admission_that_crosses_with_giving_up_is_given_back() {
     second.play("> Q:one => ");
     // The first session ends and the second is admitted, but its client disconnects before the command arrives.
     first.play("< C:BEGIN Z:I => C[C:BEGIN Z:I]");
-    let low = first.session.session_class;
+    let low = first.session.identity.class;
     assert_eq!(first.governor.inside(low), 1);
     second.session.close(second.now);
     assert_eq!(first.governor.inside(low), 0);
@@ -107,7 +107,7 @@ fn an_answer_that_nobody_asked_for_ends_governing_and_nothing_else() {
         "< Z:I => C[Z:I]
          = Q:begin => C:BEGIN Z:T",
     );
-    assert_eq!(story.governor.inside(story.session.session_class), 0);
+    assert_eq!(story.governor.inside(story.session.identity.class), 0);
     assert!(!story.session.card.state().preemptible);
 }
 
@@ -125,7 +125,7 @@ fn a_block_that_is_not_let_in_is_refused_as_a_whole() {
     );
     assert!(second.session.is_idle());
     first.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
-    assert_eq!(first.governor.inside(first.session.session_class), 0);
+    assert_eq!(first.governor.inside(first.session.identity.class), 0);
 }
 
 /// tokio-postgres closes statements when they are dropped, and ignores the answers.

@@ -15,7 +15,7 @@ pub(super) fn rolled_back() -> String {
 }
 
 pub(super) fn verified(story: &Story) -> u64 {
-    let statistics = story.governor.statistics.class(story.session.session_class);
+    let statistics = story.governor.statistics.class(story.session.identity.class);
     statistics.replays_verified.load(Ordering::Relaxed)
 }
 
