@@ -44,7 +44,7 @@ impl Catalog {
             unit.create_table(number, &table.spec);
             // Before any other thread knows the number, and so before any unit that names it.
             log.append_catalog_change(&mut unit)
-                .map_err(|source| TableError::Log { table: table.spec.name.clone(), source })?;
+                .map_err(|error| TableError::Log { table: table.spec.name.clone(), why: error.to_string() })?;
         }
         tables.add(Arc::clone(&table));
         Ok(table)

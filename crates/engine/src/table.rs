@@ -1,5 +1,6 @@
 //! Row tables: a heap of rows and the indexes that find them. No locks: see [`crate::transaction`].
 
+pub(crate) mod column;
 pub mod heap;
 pub(crate) mod index;
 pub(crate) mod key;
@@ -68,12 +69,12 @@ pub enum TableError {
     #[error(transparent)]
     Value(#[from] ValueError),
     /// Its creation could not be logged.
-    #[error("table {table} cannot be made: {source}")]
+    #[error("table {table} cannot be made: {why}")]
     Log {
         /// The table.
         table: String,
-        /// The error of the log.
-        source: crate::log::LogError,
+        /// What the log says.
+        why: String,
     },
     /// Two loaded rows have the same primary key.
     #[error("table {table} is loaded with two rows of the same primary key")]

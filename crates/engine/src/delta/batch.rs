@@ -9,8 +9,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::inbox::Inbox;
-use crate::table::RowTable;
-use crate::table::heap::{RowId, RowState};
+use crate::table::heap::{Heap, RowId, RowState};
 use crate::table::layout::ColumnSet;
 
 /// Where the changes of a table are published.
@@ -53,7 +52,7 @@ struct Change {
     columns: ColumnSet,
 }
 
-/// The values of some columns of a row, as [`Heap::image`](crate::table::heap::Heap::image) encodes them.
+/// The values of some columns of a row, as [`Heap::image`] encodes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Image<'a> {
     pub(super) columns: ColumnSet,
@@ -77,13 +76,13 @@ const WORDS_KEPT_MAX: usize = 4096;
 
 impl CommitBatch {
     /// Adds a row as it is now, under its lock.
-    fn push(&mut self, outlet: &Outlet, rows: &RowTable, changed: &ChangedRow) {
+    fn push(&mut self, outlet: &Outlet, heap: &Heap, changed: &ChangedRow) {
         let before = self.words.len();
         let columns = if outlet.is_whole { ColumnSet::ALL } else { changed.columns };
         // A row that this transaction has deleted is no longer live. It does not matter if other transactions have
         // never seen it.
-        if rows.heap.state(changed.row) == RowState::Live {
-            rows.heap.image(changed.row, columns, &mut self.words);
+        if heap.state(changed.row) == RowState::Live {
+            heap.image(changed.row, columns, &mut self.words);
         }
         let words = (self.words.len() - before) as u32;
         self.changes.push(Change { table: outlet.table, words, row: changed.row, columns });
@@ -125,21 +124,25 @@ impl CommitBatch {
 }
 
 /// Publishes the changes of a transaction, while it still holds all of its locks and can no longer be rolled back.
-/// `changed` is in order of table and row, each row once; tables without an outlet are skipped. `spare` is a batch
-/// whose memory may be used, and is replaced by another one: committers and propagation exchange memory.
+/// `changed` is in order of table and row, each row once. `table` gives the outlet and the rows of a table; one without an
+/// outlet is skipped. `spare` is a batch whose memory may be used, and is replaced by another one: committers and
+/// propagation exchange memory.
 ///
 /// The changes of a transaction to several sets become one batch per set: a query reads the tables of one set.
-pub(crate) fn publish<'a>(changed: &[ChangedRow], table: impl Fn(u32) -> &'a RowTable, spare: &mut CommitBatch) {
+pub(crate) fn publish<'a>(
+    changed: &[ChangedRow],
+    table: impl Fn(u32) -> Option<(&'a Outlet, &'a Heap)>,
+    spare: &mut CommitBatch,
+) {
     let mut batches: SmallVec<[(&Arc<Inbox>, CommitBatch); 1]> = SmallVec::new();
     for run in changed.chunk_by(|a, b| a.table == b.table) {
-        let table = table(run[0].table);
-        let Some(outlet) = table.outlet() else { continue };
+        let Some((outlet, heap)) = table(run[0].table) else { continue };
         let at = batches.iter().position(|(inbox, _)| Arc::ptr_eq(inbox, &outlet.inbox)).unwrap_or_else(|| {
             batches.push((&outlet.inbox, std::mem::take(spare)));
             batches.len() - 1
         });
         let batch = &mut batches[at].1;
-        run.iter().for_each(|row| batch.push(outlet, table, row));
+        run.iter().for_each(|row| batch.push(outlet, heap, row));
     }
     batches.into_iter().for_each(|(inbox, batch)| *spare = inbox.publish(batch));
 }

@@ -8,9 +8,9 @@ use itertools::Itertools;
 
 use super::batch::Image;
 use crate::columns::chunk::Chunk;
+use crate::table::column::column_of;
 use crate::table::layout::{ColumnSet, RowLayout};
 use crate::table::stored::ImageColumn;
-use crate::table_set::convert::column_of;
 
 /// The changes of a chunk. Nothing is copied: the values stay in the segments.
 #[derive(Debug)]

@@ -13,8 +13,9 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
+use crate::table::column::{column_of, not_kept};
 use crate::table::heap::{RowId, RowState};
-use crate::table::stored::{HeapRow, StoredRow};
+use crate::table::stored::HeapRow;
 use crate::table::{RowTable, TableError};
 use crate::value::Value;
 
@@ -109,10 +110,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn not_kept(kind: &DataType) -> ArrowError {
-    ArrowError::NotYetImplemented(format!("rows keep no {kind}"))
-}
-
 /// All live rows as batches. Under a table lock.
 pub(super) fn read_rows(table: &RowTable, schema: &SchemaRef) -> Result<Vec<RecordBatch>, ArrowError> {
     let rows: Vec<RowId> = table.heap.live_rows().collect();
@@ -140,33 +137,4 @@ fn batch_of(table: &RowTable, rows: &[RowId], schema: &SchemaRef) -> Result<Reco
     let fields = schema.fields().iter().enumerate();
     let columns = fields.map(|(column, field)| column_of(&rows, column, field.data_type()));
     RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)
-}
-
-pub(crate) fn column_of(rows: &[impl StoredRow], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-    let ints = || rows.iter().map(|row| (!row.is_null(column)).then(|| row.int(column)));
-    Ok(match kind {
-        DataType::Int32 => Arc::new(ints().map(|number| number.map(|number| number as i32)).collect::<Int32Array>()),
-        DataType::Date32 => Arc::new(ints().map(|number| number.map(|number| number as i32)).collect::<Date32Array>()),
-        DataType::Int64 => Arc::new(ints().collect::<Int64Array>()),
-        DataType::Timestamp(TimeUnit::Microsecond, None) => Arc::new(ints().collect::<TimestampMicrosecondArray>()),
-        DataType::Decimal128(precision, scale) => {
-            let numbers = ints().map(|number| number.map(i128::from)).collect::<Decimal128Array>();
-            Arc::new(numbers.with_precision_and_scale(*precision, *scale)?)
-        }
-        DataType::Utf8View => {
-            let mut builder = StringViewBuilder::with_capacity(rows.len());
-            let mut text = String::new();
-            for row in rows {
-                if row.is_null(column) {
-                    builder.append_null();
-                } else {
-                    text.clear();
-                    row.text(column, &mut text);
-                    builder.append_value(&text);
-                }
-            }
-            Arc::new(builder.finish())
-        }
-        other => return Err(not_kept(other)),
-    })
 }

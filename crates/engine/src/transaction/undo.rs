@@ -108,7 +108,11 @@ impl Work {
             }
             is_same
         });
-        delta::publish(&self.changed, |table| used(tables, table), &mut self.spare_batch);
+        let of_table = |number| {
+            let table = used(tables, number);
+            Some((table.outlet()?, &table.heap))
+        };
+        delta::publish(&self.changed, of_table, &mut self.spare_batch);
     }
 
     /// Finishes deletions: removes their keys and frees their slots.
