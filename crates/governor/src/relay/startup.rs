@@ -1,7 +1,6 @@
 //! The first packet of a client: its request, and the identity that it claims.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
 use plimsoll_policy::Login;
 

@@ -1,7 +1,7 @@
 //! Answers of the server.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use plimsoll_policy::Unsafe;
 
