@@ -32,7 +32,7 @@ use crate::awake::Awake;
 use crate::handover::Predecessor;
 use crate::history::History;
 use crate::registry::{EventId, Phase, Registry, SessionCard, SessionId};
-use crate::settings::Settings;
+use crate::settings::{Lever, Settings};
 use crate::statistics::Statistics;
 use crate::targets::Targets;
 

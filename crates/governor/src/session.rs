@@ -38,10 +38,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_pg::connection::SUPPORTED;
-use plimsoll_policy::{Abandoned, ClassIndex, Login, Priority};
+use plimsoll_policy::{Abandoned, ClassIndex, Priority};
 
 use crate::governor::{Governor, Outcome, SessionCommand};
-use crate::registry::{ChosenBy, Phase, SessionCard};
+use crate::registry::{Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
 use crate::statement::TextRules;
 use crate::statement::name::stored;

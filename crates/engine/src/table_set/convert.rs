@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Date32Array, Decimal128Array, Int32Array, Int64Array, StringViewBuilder,
-    TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, Date32Array, Decimal128Array, Int32Array, Int64Array, TimestampMicrosecondArray,
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{

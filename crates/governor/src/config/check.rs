@@ -13,7 +13,8 @@ use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::{Config, ConfigError};
-use crate::settings::{ClassSettings, CpuShare, Settings, own_levers};
+use crate::settings::levers::own_levers;
+use crate::settings::{ClassSettings, CpuShare, Settings};
 use crate::top::{shown, wrapped};
 use plimsoll_settings::read::{BINDING, read_partly};
 use plimsoll_settings::write_duration;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_policy::Login;
+
 use super::*;
 use crate::governor::Heard;
 use crate::registry::{BackendKey, EventId, SessionId};

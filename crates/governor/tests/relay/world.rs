@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::Governor;
-use plimsoll_governor::relay::{self, Address, Running};
+use plimsoll_governor::relay::{self, Running};
+use plimsoll_governor::settings::Address;
 use plimsoll_governor::settings::*;
 use plimsoll_pg::url::ServerUrl;
 pub use plimsoll_testing::until;
