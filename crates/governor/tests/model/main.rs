@@ -52,7 +52,7 @@ const SEEDS_LONG: u64 = 10_000;
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The number of concurrent runs, each with its own databases and governor: they mostly wait for processes.
-const THREADS: usize = 2;
+const THREADS: usize = 4;
 
 /// Fewer seeds than that prove nothing.
 const SEEDS_LEAST: u64 = 20;

@@ -24,6 +24,9 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 /// How long to wait for a client's next unit; there may be none.
 const NEXT_UNIT_MAX: Duration = Duration::from_millis(100);
 
+/// Between two looks at a card.
+const MOMENT: Duration = Duration::from_micros(100);
+
 /// The state shared by both directions of a connection.
 pub struct Link {
     pub shared: Arc<Shared>,
@@ -381,7 +384,7 @@ impl Link {
                 self.shared.done.lock().unwrap().spared = immune;
                 return None;
             }
-            thread::yield_now();
+            thread::sleep(MOMENT);
         }
     }
 
@@ -394,7 +397,7 @@ impl Link {
                 self.arrive(&card);
                 let deadline = Instant::now() + NEXT_UNIT_MAX;
                 while card.state().unit == aimed_at && Instant::now() < deadline {
-                    thread::yield_now();
+                    thread::sleep(MOMENT);
                 }
             }
             Settles::After => *self.arrives_after.lock().unwrap() = Some((unit, card)),

@@ -15,6 +15,9 @@ use super::conversation::{bytes, converse, converse_to_the_end};
 use super::units::{can_be_redone, failing_at, may_end, parsed_names};
 use super::{Difference, Play, completed, different, is_ours};
 
+/// Between two looks at a session.
+const MOMENT: Duration = Duration::from_micros(100);
+
 impl Play<'_> {
     /// Applies the injections due before a unit to the governed session, and arms those for the unit itself.
     pub(super) fn inject(&mut self, injections: &[Injection]) -> Result<(), Difference> {
@@ -55,29 +58,26 @@ impl Play<'_> {
     /// Has the transaction rolled back while its client thinks, as the watcher does.
     fn roll_back_idle(&mut self) {
         let Some(card) = self.world.card(&self.governed) else { return };
-        let (phase, transaction, unit, immune) = {
+        let (phase, transaction, unit, immune, class) = {
             let state = card.state();
-            (state.phase, state.transaction, state.unit, state.immune)
+            (state.phase, state.transaction, state.unit, state.immune, state.class)
         };
         if phase != Phase::IdleInTransaction {
             return;
         }
-        let low = self.world.governor.settings().class_named("low").expect("it is set");
-        let too_late = || {
-            let class = self.world.governor.statistics.class(low);
-            class.preempted_too_late.load(Ordering::Relaxed)
-        };
+        let statistics = self.world.governor.statistics.class(class);
+        let too_late = || statistics.preempted_too_late.load(Ordering::Relaxed);
         let before = too_late();
         let answered = self.world.interposer.answered();
         let event = self.world.governor.note(preemption(&card));
         self.world.governor.tell(card.worker, card.id, SessionCommand::RollBackIdle { transaction, unit, event });
         let deadline = Instant::now() + Duration::from_secs(2);
         while card.state().phase == Phase::IdleInTransaction && too_late() == before && Instant::now() < deadline {
-            std::thread::yield_now();
+            std::thread::sleep(MOMENT);
         }
         if card.state().phase != Phase::IdleInTransaction {
             while self.world.interposer.answered() == answered && Instant::now() < deadline {
-                std::thread::yield_now();
+                std::thread::sleep(MOMENT);
             }
             self.was_preempted = true;
             self.report.preempted += 1;
