@@ -424,6 +424,7 @@ impl Session {
                     executes: own(&statement.executes),
                 })
             }),
+            key: None,
         }
     }
 }

@@ -11,7 +11,7 @@
 
 mod forecast;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
@@ -28,9 +28,6 @@ use super::{Flow, Gate, Outbox, Session, Unit};
 use crate::effects::{Foresight, Inquiry, Next, Outlook, TextKey};
 use crate::registry::SessionCard;
 use crate::statement::{TextRules, has_ignoring_case};
-
-/// How many prepared statements have a key; others are unknown.
-const STATEMENTS_MAX: usize = 4000;
 
 /// How many texts wait to be asked about, and how many bytes they have together.
 const UNKNOWN_MAX: usize = 20;
@@ -54,9 +51,6 @@ pub(super) struct Texts {
     local: u64,
     /// How many statements were prepared or dropped by SQL: EXECUTE may mean another one.
     prepares: u64,
-    /// Prepared statements, by the hash of their names.
-    statements: HashMap<u64, TextKey>,
-    unnamed: Option<TextKey>,
     unknown: VecDeque<(TextKey, Asked)>,
     unknown_bytes: usize,
     /// Texts of the transaction that have an outlook.
@@ -221,7 +215,6 @@ impl Session {
 
     /// A text is run.
     pub(super) fn foresee_text(&mut self, sql: &[u8], note: &Note) {
-        self.texts.unnamed = None;
         self.texts.changes_names(sql, &self.governor.foresight);
         self.note_prepares(note);
         if !self.foresees() || is_judged_by_text(sql, note) {
@@ -234,28 +227,19 @@ impl Session {
         self.foresee(key, || Asked::Text(sql.into()));
     }
 
-    /// A text is prepared by a message.
-    pub(super) fn foresee_parse(&mut self, name: &[u8], sql: &[u8], note: &Note) {
+    /// A text is prepared by a message. Returns its key, if it may be looked up when it is run.
+    pub(super) fn foresee_parse(&mut self, sql: &[u8], note: &Note) -> Option<TextKey> {
         self.texts.changes_names(sql, &self.governor.foresight);
         self.note_prepares(note);
         // It may be run in a transaction whose texts are looked up.
         let is_read = self.transaction.as_ref().is_some_and(Transaction::is_read);
-        let key = (is_read && !is_judged_by_text(sql, note)).then(|| {
+        (is_read && !is_judged_by_text(sql, note)).then(|| {
             let key = self.texts.key(sql, self.reported.text_rules, &self.governor.foresight, 0);
             if self.foresees() && self.governor.foresight.of(key, self.clock()).is_none() {
                 self.texts.wants(key, Asked::Text(sql.into()));
             }
             key
-        });
-        if name.is_empty() {
-            self.texts.unnamed = key;
-            return;
-        }
-        let name = hashed(&self.governor.foresight, |hash| hash.write(name));
-        match key.filter(|_| self.texts.statements.len() < STATEMENTS_MAX) {
-            Some(key) => _ = self.texts.statements.insert(name, key),
-            None => _ = self.texts.statements.remove(&name),
-        }
+        })
     }
 
     /// A prepared statement is run.
@@ -268,9 +252,7 @@ impl Session {
         {
             return;
         }
-        let hash = || hashed(&self.governor.foresight, |hash| hash.write(name));
-        let key = if name.is_empty() { self.texts.unnamed } else { self.texts.statements.get(&hash()).copied() };
-        match (key, &mut self.transaction) {
+        match (note.key, &mut self.transaction) {
             (Some(key), _) => self.foresee(key, || Asked::Prepared(name.into())),
             (None, Some(inside)) => inside.forecast.runs(None, false),
             (None, None) => {}

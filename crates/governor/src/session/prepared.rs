@@ -13,6 +13,7 @@ use plimsoll_policy::{ClassIndex, Unsafe};
 use super::Session;
 use super::frames::text;
 use super::message::Message;
+use crate::effects::TextKey;
 use crate::registry::ChosenBy;
 use crate::statement::name::stored;
 use crate::statement::{self, End};
@@ -55,6 +56,8 @@ pub struct Note {
     pub takes_advisory_lock: bool,
     /// Cursors and prepared statements that it names.
     pub names: Option<Arc<Names>>,
+    /// What is foreseen of its text, if that may be looked up.
+    pub key: Option<TextKey>,
 }
 
 /// Cursors and prepared statements that a statement names.
@@ -84,6 +87,7 @@ impl Note {
         unsafe_because: Some(Unsafe::Unread),
         takes_advisory_lock: false,
         names: None,
+        key: None,
     };
 
     /// Whether it only rolls its transaction back.
@@ -127,6 +131,7 @@ impl Note {
                     executes: [&mine.executes[..], &others.executes].concat(),
                 })),
             },
+            key: self.key.filter(|key| other.key == Some(*key)),
         }
     }
 }
@@ -254,17 +259,20 @@ impl PreparedNotes {
         }
     }
 
-    fn prepare(&mut self, name: &[u8], note: Note) {
+    fn prepare(&mut self, name: &[u8], mut note: Note) {
         if name.is_empty() {
             self.unnamed = note;
             return;
         }
         self.forget(name);
+        let bytes = name.len() + note.bytes();
+        let has_room = self.named_bytes + bytes <= NOTES_BYTES_MAX;
+        // What is foreseen may be forgotten: it is asked again.
+        note.key = note.key.filter(|_| has_room);
         if note == Note::default() {
             return;
         }
-        let bytes = name.len() + note.bytes();
-        if self.named_bytes + bytes <= NOTES_BYTES_MAX {
+        if has_room {
             self.named_bytes += bytes;
             self.named.insert(name.into(), note);
         } else {
@@ -317,7 +325,7 @@ impl Session {
                 } else if !message.is_whole {
                     note = Note::UNREAD.clone();
                 }
-                self.foresee_parse(name, sql, &note);
+                note.key = self.foresee_parse(sql, &note);
                 if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
                     inside.parses_unnamed();
                 }

@@ -101,6 +101,7 @@ pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
         user: script.user,
         was_preempted: false,
         may_differ: false,
+        has_chosen: false,
         status: b'I',
         history: Vec::new(),
         change: None,
@@ -136,6 +137,8 @@ struct Play<'a> {
     /// Whether its client may be told 40001 even if its class has `retries = false`: another session has changed what it
     /// may have read, or the server has aborted it.
     may_differ: bool,
+    /// Whether the client may have chosen another class than that of its user.
+    has_chosen: bool,
     /// The transaction status that clients know.
     status: u8,
     /// The transaction's units so far, and their answers.
@@ -204,6 +207,7 @@ impl Play<'_> {
     /// sends. In that case it has ended its transaction.
     fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
         self.report.units += units.len();
+        self.has_chosen |= units.iter().any(|unit| unit.to_string().contains("plimsoll.class"));
         units.iter().for_each(|unit| self.world.interposer.learn_unit(unit));
         let mut heard = converse(&mut self.governed, units).or_else(|error| {
             let card = self.world.governor.registry.all();
@@ -306,7 +310,7 @@ impl Play<'_> {
             if is_ours && !self.was_preempted {
                 return different("40001 for nothing", format!("{message}, though nothing was done to it\nin {unit}"));
             }
-            if is_ours && self.user == User::Steady && !self.may_differ {
+            if is_ours && self.user == User::Steady && !self.has_chosen && !self.may_differ {
                 let text = format!("{message}, though its class does not retry and nobody has changed data\nin {unit}");
                 return different("40001 unasked", text);
             }
