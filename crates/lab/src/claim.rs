@@ -98,6 +98,20 @@ impl Claim {
         self.near.as_ref().map(|near| near.ours(plan, figures))
     }
 
+    /// Why our figure is not graded though it was measured: a knee in it is at an end of its sweep, or noise could have made
+    /// it. `interval` is that of `ours`.
+    pub fn ungraded(
+        &self,
+        ours: f64,
+        interval: Option<[f64; 2]>,
+        plan: &Plan,
+        figures: &dyn Figures,
+    ) -> Option<String> {
+        let near = self.near.as_ref()?;
+        let of_noise = || near.scale.doubt(ours, interval?);
+        near.knee_at_end(plan, figures).or_else(of_noise)
+    }
+
     /// A hash of the condition and the scale: equal for equal claims.
     pub fn hash(&self) -> String {
         let near =

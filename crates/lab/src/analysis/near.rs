@@ -13,14 +13,18 @@ pub(super) fn near(claim: &Claim, plan: &Plan, figures: &dyn Figures, blocks: &[
         Ok(_) => interval(blocks.iter().map(|block| claim.ours(plan, *block)?.ok()).collect()),
         Err(_) => None,
     };
+    let why_not = match &ours {
+        Ok(ours) => claim.ungraded(*ours, interval, plan, figures),
+        Err(why) => Some(why.clone()),
+    };
     Some(NearResult {
         expression: expression.to_owned(),
         published: scale.published,
         factor: scale.factor,
         no_effect: scale.no_effect,
-        ours: ours.as_ref().ok().copied(),
+        ours: ours.ok(),
         interval,
-        why_not: ours.err(),
+        why_not,
     })
 }
 

@@ -49,12 +49,12 @@ fn rows_of<'a>(page: &Page<'a>) -> Vec<Row<'a>> {
     page.results.claims.iter().filter_map(row).collect()
 }
 
-/// `3 match, 1 has the direction only, 0 are contrary, 1 was not measured`.
+/// `match: 3; direction: 1; contrary: 0; not graded: 1`.
 fn counted(rows: &[Row]) -> String {
     let count = |grade| rows.iter().filter(|row| row.near.grade() == grade).count();
     let told = |grade: Grade| format!("{}: {}", grade.name(), count(Some(grade)));
     let mut parts: Vec<String> = Grade::ALL.map(told).into();
-    parts.push(format!("not measured: {}", count(None)));
+    parts.push(format!("not graded: {}", count(None)));
     list(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 

@@ -14,8 +14,9 @@ use plimsoll_display::distinct;
 const LEGEND: &str = "\
 A *verdict* says whether what is claimed holds here; claims come from the studies and are written before their results. A *grade* says \
 how near our figure is to the published one: a *match* is within the stated factor (1.5, unless there is a reason for another), \
-*direction* is on the same side of no effect with another size, *contrary* is neither. Grades are of the figure from all runs; its interval \
-stands in brackets. Claims without a published figure have no grade. *Published* is the study's figure on its hardware, and under each title \
+and the effect, its distance from no effect, within 1.5 times; *direction* is on the same side of no effect with another size, *contrary* \
+is neither. Grades are of the figure from all runs; its interval stands in brackets. What noise or the end of a sweep could have made has no \
+grade, nor have claims without a published figure. *Published* is the study's figure on its hardware, and under each title \
 stands in what the experiment differs from the study.";
 
 /// The heading over experiments that belong to no study.
@@ -60,7 +61,7 @@ fn counts(out: &mut String, studies: &[&str], exhibits: &[Exhibit]) {
     let all = tally(None);
     let heads: Vec<&str> = all.verdicts.iter().map(|(word, _)| *word).collect();
     let grades = Grade::ALL.map(Grade::name);
-    let _ = writeln!(out, "| | claims | {} | {} | not measured |", heads.join(" | "), grades.join(" | "));
+    let _ = writeln!(out, "| | claims | {} | {} | not graded |", heads.join(" | "), grades.join(" | "));
     let _ = writeln!(out, "|---{}|", "|---:".repeat(heads.len() + grades.len() + 2));
     rows.push(("all", all));
     for (name, tally) in rows {
@@ -144,7 +145,12 @@ fn row(out: &mut String, claim: &ClaimResult, measured: &Measured) {
 
 /// `match: 3.4 (3.1 to 3.8) beside 3.7`.
 fn grade(near: &NearResult) -> String {
-    let Some((ours, grade)) = near.ours.zip(near.grade()) else { return "not measured".to_owned() };
+    let Some((ours, grade)) = near.ours.zip(near.grade()) else {
+        return near
+            .why_not
+            .as_ref()
+            .map_or_else(|| "not measured".to_owned(), |why| format!("none: {}", escaped(why)));
+    };
     let interval = near.interval.map(|[low, high]| format!(" ({} to {})", shown(low, 3), shown(high, 3)));
     format!("{}: {}{} beside {}", grade.name(), shown(ours, 3), interval.unwrap_or_default(), near.published.told())
 }

@@ -64,10 +64,10 @@ impl Tally {
         format!("{} claims: {}{changed}", self.claims, told.join(", "))
     }
 
-    /// `20 published figures: 9 match, 5 direction, 1 contrary, 5 not measured`.
+    /// `20 published figures: 9 match, 5 direction, 1 contrary, 5 not graded`.
     pub fn grades(&self) -> String {
         let all = self.grades.iter().map(|(_, count)| count).sum::<usize>() + self.not_graded;
         let told: Vec<String> = self.grades.iter().map(|(grade, count)| format!("{count} {}", grade.name())).collect();
-        format!("{all} published figures: {}, {} not measured", told.join(", "), self.not_graded)
+        format!("{all} published figures: {}, {} not graded", told.join(", "), self.not_graded)
     }
 }

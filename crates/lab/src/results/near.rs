@@ -23,15 +23,16 @@ pub struct NearResult {
     pub ours: Option<f64>,
     /// The interval of `ours`; `None` if no spread is known.
     pub interval: Option<[f64; 2]>,
-    /// Why our figure was not measured.
+    /// Why our figure was not measured, or is not graded.
     pub why_not: Option<String>,
 }
 
 impl NearResult {
-    /// How close our figure is; `None` if it was not measured.
+    /// How close our figure is; `None` if it was not measured, or if noise or an end of the sweep could have made it.
     pub fn grade(&self) -> Option<Grade> {
         let &NearResult { published, factor, no_effect, ours, .. } = self;
-        Some(Scale { published, factor, no_effect }.grade(ours?))
+        let ours = ours.filter(|_| self.why_not.is_none())?;
+        Some(Scale { published, factor, no_effect }.grade(ours))
     }
 
     /// The grade with the numbers: `match: 3.4 (3.1 to 3.8) beside 3.7, within 1.5 times`; without a grade, why there

@@ -152,7 +152,7 @@ fn ours_stand_beside_the_published() {
     assert_eq!(rows.iter().map(|row| row["colour"].clone()).collect::<Vec<_>>(), [3, 2, 1]);
     let told = told_in(&render(&source), "published");
     for words in
-        ["match: 1, direction: 1, contrary: 1 and not measured: 1", "not graded: no run with llc_ways = 2 is valid"]
+        ["match: 1, direction: 1, contrary: 1 and not graded: 1", "not graded: no run with llc_ways = 2 is valid"]
     {
         assert!(told.contains(words), "{words} in {told}");
     }
