@@ -98,6 +98,12 @@ impl Claim {
         self.near.as_ref().map(|near| near.ours(plan, figures))
     }
 
+    /// The part of the published effect that the condition demands of our figure, if the figure is that of the grade; a bound
+    /// that demands little is easy to meet.
+    pub fn demanded(&self) -> Option<f64> {
+        self.near.as_ref()?.demanded(self.condition.as_ref().ok()?)
+    }
+
     /// Why our figure is not graded though it was measured: a knee in it is at an end of its sweep, or noise could have made
     /// it. `interval` is that of `ours`.
     pub fn ungraded(

@@ -192,6 +192,24 @@ mod tests {
         );
     }
 
+    /// A bound at a tenth of what a study has published is met by almost anything.
+    #[test]
+    fn a_claim_demands_half_of_what_is_published_or_the_file_says_why_not() {
+        let mut wrong = Vec::new();
+        for source in EXHIBITS {
+            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"));
+            for claim in &plan.claims {
+                let remark = format!("# Demands less than half of what is published: \"{}\", for ", claim.text);
+                let is_easy = claim.demanded().is_some_and(|part| part < 0.499);
+                if is_easy != source.text.contains(&remark) {
+                    wrong.push(format!("{}: {remark}…: {:?}", source.file, claim.demanded()));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "raise the bounds, or add these lines, and no others:\n{}", wrong.join("\n"));
+    }
+
     /// The claims of every experiment, by its name.
     fn claims() -> Vec<(String, Vec<String>)> {
         let of = |source: &Source| {

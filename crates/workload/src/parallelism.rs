@@ -23,7 +23,7 @@ pub struct Parallelism {
 pub struct Learning {
     /// The part of all searches that has ended, 0 to 1.
     pub settled: f64,
-    /// Of those, the mean number of the run in which the best was first tried.
+    /// Of those, the mean number of the run in which the best was first tried, since the search began or began again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_to_best: Option<f64>,
     /// Of those, the geometric mean of the time of serial runs over that of the best.
@@ -32,6 +32,9 @@ pub struct Learning {
     /// The part of the time of all searches' runs that was lost compared with always running the best, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regret: Option<f64>,
+    /// How often a search began again because the times of its best had changed, mean over all searches.
+    #[serde(default)]
+    pub reopened: f64,
 }
 
 impl Parallelism {
@@ -45,7 +48,9 @@ impl Parallelism {
         let lost: f64 = searches().filter_map(|search| search.regret_s).sum();
         let best: f64 = searches().filter_map(|search| Some(search.best_s? * search.runs as f64)).sum();
         let regret = (lost + best > 0.0).then(|| lost / (lost + best));
-        (count > 0).then(|| Learning { settled: settled.len() as f64 / count as f64, runs_to_best, speed_up, regret })
+        let reopened = mean(searches().map(|search| f64::from(search.reopened)))?;
+        let settled = settled.len() as f64 / count as f64;
+        Some(Learning { settled, runs_to_best, speed_up, regret, reopened })
     }
 }
 
@@ -160,7 +165,7 @@ mod tests {
             best_s: Some(best_s),
             speed_up: Some(speed_up),
             regret_s: Some(regret_s),
-            reopened: 0,
+            reopened: u32::from(!is_settled) * 3,
         }
     }
 
@@ -180,7 +185,7 @@ mod tests {
             unknown_plans: BTreeMap::new(),
         };
         let learning = known.learning().unwrap();
-        assert_eq!((learning.runs_to_best, learning.regret), (Some(5.0), Some(0.25)));
+        assert_eq!((learning.runs_to_best, learning.regret, learning.reopened), (Some(5.0), Some(0.25), 1.0));
         assert!((learning.settled - 2.0 / 3.0).abs() < 1e-12 && (learning.speed_up.unwrap() - 2.0).abs() < 1e-12);
         known.templates.clear();
         assert_eq!(known.learning(), None);

@@ -4,7 +4,7 @@ use super::figures::{Metric, Part};
 use super::syntax::{Mean, Operator};
 
 /// Something that is true or false.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Condition {
     Compare(Operator, Formula, Formula),
     Not(Box<Condition>),
@@ -21,7 +21,7 @@ pub(super) enum Condition {
 }
 
 /// Something that is a number.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Formula {
     Number(f64),
     /// The current value of the `for all` or average at this depth, the outermost being 0. All values of its axis are numbers.
@@ -43,7 +43,37 @@ pub(super) enum Formula {
     Measured(Box<Measured>),
 }
 
+impl Condition {
+    /// The comparisons that all must hold.
+    pub(super) fn comparisons<'a>(&'a self, found: &mut Vec<(Operator, &'a Formula, &'a Formula)>) {
+        match self {
+            Condition::Compare(operator, left, right) => found.push((*operator, left, right)),
+            Condition::And(one, other) => [one, other].into_iter().for_each(|part| part.comparisons(found)),
+            Condition::ForAll { body, .. } => body.comparisons(found),
+            Condition::Not(_) | Condition::Or(..) => {}
+        }
+    }
+}
+
 impl Formula {
+    /// Its value if nothing in it is measured.
+    pub(super) fn constant(&self) -> Option<f64> {
+        match self {
+            Formula::Number(number) => Some(*number),
+            Formula::Negative(inner) => Some(-inner.constant()?),
+            Formula::Arithmetic(operator, left, right) => {
+                let (left, right) = (left.constant()?, right.constant()?);
+                Some(match operator {
+                    Operator::Add => left + right,
+                    Operator::Subtract => left - right,
+                    Operator::Multiply => left * right,
+                    _ => left / right,
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// Adds all that is measured in it.
     pub(super) fn figures<'a>(&'a self, found: &mut Vec<&'a Measured>) {
         match self {
@@ -58,7 +88,7 @@ impl Formula {
 }
 
 /// Measurements and the number derived from them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
     pub figure: Figure,
     /// The value of each axis, in the order of the plan.
@@ -71,7 +101,7 @@ pub(super) struct Measured {
 }
 
 /// The number derived from measurements.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Figure {
     /// The mean of a metric over all settings left open; the geometric mean, if it is a ratio.
     Metric(Metric),

@@ -17,7 +17,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figures, Metric};
-use super::formula::{Figure, Formula};
+use super::formula::{Condition, Figure, Formula};
+use super::syntax::Operator;
 use super::{ClaimError, Names, bind, evaluate, parse};
 use crate::figures::Unit;
 use crate::plan::Plan;
@@ -97,6 +98,27 @@ impl Near {
             return Err(ClaimError { span: 0..expression.len(), message });
         }
         Ok(Near { expression: expression.to_owned(), scale, ours: Ok(ours) })
+    }
+
+    /// The part of the published effect that a condition demands of our figure; `None` if it sets no bound on the effect.
+    pub(super) fn demanded(&self, condition: &Condition) -> Option<f64> {
+        let (ours, Scale { published, no_effect, .. }) = (self.ours.as_ref().ok()?, &self.scale);
+        let side = f64::from(self.scale.side());
+        let effect = (published.low - no_effect).abs().min((published.high() - no_effect).abs());
+        let mut comparisons = Vec::new();
+        condition.comparisons(&mut comparisons);
+        let of = |(operator, left, right): (Operator, &Formula, &Formula)| {
+            let is_least = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
+            let is_most = matches!(operator, Operator::Less | Operator::LessOrEqual);
+            let (bound, bounds_below) = match (left == ours, right == ours) {
+                (true, _) => (right.constant()?, is_least),
+                (_, true) => (left.constant()?, is_most),
+                _ => return None,
+            };
+            let is_of_effect = (is_least || is_most) && side != 0.0 && bounds_below == (side > 0.0);
+            is_of_effect.then(|| (bound - no_effect) * side / effect)
+        };
+        comparisons.into_iter().filter_map(of).reduce(f64::max)
     }
 
     /// That one of its knees is at an end of its sweep, if so: the knee may lie beyond.

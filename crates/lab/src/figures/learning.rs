@@ -19,7 +19,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.learning.runs_to_best",
         "runs_to_best",
         Unit::Count,
-        "the run in which the best degrees were first tried, mean over searches that had ended",
+        "the run in which the best degrees were first tried, since the search began or began again, mean over searches that had ended",
         |of| known(learning(of)?.runs_to_best, NOT_SETTLED),
     ),
     of_run(
@@ -35,6 +35,13 @@ pub(super) const FIGURES: &[Figure] = &[
         Unit::Share,
         "part of the time of all runs that the best degrees would have saved",
         |of| known(learning(of)?.regret, "no query has repeated"),
+    ),
+    of_run(
+        "device.learning.reopened",
+        "searches_reopened",
+        Unit::Count,
+        "how often a search began again because the times of its best degrees had changed, mean over searches",
+        |of| Ok(learning(of)?.reopened),
     ),
 ];
 

@@ -132,6 +132,7 @@ fn device(figure: f64) -> Device {
             runs_to_best: Some(figure),
             speed_up: Some(figure),
             regret: Some(figure),
+            reopened: figure,
         }),
         cache_switches: Some(CacheSwitching { per_s: figure, us: Some(figure) }),
     }

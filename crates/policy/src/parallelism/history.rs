@@ -69,7 +69,8 @@ pub struct Convergence {
     pub is_settled: bool,
     /// Runs at this load.
     pub runs: u64,
-    /// The number of the run in which the best was first tried, from 1; `None` before the first run.
+    /// The number of the run in which the best was first tried, from 1 since the search began or began again; `None` before
+    /// the first run.
     pub runs_to_best: Option<u64>,
     /// The typical time of the best: the geometric mean of its last runs.
     pub typical: Option<Duration>,

@@ -32,8 +32,8 @@ const WATCHED: (usize, usize) = (16, 256);
 #[derive(Debug, Clone, Default)]
 struct TriedWay {
     times: Times,
-    /// The number of its first run.
-    first: u64,
+    /// The number of its first run, since the search began or began again.
+    first: u32,
 }
 
 /// The purpose of the present trial.
@@ -121,7 +121,7 @@ impl DegreeSearch {
     pub(super) fn ran(&mut self, degrees: &[u32], time: Duration, costs: &[PipelineCost]) {
         self.runs += 1;
         self.since = (self.since.0.saturating_add(1), self.since.1 + time);
-        let first = self.runs;
+        let first = self.since.0;
         let tried = self.tried.entry(degrees.to_vec()).or_insert_with(|| TriedWay { times: Times::default(), first });
         tried.times.add(time);
         if self.step == TrialPurpose::Settled {
@@ -256,7 +256,7 @@ impl DegreeSearch {
             best: self.best.clone(),
             is_settled: self.step == TrialPurpose::Settled,
             runs: self.runs,
-            runs_to_best: tried.map(|tried| tried.first),
+            runs_to_best: tried.map(|tried| tried.first.into()),
             typical,
             speed_up: serial.zip(typical).map(|(serial, best)| serial.as_secs_f64() / best.as_secs_f64()),
             regret: self.regret(),
