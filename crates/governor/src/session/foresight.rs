@@ -6,8 +6,9 @@
 //! for the few milliseconds (`Flow::Learning`).
 //!
 //! A key stands for a text without its values, and for everything that its names depend on, as far as texts show it: the
-//! database, the user, and the last `SET` of the search path and of the role. Functions that change these settings are
-//! not noticed; the inquiry after the rollback is what counts.
+//! database, the user, the last `SET` of the search path and of the role, and whether the session has made temporary
+//! objects, which names may then mean. Functions that change these settings are not noticed; the inquiry after the
+//! rollback is what counts.
 
 mod forecast;
 
@@ -261,6 +262,15 @@ impl Session {
 
     fn note_prepares(&mut self, note: &Note) {
         self.texts.prepares += u64::from(note.unsafe_because == Some(Unsafe::PreparedStatement));
+        if note.unsafe_because == Some(Unsafe::TempTable) {
+            self.has_own_schema();
+        }
+    }
+
+    /// From now on names may mean temporary objects of this session: what others have learned about a text does not hold here.
+    fn has_own_schema(&mut self) {
+        let session = self.card.id.0;
+        self.texts.path = hashed(&self.governor.foresight, |hash| (session, "temporary").hash(hash));
     }
 
     fn foresee(&mut self, key: TextKey, asked: impl FnOnce() -> Asked) {
@@ -268,6 +278,7 @@ impl Session {
         let is_in_block = self.status != Status::Idle;
         let Some(inside) = &mut self.transaction else { return };
         inside.forecast.runs(known.map(|known| known.outlook), is_in_block);
+        let makes_temporary = known.is_some_and(|known| known.outlook == Outlook::Unsafe(Unsafe::TempTable));
         if known.is_some_and(|known| inside.horizon.is_none_or(|horizon| known.newest >= horizon.number())) {
             // The inquiry after the rollback could not show that this is the code that has run.
             inside.forecast.unsafe_because.get_or_insert(Unsafe::ChangedCode);
@@ -279,6 +290,9 @@ impl Session {
         }
         if known.is_some() && self.texts.ran.len() < RAN_MAX {
             self.texts.ran.push(key);
+        }
+        if makes_temporary {
+            self.has_own_schema();
         }
     }
 
@@ -324,6 +338,9 @@ impl Session {
                 let (key, inquiry) = (learning.key, &learning.inquiring.inquiry);
                 self.governor.foresight.learn(key, outlook, inquiry.newest(), self.governor.clock(now));
                 self.governor.shows_horizon(&self.settings, inquiry.seen_horizon());
+                if outlook == Outlook::Unsafe(Unsafe::TempTable) {
+                    self.has_own_schema();
+                }
                 self.end_learning(now, out);
             }
             Next::Ask(asked) => {

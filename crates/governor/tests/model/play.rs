@@ -311,7 +311,11 @@ impl Play<'_> {
                 return different("40001 for nothing", format!("{message}, though nothing was done to it\nin {unit}"));
             }
             if is_ours && self.user == User::Steady && !self.has_chosen && !self.may_differ {
-                let text = format!("{message}, though its class does not retry and nobody has changed data\nin {unit}");
+                let outcome = self.world.governor.events().last().map(|event| event.outcome.to_string());
+                let text = format!(
+                    "{message} ({}), though its class does not retry and nobody has changed data\nin {unit}",
+                    outcome.unwrap_or_default()
+                );
                 return different("40001 unasked", text);
             }
             if is_cancelled && !has_cancelled {
