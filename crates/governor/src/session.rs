@@ -76,6 +76,9 @@ const LATE_WITH_NOBODY_BELOW: Duration = Duration::from_millis(50);
 /// Servers buffer as much themselves (`PQ_SEND_BUFFER_SIZE`), so this adds no delay.
 const HELD_MAX: usize = 8 * 1024;
 
+/// The same while a cancel is on its way to a client that does not retry: it must see nothing until the cancel has met its unit.
+const HELD_MAX_CANCELLED: usize = 1 << 20;
+
 /// Receives the bytes that a session sends. An implementation keeps bytes that it cannot send at once.
 pub trait Outbox {
     /// To the server.

@@ -82,7 +82,9 @@ struct Branch {
 const COLUMNS: usize = 10;
 
 /// The schemas that a name may mean: those of the session's path, those whose names occur, and that of `"$user"`.
-const REACHED: &str = "with reached as materialized (select n.oid, n.xmin from pc.pg_namespace n where {any_schema}
+/// The session's own temporary schema counts by what is in it.
+const REACHED: &str = "with reached as materialized (select n.oid,
+  case when n.oid [<>] pc.pg_my_temp_schema() then n.xmin end as version from pc.pg_namespace n where {any_schema}
   or n.nspname [=] any (pc.current_schemas(true)) or n.nspname [=] any ({names}) or n.nspname [=] current_user)\n";
 
 /// The version of a relation's name and schema: that of its row type, which changes with both, if it has one. A GRANT changes
@@ -114,7 +116,7 @@ const BRANCHES: &[Branch] = &[
         ],
         from: "",
     },
-    Branch { part: Part::Names, versions: "r.xmin::pc.text", columns: &["'x'"], from: "from reached r" },
+    Branch { part: Part::Names, versions: "r.version::pc.text", columns: &["'x'"], from: "from reached r" },
     Branch {
         part: Part::Names,
         versions: OF_RELATION,

@@ -8,7 +8,10 @@ use plimsoll_policy::Unsafe;
 use super::frames::{Backend, HEAD_BYTES, Head, INSPECT_MAX, Status};
 use super::prepared::Change;
 use super::transaction::Began;
-use super::{Bound, Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
+use super::{
+    Bound, Flow, Gate, HELD_MAX, HELD_MAX_CANCELLED, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit,
+    answers,
+};
 use crate::registry::Immunity;
 use crate::statement::patience::Timeouts;
 use crate::statistics::{AbortCause, count};
@@ -90,14 +93,26 @@ impl Session {
         if bytes.is_empty() {
             return;
         }
+        let held_max = self.held_max(bytes.len());
         match &mut self.unit.shown {
-            Shown::Nothing(held) if held.len() + bytes.len() <= HELD_MAX => held.extend_from_slice(bytes),
+            Shown::Nothing(held) if held.len() + bytes.len() <= held_max => held.extend_from_slice(bytes),
             Shown::Nothing(_) => {
                 self.show(out);
                 out.to_client(bytes);
             }
             Shown::All => out.to_client(bytes),
         }
+    }
+
+    /// How many bytes may be withheld once so many more have arrived.
+    fn held_max(&self, more: usize) -> usize {
+        match &self.unit.shown {
+            Shown::Nothing(held) if held.len() + more > HELD_MAX => {}
+            _ => return HELD_MAX,
+        }
+        let must_replay = self.transaction.as_ref().is_some_and(|inside| !self.settings.class(inside.class).retries);
+        let (is_preempted, _) = self.cancelled_for();
+        if must_replay && is_preempted { HELD_MAX_CANCELLED } else { HELD_MAX }
     }
 
     /// From now on the client receives the answer as it arrives, starting with the withheld part.

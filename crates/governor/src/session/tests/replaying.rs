@@ -172,6 +172,30 @@ fn a_unit_that_commits_by_itself_is_run_again_only_if_its_client_has_seen_nothin
     );
 }
 
+/// A cancel was on its way when a long answer began to arrive. The client, whose class does not retry, got the answer's
+/// beginning, and then 40001.
+#[test]
+fn a_client_that_does_not_retry_sees_nothing_while_a_cancel_is_on_its_way() {
+    let row = format!("D:{}", "x".repeat(5000));
+    let mut story = Story::with("low_user", |settings| settings.classes[1].retries = false);
+    story.play(&format!(
+        "> Q:select => S[Q:select]
+         ! aim =>
+         < {row} =>
+         < {row} =>
+         < E:57014 Z:I =>
+         ! arrived => S[Q:select]
+         < {row} {row} C:SELECT Z:I => C[{row} {row} C:SELECT Z:I]"
+    ));
+    // One that retries gets what there is.
+    check(&format!(
+        "> Q:select => S[Q:select]
+         ! aim =>
+         < {row} =>
+         < {row} => C[{row} {row}]"
+    ));
+}
+
 #[test]
 fn statements_prepared_on_the_way_are_closed_before() {
     check(

@@ -99,7 +99,14 @@ impl Play<'_> {
         let failed = |error: io::Error| different("plain", error.to_string());
         if !history.is_empty() {
             let names = history.iter().flat_map(|(unit, answer)| parsed_names(unit, answer));
-            let undo = Unit::Query(vec!["ROLLBACK".to_owned()]);
+            // A Query would discard the unnamed statement.
+            let (name, sql) = ("undo".to_owned(), "ROLLBACK".to_owned());
+            let undo = Unit::Extended(vec![
+                Request::Parse { name: name.clone(), sql },
+                Request::Bind { portal: name.clone(), statement: name.clone(), values: Vec::new() },
+                Request::Execute { portal: name.clone(), rows: 0 },
+                Request::CloseStatement(name),
+            ]);
             let close = Unit::Extended(names.map(Request::CloseStatement).collect());
             converse(&mut self.plain, &[&undo, &close]).or_else(failed)?;
         }
