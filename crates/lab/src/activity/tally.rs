@@ -6,7 +6,7 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::Doing;
 use plimsoll_policy::Priority;
 use plimsoll_workload::activity::Activity;
-use plimsoll_workload::driver::{Board, UnderWay, WorkloadThreads};
+use plimsoll_workload::driver::{Board, RunningRequest, WorkloadThreads};
 
 use crate::results::Seen;
 
@@ -57,7 +57,7 @@ struct Client {
     workload: usize,
     number: usize,
     /// The client's request in flight before the look.
-    before: Option<UnderWay>,
+    before: Option<RunningRequest>,
     is_present: bool,
 }
 

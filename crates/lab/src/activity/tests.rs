@@ -8,7 +8,7 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::{Doing, Priority};
 use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::DatabaseError;
-use plimsoll_workload::driver::{Board, DrivenWorkload, UnderWay, WorkloadThreads};
+use plimsoll_workload::driver::{Board, DrivenWorkload, RunningRequest, WorkloadThreads};
 
 use super::log::ServerLog;
 use super::sampler::{Pace, sample};
@@ -122,8 +122,8 @@ fn doing(process: i32, doing: Doing) -> Activity {
     Activity { process, leader: None, doing }
 }
 
-fn request(transaction: u16, priority: Priority, number: u32) -> UnderWay {
-    UnderWay { transaction, priority, number }
+fn request(transaction: u16, priority: Priority, number: u32) -> RunningRequest {
+    RunningRequest { transaction, priority, number }
 }
 
 /// Clients with requests in flight for this long, all together.

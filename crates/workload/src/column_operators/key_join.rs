@@ -8,7 +8,7 @@ use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Wr
 use crate::database::{Database, DatabaseError};
 use crate::footprint::bytes_per_row;
 use crate::inquiry::{integer_line, row_count_line};
-use crate::parts::{Filling, Part, load};
+use crate::parts::{Filling, RowRange, load};
 use crate::registry::{Entry, Parameter, ParameterValue};
 use crate::schema::{ColumnKind, Schema, TableId, column, column_table};
 use crate::tpch_operators::SameQuery;
@@ -63,7 +63,7 @@ impl KeyJoin {
     }
 }
 
-fn keys(part: Part) -> Vec<i32> {
+fn keys(part: RowRange) -> Vec<i32> {
     // The keys fit into 32 bits.
     (part.first as i32..).take(part.rows).map(|row| row + 1).collect()
 }
