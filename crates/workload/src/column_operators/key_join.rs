@@ -26,6 +26,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Number(1e6),
         possible: VALUES_POSSIBLE,
     }],
+    sides: &[],
     make: |scale, parameters, seed| Box::new(KeyJoin { scale, keys: parameters.number("keys") as i32, seed }),
 };
 

@@ -32,6 +32,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Text("large"),
         possible: Possible::OneOf(&["small", "medium", "large"]),
     }],
+    sides: &[],
     make: |scale, parameters, _| {
         let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(join(tpch, parameters.text("size")))

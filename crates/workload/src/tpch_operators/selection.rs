@@ -32,6 +32,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Number(0.5),
         possible: Possible::Number { low: 0.01, high: 0.99 },
     }],
+    sides: &[],
     make: |scale, parameters, _| {
         let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(selection(tpch, parameters.number("selectivity")))
