@@ -9,7 +9,7 @@ use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::database::Room as DataRoom;
 
 use crate::plan::Plan;
-use crate::targets::{Targets, own_options};
+use crate::targets::{Targets, target_of};
 use plimsoll_display::bytes;
 
 /// Loading briefly needs the data twice: in the form in which it arrives and in the form in which it is stored.
@@ -54,7 +54,7 @@ pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNot
         let distinct: Vec<&dyn Benchmark> = by_data.values().map(AsRef::as_ref).collect();
         let room = rooms
             .entry(setting.url.clone())
-            .or_insert_with(|| targets.room(&setting.url, &own_options(targets, &setting)));
+            .or_insert_with(|| target_of(targets, &setting).ok().and_then(|target| target.room()));
         check_fits(&distinct, room.clone())
     })
 }
@@ -67,7 +67,7 @@ pub fn check_machine(plan: &Plan, targets: &dyn Targets) -> Result<(), String> {
     }
     let room = ClientRoom::here();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
-        targets.check_machine(&setting.url, &own_options(targets, &setting))?;
+        target_of(targets, &setting)?.check_machine()?;
         plan.arms.iter().try_for_each(|arm| {
             let clients = arm.members.iter().map(|member| setting.workloads[*member].clients.clients as u64);
             room.check(clients.fold(0, u64::saturating_add), targets.connects(&setting.url))

@@ -242,7 +242,7 @@ impl Resolver<'_> {
         let urls = self.swept_targets(quick).unwrap_or_else(|| vec![one()]);
         let mut choice = TargetChoice { urls, options: BTreeMap::new() };
         for (url, span) in &choice.urls {
-            if let Err(why) = self.targets.check(url, &BTreeMap::new()) {
+            if let Err(why) = self.check(url, &BTreeMap::new()) {
                 problems.add(span.clone(), why);
                 return choice;
             }
@@ -256,7 +256,7 @@ impl Resolver<'_> {
                 owners.push(&choice.urls[0]);
             }
             let alone = BTreeMap::from([(key.value().clone(), anchored_option(key.value(), &text, self.folder))]);
-            match owners.iter().try_for_each(|(url, _)| self.targets.check(url, &alone)) {
+            match owners.iter().try_for_each(|(url, _)| self.check(url, &alone)) {
                 Ok(()) => {
                     choice.options.insert(key.value().clone(), text);
                     let all = owners.iter().try_for_each(|(url, _)| self.check_own(url, &choice.options));
@@ -282,7 +282,11 @@ impl Resolver<'_> {
         let known = self.targets.option_names(url);
         let own = options.iter().filter(|(name, _)| known.contains(&name.as_str()));
         let anchored = own.map(|(name, value)| (name.clone(), anchored_option(name, value, self.folder)));
-        self.targets.check(url, &anchored.collect())
+        self.check(url, &anchored.collect())
+    }
+
+    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        self.targets.target(url, options)?.check()
     }
 
     fn check_users(&self, urls: &[(String, Range<usize>)], problems: &mut Problems) {

@@ -178,7 +178,7 @@ impl<'a> Store<'a> {
         // The old database must release its memory first.
         self.open = None;
         let url = setting.url.clone();
-        let database = self.targets.open(&url, &options);
+        let database = self.targets.target(&url, &options).and_then(|target| target.open());
         let database = database.map_err(|error| StoreError::Open { url: self.targets.shown(&url), error })?;
         self.generation += 1;
         self.open = Some(Open { url, options, database, loaded: BTreeMap::new() });

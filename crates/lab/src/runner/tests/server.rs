@@ -81,7 +81,7 @@ fn a_copy_for_queries_is_looked_at_and_one_that_stands_still_makes_the_run_inval
 fn plans_are_asked_for_once_for_each_setting_and_load() {
     let (benchmark, _) = make("tpch", Some(0.01), &BTreeMap::new(), 7).expect("there is TPC-H");
     let (targets, options) = (Watched::default(), [("watch".to_owned(), "sound".to_owned())].into());
-    let database = targets.open("memory:", &options).expect("it is in memory");
+    let database = targets.target("memory:", &options).and_then(|target| target.open()).expect("it is in memory");
     database.create(benchmark.schema()).expect("new");
     let options = ClientOptions::default();
     let drives =

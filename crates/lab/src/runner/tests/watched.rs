@@ -14,10 +14,9 @@ use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::memory::MemoryDatabase;
 use plimsoll_workload::schema::{Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value as StatementValue};
-use serde_json::Value;
 
 use crate::copy_sampling::tests::Copy;
-use crate::targets::Targets;
+use crate::targets::{Target, Targets};
 
 /// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot. Under the policy
 /// `broken` no client can connect, under `refusing` every statement fails, under `dying` the first database that is opened
@@ -94,24 +93,29 @@ impl Watched {
 }
 
 impl Targets for Watched {
-    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
-        Ok(())
+    fn target<'a>(&'a self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target + 'a>, String> {
+        Ok(Box::new(WatchedTarget { targets: self, options: options.clone() }))
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
         vec!["dop", "policy", "watch"]
     }
+}
 
-    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-        BTreeMap::new()
-    }
+/// A target that is not open.
+struct WatchedTarget<'a> {
+    targets: &'a Watched,
+    options: BTreeMap<String, String>,
+}
 
-    fn open(&self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-        if self.closed {
+impl Target for WatchedTarget<'_> {
+    fn open(&self) -> Result<Box<dyn Database>, String> {
+        let WatchedTarget { targets, options } = self;
+        if targets.closed {
             return Err("the door is locked".to_owned());
         }
-        let mut seen = self.seen.lock().expect("nobody panicked");
-        if seen.opened > 0 && seen.refused < self.away {
+        let mut seen = targets.seen.lock().expect("nobody panicked");
+        if seen.opened > 0 && seen.refused < targets.away {
             seen.refused += 1;
             return Err("the database system is starting up".to_owned());
         }
@@ -120,7 +124,7 @@ impl Targets for Watched {
         let opened = Opened { options: options.clone(), present: BTreeSet::new() };
         Ok(Box::new(WatchedDatabase {
             database: MemoryDatabase::new(),
-            seen: Arc::clone(&self.seen),
+            seen: Arc::clone(&targets.seen),
             opened: Mutex::new(opened),
             dies: policy == Some("dying"),
             dies_in_load: policy == Some("dying-in-load"),
