@@ -8,6 +8,7 @@ use plimsoll_machine::space::available_memory;
 use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::database::Room as DataRoom;
 
+use crate::execution::ExecutionError;
 use crate::plan::Plan;
 use crate::targets::{Targets, target_of};
 use plimsoll_display::bytes;
@@ -43,8 +44,14 @@ pub fn check_fits(benchmarks: &[&dyn Benchmark], room: Option<DataRoom>) -> Resu
     }
 }
 
+/// Whether a plan can run here: the machine has what it asks for, and the data of each setting fits.
+pub(crate) fn check(plan: &Plan, targets: &dyn Targets) -> Result<(), ExecutionError> {
+    check_machine(plan, targets).map_err(ExecutionError::Refused)?;
+    Ok(check_plan_fits(plan, targets)?)
+}
+
 /// Whether the data of each setting of a plan fits.
-pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
+pub(crate) fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
     // Checked once for each target: none of the options that can be swept changes the free space.
     let mut rooms: BTreeMap<String, Option<DataRoom>> = BTreeMap::new();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
@@ -60,7 +67,7 @@ pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNot
 }
 
 /// Whether the machine has what the options of each setting and the clients of each arm ask for.
-pub fn check_machine(plan: &Plan, targets: &dyn Targets) -> Result<(), String> {
+fn check_machine(plan: &Plan, targets: &dyn Targets) -> Result<(), String> {
     // A simulation has the machine of its file.
     if plan.is_simulated() {
         return Ok(());

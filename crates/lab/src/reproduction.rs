@@ -1,7 +1,8 @@
 //! Published exhibits and the results of reproducing them: as text for a terminal ([`render`]) and as a page of documentation
-//! ([`page`]), both from run directories.
+//! ([`page`]), both from the run directories of a [`Reproduction`].
 
 pub mod causes;
+mod folder;
 pub mod page;
 mod tally;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use crate::results::{ClaimResult, Mode, Results};
 use crate::table::claims;
+pub use folder::{CarriedFile, Collection, Reproduction, ReproductionRequest};
 use plimsoll_display as units;
 use plimsoll_display::wrap;
 pub use tally::Tally;

@@ -116,6 +116,14 @@ impl Results {
         self.estimates.iter().find(|cell| cell.arm == arm && cell.workload == workload && cell.setting == *setting)
     }
 
+    /// Whether a claim or a check of the data fails, or no run is valid. A claim that is undecided, or could not be judged,
+    /// has not failed.
+    pub fn has_failed(&self) -> bool {
+        self.count_claims(ClaimVerdict::Fails) > 0
+            || self.checks.iter().flatten().any(|check| check.holds == Some(false))
+            || !self.points.iter().any(|point| point.valid)
+    }
+
     /// How many claims have this verdict.
     pub fn count_claims(&self, verdict: ClaimVerdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()

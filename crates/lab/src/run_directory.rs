@@ -24,7 +24,7 @@ use crate::samples;
 use disk::{Disk, Failed, Partials, RealDisk, sync_folder};
 
 /// Names of the files that are written first.
-const EXPERIMENT: &str = "experiment.toml";
+pub(crate) const EXPERIMENT: &str = "experiment.toml";
 const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "journal.jsonl";
 /// The file that shows that all others are written.

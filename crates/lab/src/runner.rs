@@ -52,7 +52,7 @@ use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
 pub use opened::Opened;
-pub use order::Selection;
+pub use order::{Selection, SelectionError};
 use patience::Patience;
 use plans::Plans;
 use search::Rounds;

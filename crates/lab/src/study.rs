@@ -2,7 +2,7 @@
 //!
 //! The speed of a database is not known beforehand: windows that hold hundreds of queries on one hold two on another. A
 //! short [pilot](run_pilot) therefore runs first, and [`Study::choose`] makes windows long enough for the measured
-//! speed, up to a limit.
+//! speed, up to a limit. `stages` carries out the pilot, the study and the line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,10 +12,14 @@ use crate::experiment::REPEATS;
 use crate::line::{self, Attempt};
 use crate::summary::REQUESTS_MIN;
 use plimsoll_display::{rate, seconds};
+use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::space::available_memory;
 
 mod pilot;
+mod stages;
 
-pub use pilot::{Pilot, PilotError, run_pilot};
+pub use pilot::{Pilot, run_pilot};
+pub use stages::StudyConclusion;
 
 /// The workloads of every study.
 pub const WORKLOADS: [&str; 2] = ["oltp", "olap"];
@@ -87,7 +91,12 @@ enum Runs<'a> {
     Line(&'a Attempt),
 }
 
-impl Study<'_> {
+impl<'a> Study<'a> {
+    /// A study on this machine.
+    pub fn here(url: &'a str, options: &'a BTreeMap<String, String>, quick: bool, seed: u64) -> Self {
+        Study { url, options, cores: cores_usable(), free_memory: available_memory(), quick, seed }
+    }
+
     /// The shortest runs, for databases that answer fast.
     pub fn shortest(&self) -> Lengths {
         let ms = |warmup, measure| Lengths {

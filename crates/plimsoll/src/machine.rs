@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use plimsoll_commands::failure::Failure;
 use plimsoll_commands::output::{print, print_json, print_result};
+use plimsoll_lab::kept_speed;
 use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_machine::groups;
 use plimsoll_machine::hog::pirate::{Validation, validate};
@@ -17,7 +18,7 @@ use plimsoll_target::clean_up_leftovers;
 use serde::Serialize;
 
 use crate::arguments::MachineOptions;
-use crate::memory_speed;
+use crate::program::{BUILD, state_folder};
 use crate::progress::Progress;
 
 /// Describes the machine, measures its memory, or restores it.
@@ -63,7 +64,8 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let (disk_speed, why_no_disk_speed) =
         disk.map_or_else(|error| (None, Some(error.to_string())), |disk| (Some(disk), None));
     // Save now: the next measurement takes as long again and may be interrupted.
-    let kept = memory_speed::keep(&speed, disk_speed.as_ref(), &machine);
+    let keep = |folder: PathBuf| kept_speed::save(&speed, disk_speed.as_ref(), &folder, &machine, BUILD);
+    let kept = state_folder().map(keep).transpose();
     let llc_hog = if options.quick {
         Err("not tried with --quick".to_owned())
     } else {

@@ -58,6 +58,14 @@ impl<'a> Terms<'a> {
         let others_max = std::env::var(OTHERS_MAX_VARIABLE).ok().and_then(|text| text.parse().ok());
         Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick, others_max }
     }
+
+    /// The same with a number of this machine's cores, if one is requested.
+    pub fn sized(targets: &'a dyn Targets, quick: bool, cores: Option<usize>) -> Result<Terms<'a>, String> {
+        let usual = Terms::here(targets, quick);
+        let Some(count) = cores else { return Ok(usual) };
+        let cores = Cores::asked(count, cores_usable()).map_err(|why| format!("--cores: {why}"))?;
+        Ok(Terms { cores, ..usual })
+    }
 }
 
 /// Checks an experiment and fills in every default.

@@ -210,7 +210,7 @@ fn names_are_of_one_figure_each() {
 #[test]
 fn every_figure_is_read_and_merges_as_its_row_says() {
     let [(one, one_histograms), (two, two_histograms)] = [run(1), run(2)];
-    let merged = crate::analysis::cells::Measured::of(&[&one, &two], "shop", &[&one_histograms, &two_histograms]);
+    let merged = crate::analysis::cells::CellFigures::of(&[&one, &two], "shop", &[&one_histograms, &two_histograms]);
     let merged = merged.expect("there are two");
     for figure in figures() {
         let read = |reading: Reading<'_>| figure.read(&reading, asking(figure)).unwrap_or_else(|why| panic!("{why}"));

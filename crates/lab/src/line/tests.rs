@@ -143,7 +143,9 @@ fn a_line_that_could_not_be_measured_says_so() {
     let unmeasured: Vec<&Isolation> = line.tried.iter().filter(|one| one.standing.is_none()).collect();
     assert!(unmeasured.len() > 1 && line.best == Some(0), "{line:?}");
     assert!(line.sentence.contains("nothing that would isolate it was measured"), "{}", line.sentence);
-    assert!(check_protect("oltq", &WORKLOADS).is_err_and(|why| why.contains("did you mean `oltp`?")));
+    let refused = |protect: &str, slo: f64| Wanted::of_study(protect, slo, true).expect_err("it makes no sense");
+    assert!(refused("oltq", 0.9).contains("did you mean `oltp`?"));
+    assert!(refused("oltp", 0.0).contains("--slo 0: ") && refused("oltp", f64::NAN).contains("--slo NaN: "));
 }
 
 /// On two cores that both use up alone, nice 10 leaves the others a tenth of a share, and one of two threads a third.

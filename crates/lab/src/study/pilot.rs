@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::{Chosen, Lengths, Runs, Seen, Study};
-use crate::experiment::{ExperimentError, Terms, parse, resolve};
+use crate::execution::ExecutionError;
+use crate::experiment::{Terms, parse, resolve};
 use crate::limits::MachineLimits;
 use crate::results::WorkloadResult;
-use crate::runner::{Opened, RunError, Runner, Selection, Watch};
+use crate::runner::{Opened, Runner, Selection, Watch};
 use crate::targets::Targets;
 
 /// The first window of a pilot. Each further one is four times as long.
@@ -25,18 +26,6 @@ pub struct Pilot {
     pub opened: Opened,
 }
 
-/// Why the pilot failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PilotError {
-    /// The target refuses the study's experiment.
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
-    /// A run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
-
 /// Runs all workloads together, in longer and longer windows until each has completed some requests; `None` if it was
 /// stopped. `url` is the target's with its password.
 pub fn run_pilot(
@@ -45,7 +34,7 @@ pub fn run_pilot(
     targets: &dyn Targets,
     limits: &mut dyn MachineLimits,
     watch: &mut Watch<'_>,
-) -> Result<Option<Pilot>, PilotError> {
+) -> Result<Option<Pilot>, ExecutionError> {
     let (mut opened, mut measure) = (Opened::default(), FIRST);
     loop {
         let text = study.text(Runs::Pilot, Lengths { measure, ..study.shortest() });
@@ -54,7 +43,7 @@ pub fn run_pilot(
         // A rate that others have made too low only makes windows longer.
         plan.run.tries = 1;
         let mut runner = Runner::new(&plan, targets, &mut *limits).with_opened(opened);
-        let outcome = runner.run(&Selection::default(), Vec::new(), watch)?;
+        let outcome = runner.run(&Selection::default(), Vec::new(), watch).map_err(ExecutionError::Run)?;
         opened = runner.into_opened();
         if outcome.stopped {
             return Ok(None);
