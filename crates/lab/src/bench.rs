@@ -15,7 +15,7 @@ use crate::limits::NoLimits;
 use crate::plan::{Arm, CtrlC, FAILED_MAX, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use crate::program::Program;
 use crate::record::RunRecord;
-use crate::runner::{Opened, RunProgress, Runner, Selection, Watch};
+use crate::runner::{OpenedDatabase, RunProgress, Runner, Selection, Watch};
 use crate::summary::TOGETHER;
 
 /// The longest window that makes sense, so that a typing error does not run for years.
@@ -156,7 +156,7 @@ pub fn run(plan: &Plan, check: bool, program: &Program<'_>) -> Result<Conclusion
     }
     program.reporter.clear();
     // The window was complete; statements that outlasted it may have been cancelled.
-    let (files, opened) = (Vec::new(), Opened::default());
+    let (files, opened) = (Vec::new(), OpenedDatabase::default());
     Ok(Conclusion { results, files, stopped: program.is_stopped(), given_up: false, opened })
 }
 

@@ -29,8 +29,8 @@ use crate::plan::Plan;
 use crate::program::Program;
 use crate::record::RunRecord;
 use crate::results::{FORMAT, Results};
-use crate::run_directory::{Begun, EXPERIMENT, RunDirectory};
-use crate::runner::{Opened, Outcome, RunError, RunProgress, Runner, Selection, Watch};
+use crate::run_directory::{EXPERIMENT, RunDirectory, StoredExperiment};
+use crate::runner::{OpenedDatabase, Outcome, RunError, RunProgress, Runner, Selection, Watch};
 use crate::sensors::{Instruments, level_latencies};
 use crate::targets::Targets;
 use crate::until_decided;
@@ -81,7 +81,7 @@ pub(crate) struct Start {
     /// Warnings for the reader.
     pub warnings: Vec<String>,
     /// A database that is open.
-    pub opened: Opened,
+    pub opened: OpenedDatabase,
 }
 
 /// An experiment that has ended.
@@ -96,7 +96,7 @@ pub struct Conclusion {
     /// Whether it was ended because others use the machine.
     pub given_up: bool,
     /// The database, for work that continues with it.
-    pub opened: Opened,
+    pub opened: OpenedDatabase,
 }
 
 impl Conclusion {
@@ -171,12 +171,12 @@ impl Execution {
     }
 
     /// Continues where an earlier process ended it. `begun` is the state that this process left.
-    pub(crate) fn resume(&self, begun: Begun, program: &Program<'_>) -> Result<Conclusion, ExecutionError> {
+    pub(crate) fn resume(&self, begun: StoredExperiment, program: &Program<'_>) -> Result<Conclusion, ExecutionError> {
         let machine = MachineFacts::read();
         let beginning = Beginning::earlier(&begun.header.started);
         let (selection, looks) = self.schedule(program)?;
         let now = self.header(&looks[0], beginning, &machine, program);
-        let Begun { directory, header, records, mut warnings, .. } = begun;
+        let StoredExperiment { directory, header, records, mut warnings, .. } = begun;
         let place = directory.place().display();
         if now.settings_hash != header.settings_hash {
             return Err(ExecutionError::Refused(format!(
@@ -199,7 +199,7 @@ impl Execution {
             ));
         }
         ActiveExecution { execution: self, program, selection, looks, directory, beginning, machine, header, warnings }
-            .run(records, Opened::default())
+            .run(records, OpenedDatabase::default())
     }
 
     /// Tells how long it will take. Refuses very long experiments that are not confirmed.
@@ -275,20 +275,20 @@ struct ActiveExecution<'a> {
 }
 
 /// The result of measuring.
-struct Measured {
+struct Measurements {
     outcome: Result<Outcome, RunError>,
-    opened: Opened,
+    opened: OpenedDatabase,
     /// Why a limit of the machine is still in force, if one is.
     still_limited: Option<String>,
 }
 
 impl ActiveExecution<'_> {
     /// Runs the runs that are not `done`, and writes the results.
-    fn run(mut self, done: Vec<RunRecord>, opened: Opened) -> Result<Conclusion, ExecutionError> {
+    fn run(mut self, done: Vec<RunRecord>, opened: OpenedDatabase) -> Result<Conclusion, ExecutionError> {
         let done_count = done.len();
         let (memory_speed, unreadable) = kept_speed::load(self.program.state_folder.as_deref(), &self.machine);
         let speed = memory_speed.as_ref().map(|kept| &kept.speed);
-        let Measured { outcome, opened, still_limited } = self.measure(done, opened, speed);
+        let Measurements { outcome, opened, still_limited } = self.measure(done, opened, speed);
         self.program.reporter.clear();
         if let Some(warning) = &still_limited {
             // Also after an error, which no document records.
@@ -321,7 +321,7 @@ impl ActiveExecution<'_> {
     }
 
     /// Runs the runs that are not `done`, with the limits that they need, and lifts all limits.
-    fn measure(&mut self, done: Vec<RunRecord>, opened: Opened, speed: Option<&MemorySpeed>) -> Measured {
+    fn measure(&mut self, done: Vec<RunRecord>, opened: OpenedDatabase, speed: Option<&MemorySpeed>) -> Measurements {
         let ActiveExecution { execution, program, selection, looks, directory, beginning, machine, .. } = self;
         let mut keep = |record: &RunRecord| directory.keep(record).map_err(|error| error.to_string());
         let mut show = |step: RunProgress<'_>| program.reporter.step(step, &execution.plan);
@@ -338,7 +338,7 @@ impl ActiveExecution<'_> {
         let outcome = until_decided::run(&mut runner, looks, selection, done, &mut watch, &claims);
         let opened = runner.into_opened();
         let still_limited = limits.lift().err().map(|error| format!("the machine is still limited: {error}"));
-        Measured { outcome, opened, still_limited }
+        Measurements { outcome, opened, still_limited }
     }
 }
 

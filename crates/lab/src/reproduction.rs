@@ -37,7 +37,7 @@ pub struct Exhibit {
     /// The run directory, if it was run.
     pub directory: String,
     /// How it was measured; `None` if it was not run.
-    pub measured: Option<Measured>,
+    pub measured: Option<ExhibitRun>,
     /// Its claims, judged.
     pub claims: Vec<ClaimResult>,
     /// Claims that once had a result and are no longer made.
@@ -48,7 +48,7 @@ pub struct Exhibit {
 
 /// How an exhibit was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
+pub struct ExhibitRun {
     /// Commit that measured it; the version, if the commit is not known.
     pub commit: String,
     /// UTC, ISO 8601, when it began.
@@ -79,12 +79,12 @@ impl Exhibit {
     }
 }
 
-impl Measured {
+impl ExhibitRun {
     /// How the runs of these results were measured.
     pub fn of(results: &Results) -> Self {
         let settings = &results.experiment.settings;
         let points = &results.points;
-        Measured {
+        ExhibitRun {
             commit: results.commit.clone().unwrap_or_else(|| results.plimsoll.clone()),
             started: results.started.clone(),
             mode: results.mode,

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use claims::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
 pub use curves::{AxisRole, Knee, KneeLevel, Scalability};
 pub use device::{CacheSwitching, Device, Unmeasured};
-pub use line::{Isolation, Kept, Line, LineStanding};
+pub use line::{Isolation, KeptShare, Line, LineStanding};
 pub(crate) use merge::mean;
 pub use mode::Mode;
 pub(crate) use near::CHANGED;

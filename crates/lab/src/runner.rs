@@ -51,7 +51,7 @@ use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
-pub use opened::Opened;
+pub use opened::OpenedDatabase;
 pub use order::{Selection, SelectionError};
 use patience::Patience;
 use plans::Plans;

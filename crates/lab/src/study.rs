@@ -52,7 +52,7 @@ pub struct Lengths {
 
 /// The speed of a workload beside the others in a pilot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct MeasuredSpeed {
     /// The workload.
     pub workload: String,
     /// Requests per second.
@@ -61,7 +61,7 @@ pub struct Seen {
 
 /// The chosen lengths of runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct ChosenLengths {
     /// The lengths of all runs.
     pub lengths: Lengths,
     /// The workload that will complete too few requests nevertheless, and a remedy; `None` if all complete enough.
@@ -112,10 +112,10 @@ impl<'a> Study<'a> {
     }
 
     /// Windows in which each workload completes enough requests at the measured speed, up to the limit.
-    pub fn choose(&self, seen: &[Seen]) -> Chosen {
+    pub fn choose(&self, seen: &[MeasuredSpeed]) -> ChosenLengths {
         let Lengths { warmup, measure } = self.shortest();
         let longest = self.longest().as_secs_f64();
-        let needs = |one: &Seen| if one.per_s > 0.0 { REQUESTS_MIN as f64 / one.per_s } else { f64::INFINITY };
+        let needs = |one: &MeasuredSpeed| if one.per_s > 0.0 { REQUESTS_MIN as f64 / one.per_s } else { f64::INFINITY };
         let slowest = seen.iter().max_by(|a, b| needs(a).total_cmp(&needs(b)));
         let needed = slowest.map_or(0.0, needs);
         // Rounded to tenths, for readability.
@@ -136,7 +136,7 @@ impl<'a> Study<'a> {
             )
         });
         let measure = measure.max(Duration::from_secs_f64(wanted));
-        Chosen { lengths: Lengths { warmup, measure }, too_short }
+        ChosenLengths { lengths: Lengths { warmup, measure }, too_short }
     }
 
     /// The experiment file. Each side can use the whole machine: as many transactional clients as cores, without think

@@ -6,7 +6,7 @@ use plimsoll_commands::failure::{Failure, INTERRUPTED};
 use plimsoll_commands::interrupt;
 use plimsoll_commands::output::tell;
 use plimsoll_commands::place::default_place;
-use plimsoll_lab::line::Wanted;
+use plimsoll_lab::line::LineRequest;
 use plimsoll_lab::study::{Study, StudyConclusion};
 
 use crate::arguments::StudyOptions;
@@ -17,7 +17,7 @@ use crate::run::show;
 
 /// Runs the main job.
 pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
-    let wanted = Wanted::of_study(&options.protect, options.slo, options.quick)
+    let wanted = LineRequest::of_study(&options.protect, options.slo, options.quick)
         .map_err(|why| Failure::Input(anyhow::anyhow!(why)))?;
     let target_options = target_options(&options.target)?;
     // The text is kept with the results, which must not contain a password.

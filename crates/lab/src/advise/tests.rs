@@ -160,7 +160,7 @@ fn advice_that_does_not_keep_its_promise_is_found_out() {
     assert!(!verified.is_kept() && verified.settings[0].verdict == ClaimVerdict::Fails, "{verified:?}");
     assert!(verified.sentence.contains("breaks short.p95 < 25ms"), "{}", verified.sentence);
     results.verified = Some(verified.clone());
-    let page = crate::report::render(crate::report::Source::new(&results, &[]));
+    let page = crate::report::render(crate::report::ReportInput::new(&results, &[]));
     assert!(page.contains("Advice, measured") && page.contains(&verified.sentence.replace('<', "&lt;")));
 }
 

@@ -12,7 +12,7 @@ use plimsoll_policy::TargetLimit;
 use serde_json::Value;
 use toml::{Table, Value as TomlValue};
 
-use super::{Advice, Slo, Standing, Tried, is_of_pairs};
+use super::{Advice, Slo, Standing, TriedValue, is_of_pairs};
 use crate::execution::{Execution, ExecutionError, Request};
 use crate::experiment::parse;
 use crate::program::Program;
@@ -94,7 +94,7 @@ pub(super) struct Verification {
     slo: Slo,
     arm: String,
     /// The advised value first.
-    tried: Vec<Tried>,
+    tried: Vec<TriedValue>,
     key: String,
     maximise: String,
 }
@@ -109,7 +109,7 @@ impl Verification {
         if advice.tried[best].value == 0 {
             return Err(VerifyError::Nobody(advice.key.clone(), slo.workload.clone()));
         }
-        let tried: Vec<Tried> =
+        let tried: Vec<TriedValue> =
             std::iter::once(best).chain(neighbour(advice, best)).map(|at| advice.tried[at].clone()).collect();
         let arm = arm(results, &slo.workload, &advice.maximise);
         let text = results.experiment.text.as_deref().ok_or(VerifyError::NoText)?;
@@ -191,7 +191,7 @@ impl Verification {
 
     /// Claims that the promise is kept at each value.
     fn claims(&self) -> Vec<Table> {
-        let claim = |one: &Tried| {
+        let claim = |one: &TriedValue| {
             let mut claim = Table::new();
             claim.insert("text".to_owned(), claim_text(&self.key, one.value, &self.slo).into());
             claim.insert("holds".to_owned(), self.condition(one.value).into());
@@ -226,7 +226,7 @@ impl Verification {
         }
     }
 
-    fn setting(&self, tried: &Tried, measured: &Results) -> VerifiedSetting {
+    fn setting(&self, tried: &TriedValue, measured: &Results) -> VerifiedSetting {
         let is_it = |cell: &&Estimate, name: &str| {
             let value = cell.setting.get(&self.key).and_then(Value::as_u64);
             cell.arm == self.arm && cell.workload == name && value == Some(u64::from(tried.value))

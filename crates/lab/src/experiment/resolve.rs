@@ -124,12 +124,12 @@ pub(super) struct Resolver<'a> {
 }
 
 /// A plan without claims, and the names beyond it that claims may use.
-pub(super) struct Resolved {
+pub(super) struct ResolvedPlan {
     plan: Plan,
     requests: Requests,
 }
 
-impl Resolved {
+impl ResolvedPlan {
     fn names(&self) -> Names<'_> {
         Names { plan: &self.plan, transactions: &self.requests.transactions, priorities: &self.requests.priorities }
     }
@@ -145,7 +145,7 @@ struct TargetChoice {
 
 impl Resolver<'_> {
     /// The plan. Each stage rests on the ones before, so faults are reported by stage.
-    fn plan(&self, is_quick: bool) -> Result<Resolved, Vec<Problem>> {
+    fn plan(&self, is_quick: bool) -> Result<ResolvedPlan, Vec<Problem>> {
         let typed = self.typed;
         let quick = is_quick.then_some(&typed.quick);
         if simulated::is_simulated(typed) {
@@ -203,7 +203,7 @@ impl Resolver<'_> {
         arms: Vec<Arm>,
         run: RunPlan,
         requests: Requests,
-    ) -> Result<Resolved, Vec<Problem>> {
+    ) -> Result<ResolvedPlan, Vec<Problem>> {
         let typed = self.typed;
         let plan = Plan {
             name: typed.name.value().clone(),
@@ -225,7 +225,7 @@ impl Resolver<'_> {
                 "this sweep has more settings than can be counted; shorten its lists",
             )]);
         }
-        Ok(Resolved { plan, requests })
+        Ok(ResolvedPlan { plan, requests })
     }
 
     pub(super) fn check_name(&self, problems: &mut Problems) {

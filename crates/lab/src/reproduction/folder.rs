@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_notation::nearest;
 
 use super::causes::Causes;
-use super::{Exhibit, Measured, page};
+use super::{Exhibit, ExhibitRun, page};
 use crate::claim::first_result::FirstResults;
 use crate::document::settings;
 use crate::execution::{Execution, ExecutionError, Fault};
@@ -182,7 +182,7 @@ impl Reproduction {
             differs: plan.differs.clone(),
             file: carried.file.to_owned(),
             directory: directory.display().to_string(),
-            measured: results.as_ref().map(Measured::of),
+            measured: results.as_ref().map(ExhibitRun::of),
             claims: results.map(|results| results.claims).unwrap_or_default(),
             withdrawn: withdrawn.into_iter().map(str::to_owned).collect(),
             why_not_run,

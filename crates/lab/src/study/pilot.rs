@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Chosen, Lengths, Runs, Seen, Study};
+use super::{ChosenLengths, Lengths, MeasuredSpeed, Runs, Study};
 use crate::execution::ExecutionError;
 use crate::experiment::{Terms, parse, resolve};
 use crate::limits::MachineLimits;
 use crate::results::WorkloadResult;
-use crate::runner::{Opened, Runner, Selection, Watch};
+use crate::runner::{OpenedDatabase, Runner, Selection, Watch};
 use crate::targets::Targets;
 
 /// The first window of a pilot. Each further one is four times as long.
@@ -21,9 +21,9 @@ const REQUESTS_TOLD: u64 = 5;
 #[derive(Debug)]
 pub struct Pilot {
     /// The lengths of the study's runs.
-    pub chosen: Chosen,
+    pub chosen: ChosenLengths,
     /// The database with its data, with which the study continues.
-    pub opened: Opened,
+    pub opened: OpenedDatabase,
 }
 
 /// Runs all workloads together, in longer and longer windows until each has completed some requests; `None` if it was
@@ -35,7 +35,7 @@ pub fn run_pilot(
     limits: &mut dyn MachineLimits,
     watch: &mut Watch<'_>,
 ) -> Result<Option<Pilot>, ExecutionError> {
-    let (mut opened, mut measure) = (Opened::default(), FIRST);
+    let (mut opened, mut measure) = (OpenedDatabase::default(), FIRST);
     loop {
         let text = study.text(Runs::Pilot, Lengths { measure, ..study.shortest() });
         let mut plan = resolve(&parse(&text, "the study's pilot")?, &Terms::here(targets, false))?;
@@ -57,10 +57,12 @@ pub fn run_pilot(
 }
 
 /// The choice that follows from a window of this length; `None` if a longer one is needed.
-fn chosen(study: &Study<'_>, measure: Duration, workloads: &[&WorkloadResult]) -> Option<Chosen> {
+fn chosen(study: &Study<'_>, measure: Duration, workloads: &[&WorkloadResult]) -> Option<ChosenLengths> {
     let is_told = workloads.iter().all(|workload| workload.all.completed >= REQUESTS_TOLD);
-    let seen =
-        |workload: &&WorkloadResult| Seen { workload: workload.name.clone(), per_s: workload.all.throughput_per_s };
+    let seen = |workload: &&WorkloadResult| MeasuredSpeed {
+        workload: workload.name.clone(),
+        per_s: workload.all.throughput_per_s,
+    };
     let is_last = measure * GROWTH > study.longest();
     (is_told || is_last).then(|| study.choose(&workloads.iter().map(seen).collect::<Vec<_>>()))
 }

@@ -7,11 +7,11 @@ use crate::capacity;
 use crate::execution::{Beginning, Conclusion, Execution, ExecutionError, Start};
 use crate::experiment::{ExperimentError, Terms, parse, resolve};
 use crate::host_limits::HostLimits;
-use crate::line::{Attempt, Wanted};
+use crate::line::{Attempt, LineRequest};
 use crate::plan::Plan;
 use crate::program::Program;
 use crate::run_directory::{self, RunDirectory};
-use crate::runner::{Opened, RunProgress, Watch};
+use crate::runner::{OpenedDatabase, RunProgress, Watch};
 use crate::targets::Targets;
 
 /// The folder of the line's runs, below the study's.
@@ -32,7 +32,7 @@ impl Study<'_> {
     pub fn carry_out(
         &self,
         url: &str,
-        wanted: Option<&Wanted>,
+        wanted: Option<&LineRequest>,
         place: &Path,
         program: &Program<'_>,
     ) -> Result<StudyConclusion, ExecutionError> {
@@ -82,7 +82,7 @@ impl Study<'_> {
     fn draw_line(
         &self,
         url: &str,
-        wanted: &Wanted,
+        wanted: &LineRequest,
         lengths: Lengths,
         study: &mut Conclusion,
         place: &Path,
@@ -115,7 +115,7 @@ impl Study<'_> {
         url: &str,
         lengths: Lengths,
         attempt: &Attempt,
-        opened: Opened,
+        opened: OpenedDatabase,
         place: &Path,
         program: &Program<'_>,
     ) -> Result<Conclusion, ExecutionError> {

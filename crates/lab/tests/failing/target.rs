@@ -31,13 +31,13 @@ struct Data {
 }
 
 #[derive(Clone)]
-struct Way {
+struct FailureMode {
     name: String,
     percent: u64,
     connections: Arc<AtomicU64>,
 }
 
-impl Way {
+impl FailureMode {
     /// Whether the event of this number fails: evenly spread, the first ones succeed.
     fn fails(&self, number: u64) -> bool {
         (number + 1) * self.percent / 100 > number * self.percent / 100
@@ -89,14 +89,14 @@ impl Target for FailingTarget<'_> {
             return Err("the database system is starting up".to_owned());
         }
         let connections = Arc::clone(&self.server.connections);
-        let way = Way { name: name.to_owned(), percent: percent.parse().unwrap(), connections };
+        let way = FailureMode { name: name.to_owned(), percent: percent.parse().unwrap(), connections };
         Ok(Box::new(FailingDatabase { data: Arc::clone(&self.server.data), way }))
     }
 }
 
 struct FailingDatabase {
     data: Arc<Data>,
-    way: Way,
+    way: FailureMode,
 }
 
 impl Database for FailingDatabase {
@@ -141,7 +141,7 @@ impl Database for FailingDatabase {
 
 struct FailingSession {
     session: Box<dyn Session>,
-    way: Way,
+    way: FailureMode,
     requests: u64,
 }
 

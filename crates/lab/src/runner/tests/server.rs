@@ -73,7 +73,7 @@ fn a_copy_for_queries_is_looked_at_and_one_that_stands_still_makes_the_run_inval
     assert!(unseen.warnings.iter().any(|warning| warning == reason), "{:?}", unseen.warnings);
     let figure = crate::figures::figure("device.freshness.lag_us.p95");
     let reading = crate::figures::Reading::of_run(&unseen.point, &unseen.point.workloads[0]);
-    let told = figure.read(&reading, crate::figures::Asking::Nothing).unwrap_err();
+    let told = figure.read(&reading, crate::figures::FigureArgument::Nothing).unwrap_err();
     assert!(told.contains("`standby=1` gives them one"), "{told}");
 }
 

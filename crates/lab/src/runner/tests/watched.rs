@@ -29,26 +29,26 @@ pub(in crate::runner) struct Watched {
     pub closed: bool,
     /// How often it does not open again, once it was open.
     pub away: usize,
-    pub seen: Arc<Mutex<Seen>>,
+    pub seen: Arc<Mutex<Operations>>,
 }
 
 /// The operations on a target.
 #[derive(Debug, Clone, Default)]
-pub(in crate::runner) struct Seen {
+pub(in crate::runner) struct Operations {
     pub opened: usize,
     /// How often opening it failed.
     pub refused: usize,
     /// How often tables were loaded, by schema.
     pub loaded: BTreeMap<String, usize>,
     /// Each session, in the order in which they were opened.
-    pub sessions: Vec<SessionSeen>,
+    pub sessions: Vec<SessionRecord>,
     /// How many plans of queries were requested.
     pub plans: usize,
 }
 
 /// The state that a session found.
 #[derive(Debug, Clone)]
-pub(in crate::runner) struct SessionSeen {
+pub(in crate::runner) struct SessionRecord {
     pub schema: String,
     /// Rows in the table that shows how much data there is: orders or pairs.
     pub rows: u64,
@@ -87,7 +87,7 @@ impl ActivityWatch for LockWatch {
 const INPUTS_NOTED: usize = 5;
 
 impl Watched {
-    pub(in crate::runner) fn seen(&self) -> Seen {
+    pub(in crate::runner) fn seen(&self) -> Operations {
         self.seen.lock().expect("nobody panicked").clone()
     }
 }
@@ -121,7 +121,7 @@ impl Target for WatchedTarget<'_> {
         }
         seen.opened += 1;
         let policy = options.get("policy").map(String::as_str).filter(|_| seen.opened == 1);
-        let opened = Opened { options: options.clone(), present: BTreeSet::new() };
+        let opened = OpenState { options: options.clone(), present: BTreeSet::new() };
         Ok(Box::new(WatchedDatabase {
             database: MemoryDatabase::new(),
             seen: Arc::clone(&targets.seen),
@@ -134,13 +134,13 @@ impl Target for WatchedTarget<'_> {
 
 struct WatchedDatabase {
     database: MemoryDatabase,
-    seen: Arc<Mutex<Seen>>,
-    opened: Mutex<Opened>,
+    seen: Arc<Mutex<Operations>>,
+    opened: Mutex<OpenState>,
     dies: bool,
     dies_in_load: bool,
 }
 
-struct Opened {
+struct OpenState {
     options: BTreeMap<String, String>,
     present: BTreeSet<String>,
 }
@@ -192,7 +192,7 @@ impl Database for WatchedDatabase {
             return Err(DatabaseError::ConnectionLost("killed".to_owned()));
         }
         let (present, options) = (opened.present.clone(), opened.options.clone());
-        let session = SessionSeen { schema: schema.name.to_string(), rows, present, options, inputs: Vec::new() };
+        let session = SessionRecord { schema: schema.name.to_string(), rows, present, options, inputs: Vec::new() };
         let mut seen = self.seen.lock().expect("nobody panicked");
         seen.sessions.push(session);
         let number = seen.sessions.len() - 1;
@@ -252,7 +252,7 @@ impl Database for WatchedDatabase {
 struct WatchedSession {
     session: Box<dyn Session>,
     number: usize,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Operations>>,
     noted: usize,
     is_served: bool,
     is_refusing: bool,
