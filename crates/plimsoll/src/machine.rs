@@ -36,7 +36,7 @@ pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
 
 /// The measurements of `--probe`.
 #[derive(Debug, Serialize)]
-struct Probed {
+struct ProbeResult {
     /// How fast the memory is.
     memory_speed: MemorySpeed,
     /// How fast the disk of the folder is; `None` if it was not measured.
@@ -75,13 +75,13 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     progress.clear();
     let kept_in = kept.as_ref().ok().cloned().flatten();
     let (llc_hog, why_no_llc_hog) = llc_hog.map_or_else(|why| (None, Some(why)), |found| (Some(found), None));
-    let probed = Probed { memory_speed: speed, disk_speed, why_no_disk_speed, kept_in, llc_hog, why_no_llc_hog };
+    let probed = ProbeResult { memory_speed: speed, disk_speed, why_no_disk_speed, kept_in, llc_hog, why_no_llc_hog };
     print_result(&probed, options.json, ToString::to_string)?;
     kept.map(|_| ExitCode::SUCCESS).map_err(Failure::world)
 }
 
 /// As text, one line per entry.
-impl fmt::Display for Probed {
+impl fmt::Display for ProbeResult {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "Memory of this machine: the median of several rounds (lowest to highest)")?;
         write!(out, "{}", self.memory_speed)?;

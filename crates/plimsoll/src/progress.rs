@@ -22,12 +22,12 @@ const OUTLASTING: Duration = Duration::from_secs(1);
 pub struct Progress {
     /// Whether stderr is a terminal, on which a bar is shown.
     has_bar: bool,
-    screen: Mutex<Shown>,
+    screen: Mutex<Screen>,
 }
 
 /// What can be seen.
 #[derive(Debug, Default)]
-struct Shown {
+struct Screen {
     /// The bar; `None` if nothing is shown, or stderr is not a terminal.
     bar: Option<ProgressBar>,
     /// The step that was named last.
@@ -40,7 +40,7 @@ impl Progress {
         Progress { has_bar: std::io::stderr().is_terminal(), screen: Mutex::default() }
     }
 
-    fn screen(&self) -> MutexGuard<'_, Shown> {
+    fn screen(&self) -> MutexGuard<'_, Screen> {
         self.screen.lock().expect("no thread panics while holding it")
     }
 
