@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_observe::ServerUrl;
 use plimsoll_observe::directory::{self, PlaceError};
 use plimsoll_observe::observe::{Progress, observe};
-use plimsoll_observe::results::{Ended, Observation};
+use plimsoll_observe::results::{EndReason, Observation};
 use plimsoll_observe::settings_file::settings_file;
 use plimsoll_observe::summary::summary;
 
@@ -98,11 +98,11 @@ fn check_free(file: &Path) -> Result<(), Failure> {
 /// The observation is reported in any case; a lost server is a failure of the environment.
 fn code(observation: &Observation) -> ExitCode {
     match &observation.ended {
-        Ended::ServerLost(why) => {
+        EndReason::ServerLost(why) => {
             tell(format_args!("error: the observation ended early: {why}"));
             ExitCode::from(3)
         }
-        Ended::InTime | Ended::Interrupted => ExitCode::SUCCESS,
+        EndReason::InTime | EndReason::Interrupted => ExitCode::SUCCESS,
     }
 }
 

@@ -47,9 +47,9 @@ mod tests;
 
 use std::time::Duration;
 
-pub use sampler::{Sampled, Sampling};
-pub use shares::OnServer;
-pub use tally::SeenWorkload;
+pub use sampler::{ActivityRecord, Sampling};
+pub use shares::ServedWorkload;
+pub use tally::WorkloadTally;
 
 #[cfg(doc)]
 use plimsoll_workload::{activity::ActivityWatch, driver::Board};

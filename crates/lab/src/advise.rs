@@ -125,7 +125,7 @@ pub enum Standing {
 
 /// One value that was tried.
 #[derive(Debug, Clone, Serialize)]
-pub struct Tried {
+pub struct TriedValue {
     /// Swept settings that are not loads, without the varied key.
     pub setting: BTreeMap<String, Value>,
     /// The varied key's value.
@@ -171,7 +171,7 @@ pub struct Advice {
     /// The workload whose throughput is to be high.
     pub maximise: String,
     /// Every value, in order.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedValue>,
     /// The position in `tried` of the best value that keeps the promise; `None` if none does.
     pub best: Option<usize>,
     /// Sufficient allocations by the run's knees.
@@ -233,7 +233,8 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let promised =
         Promised { workload: own, percentile: name, factor: anchor.measured_ms / anchor.simulated_ms, limit_ms };
     let mixes = predicted.mixes.iter().zip(vary.values.iter().cycle());
-    let tried: Vec<Tried> = mixes.map(|(mix, value)| tried(mix, (&vary.key, *value), &promised, &maximise)).collect();
+    let tried: Vec<TriedValue> =
+        mixes.map(|(mix, value)| tried(mix, (&vary.key, *value), &promised, &maximise)).collect();
     let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
     let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
     let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
@@ -271,7 +272,7 @@ struct Promised<'a> {
     limit_ms: f64,
 }
 
-fn tried(mix: &PredictedMix, (key, value): (&str, u32), promised: &Promised<'_>, maximise: &str) -> Tried {
+fn tried(mix: &PredictedMix, (key, value): (&str, u32), promised: &Promised<'_>, maximise: &str) -> TriedValue {
     let of = |name: &str| mix.workloads.iter().find(|one| one.name == name);
     let own = of(promised.workload);
     let simulated = own.and_then(|own| *own.percentiles_ms.as_ref()?.get(promised.percentile)?);
@@ -291,7 +292,7 @@ fn tried(mix: &PredictedMix, (key, value): (&str, u32), promised: &Promised<'_>,
         Some(_) => Standing::Undecided,
     };
     let too_few = "the simulation answered too few requests for this percentile".to_owned();
-    Tried {
+    TriedValue {
         setting: without(&mix.setting, key),
         value,
         standing,

@@ -8,8 +8,9 @@ use plimsoll_machine::space::available_memory;
 use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::database::Room as DataRoom;
 
+use crate::execution::ExecutionError;
 use crate::plan::Plan;
-use crate::targets::{Targets, own_options};
+use crate::targets::{Targets, target_of};
 use plimsoll_display::bytes;
 
 /// Loading briefly needs the data twice: in the form in which it arrives and in the form in which it is stored.
@@ -43,8 +44,14 @@ pub fn check_fits(benchmarks: &[&dyn Benchmark], room: Option<DataRoom>) -> Resu
     }
 }
 
+/// Whether a plan can run here: the machine has what it asks for, and the data of each setting fits.
+pub(crate) fn check(plan: &Plan, targets: &dyn Targets) -> Result<(), ExecutionError> {
+    check_machine(plan, targets).map_err(ExecutionError::Refused)?;
+    Ok(check_plan_fits(plan, targets)?)
+}
+
 /// Whether the data of each setting of a plan fits.
-pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
+pub(crate) fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
     // Checked once for each target: none of the options that can be swept changes the free space.
     let mut rooms: BTreeMap<String, Option<DataRoom>> = BTreeMap::new();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
@@ -54,20 +61,20 @@ pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNot
         let distinct: Vec<&dyn Benchmark> = by_data.values().map(AsRef::as_ref).collect();
         let room = rooms
             .entry(setting.url.clone())
-            .or_insert_with(|| targets.room(&setting.url, &own_options(targets, &setting)));
+            .or_insert_with(|| target_of(targets, &setting).ok().and_then(|target| target.room()));
         check_fits(&distinct, room.clone())
     })
 }
 
 /// Whether the machine has what the options of each setting and the clients of each arm ask for.
-pub fn check_machine(plan: &Plan, targets: &dyn Targets) -> Result<(), String> {
+fn check_machine(plan: &Plan, targets: &dyn Targets) -> Result<(), String> {
     // A simulation has the machine of its file.
     if plan.is_simulated() {
         return Ok(());
     }
     let room = ClientRoom::here();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
-        targets.check_machine(&setting.url, &own_options(targets, &setting))?;
+        target_of(targets, &setting)?.check_machine()?;
         plan.arms.iter().try_for_each(|arm| {
             let clients = arm.members.iter().map(|member| setting.workloads[*member].clients.clients as u64);
             room.check(clients.fold(0, u64::saturating_add), targets.connects(&setting.url))

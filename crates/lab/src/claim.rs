@@ -26,9 +26,9 @@ mod verdict;
 pub use bind::Names;
 pub use evaluate::Evaluation;
 pub(crate) use evaluate::shown;
-pub use figures::{Cell, Figures, Metric, Part};
+pub use figures::{Cell, Figures, Metric, RequestSubset};
 pub use parse::parse;
-pub use verdict::{Evidence, Judged};
+pub use verdict::{ClaimJudgement, Evidence};
 
 use formula::Condition;
 use grade::{Near, Scale};

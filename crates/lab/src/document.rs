@@ -16,7 +16,7 @@ use crate::plan::{Axis, Plan, PlannedWorkload, SweepTarget};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Mode, Results, SweptAxis};
 use crate::simulation;
-use crate::targets::{FILE_OPTIONS, Targets, own_options};
+use crate::targets::{FILE_OPTIONS, Targets, target_of};
 
 /// When and where something was measured, and by which program.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     let is_simulated = plan.is_simulated();
     let mut settings = match is_simulated {
         true => simulation::settings(plan),
-        false => targets.settings(&plan.base.url, &own_options(targets, &plan.base)),
+        false => target_of(targets, &plan.base).map(|target| target.settings()).unwrap_or_default(),
     };
     let mut set = |name: &str, value: Value| settings.insert(name.to_owned(), value);
     set("run.repeats", plan.run.repeats.into());

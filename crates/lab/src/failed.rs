@@ -10,7 +10,7 @@ use plimsoll_display::{count, distinct, fine_percent};
 
 /// Requests of a workload in one arm at one setting, over all runs, the invalid ones included.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Failed<'a> {
+pub(crate) struct FailureCounts<'a> {
     pub(crate) setting: &'a BTreeMap<String, Value>,
     pub(crate) arm: &'a str,
     pub(crate) workload: &'a str,
@@ -22,12 +22,12 @@ pub(crate) struct Failed<'a> {
     pub(crate) reasons: Vec<FailedRequests>,
 }
 
-impl<'a> Failed<'a> {
+impl<'a> FailureCounts<'a> {
     /// Every workload of every arm and setting, in the order in which they first ran.
-    pub(crate) fn all(points: &'a [Point]) -> Vec<Failed<'a>> {
-        let mut found: Vec<(Failed<'a>, Vec<&'a WorkloadResult>)> = Vec::new();
+    pub(crate) fn all(points: &'a [Point]) -> Vec<FailureCounts<'a>> {
+        let mut found: Vec<(FailureCounts<'a>, Vec<&'a WorkloadResult>)> = Vec::new();
         for (point, result) in points.iter().flat_map(|point| point.workloads.iter().map(move |of| (point, of))) {
-            let new = Failed {
+            let new = FailureCounts {
                 setting: &point.setting,
                 arm: &point.arm,
                 workload: &result.name,
@@ -35,26 +35,26 @@ impl<'a> Failed<'a> {
                 aborted: Aborted::default(),
                 reasons: Vec::new(),
             };
-            let is_known = |(known, _): &(Failed<'_>, _)| known.cell() == new.cell();
+            let is_known = |(known, _): &(FailureCounts<'_>, _)| known.cell() == new.cell();
             let position = found.iter().position(is_known).unwrap_or_else(|| {
                 found.push((new, Vec::new()));
                 found.len() - 1
             });
             found[position].1.push(result);
         }
-        let merged = |(cell, runs): (Failed<'a>, Vec<&WorkloadResult>)| {
+        let merged = |(cell, runs): (FailureCounts<'a>, Vec<&WorkloadResult>)| {
             let mut aborted = Aborted::default();
             runs.iter().for_each(|run| aborted.add(&run.aborted));
             let completed = runs.iter().map(|run| run.all.completed).sum();
             let reasons = FailedRequests::merged(runs.iter().flat_map(|run| &run.failed));
-            Failed { completed, aborted, reasons, ..cell }
+            FailureCounts { completed, aborted, reasons, ..cell }
         };
         found.into_iter().map(merged).collect()
     }
 
     /// Those of which requests failed, the largest share first.
-    pub(crate) fn with_failures(points: &'a [Point]) -> Vec<Failed<'a>> {
-        let mut failed = Failed::all(points);
+    pub(crate) fn with_failures(points: &'a [Point]) -> Vec<FailureCounts<'a>> {
+        let mut failed = FailureCounts::all(points);
         failed.retain(|cell| cell.aborted.error > 0);
         failed.sort_by(|a, b| b.share().total_cmp(&a.share()));
         failed

@@ -26,7 +26,7 @@ use crate::results::{Device, Estimate, Part, Point, WorkloadResult};
 
 /// A row of the list.
 pub struct Figure {
-    /// Its name. A figure that `results.json` holds unchanged is named by its path within its [subject](Of).
+    /// Its name. A figure that `results.json` holds unchanged is named by its path within its [subject](FigureSubject).
     pub key: &'static str,
     /// Its unit.
     pub unit: Unit,
@@ -35,16 +35,16 @@ pub struct Figure {
     /// How the runs of a cell merge.
     pub merge: Merge,
     /// The subject of the figure.
-    pub of: Of,
+    pub of: FigureSubject,
     /// How claims refer to it; `None` if they cannot.
-    pub claim: Option<Asked>,
+    pub claim: Option<ClaimName>,
     /// Where it is read.
-    pub read: Read,
+    pub read: FigureSource,
 }
 
 /// A function of the claim language, `share`, and its first argument, `lock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct ClaimName {
     /// The function.
     pub function: &'static str,
     /// Its first argument; `None` if the function takes only selectors, or accepts any limit or number.
@@ -53,7 +53,7 @@ pub struct Asked {
 
 /// The subject of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum FigureSubject {
     /// A run: a figure of the machine, independent of the workloads.
     Run,
     /// A workload as a whole.
@@ -121,19 +121,19 @@ pub enum Unit {
 }
 
 /// The value of a figure in a reading; an error says why it is not known.
-pub type Found = Result<f64, String>;
+pub type FigureValue = Result<f64, String>;
 
 /// Where a figure is read.
 #[derive(Clone, Copy)]
-pub enum Read {
-    /// From its [subject](Of).
-    Plain(fn(&Reading<'_>) -> Found),
+pub enum FigureSource {
+    /// From its [subject](FigureSubject).
+    Plain(fn(&Reading<'_>) -> FigureValue),
     /// From the devices; `None` if it was not measured.
     OfDevice(fn(&Device) -> Option<f64>),
     /// The same for a given number of times.
-    OfTimes(fn(&Reading<'_>, Times) -> Found),
+    OfTimes(fn(&Reading<'_>, Times) -> FigureValue),
     /// The same for a limit by its name.
-    OfLimit(fn(&Reading<'_>, &str) -> Found),
+    OfLimit(fn(&Reading<'_>, &str) -> FigureValue),
 }
 
 /// The measurements from which figures are read: those of one run of a workload, or of all runs of a cell.
@@ -160,7 +160,7 @@ pub struct Times {
 
 /// The argument of a figure, beside its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asking {
+pub enum FigureArgument {
     /// Nothing.
     Nothing,
     /// The number of times.
@@ -196,12 +196,12 @@ pub(crate) fn given_by(function: &str) -> impl Iterator<Item = &'static Figure> 
 
 impl Figure {
     /// Its value in a reading; an error says why it is not known.
-    pub fn read(&self, reading: &Reading<'_>, asking: Asking) -> Found {
+    pub fn read(&self, reading: &Reading<'_>, asking: FigureArgument) -> FigureValue {
         let found = match (self.read, asking) {
-            (Read::Plain(read), _) => read(reading),
-            (Read::OfDevice(read), _) => known(read(reading.device), "it was not measured"),
-            (Read::OfTimes(read), Asking::Times(times)) => read(reading, times),
-            (Read::OfLimit(read), Asking::Limit(name)) => read(reading, name),
+            (FigureSource::Plain(read), _) => read(reading),
+            (FigureSource::OfDevice(read), _) => known(read(reading.device), "it was not measured"),
+            (FigureSource::OfTimes(read), FigureArgument::Times(times)) => read(reading, times),
+            (FigureSource::OfLimit(read), FigureArgument::Limit(name)) => read(reading, name),
             _ => panic!("{} is asked for without what it is of", self.key),
         };
         found.map_err(|why| format!("no {}: {why}", self.key))
@@ -209,7 +209,7 @@ impl Figure {
 
     /// Its value in a reading, for a figure without an argument; `None` if it is not known.
     pub fn value(&self, reading: &Reading<'_>) -> Option<f64> {
-        self.read(reading, Asking::Nothing).ok()
+        self.read(reading, FigureArgument::Nothing).ok()
     }
 
     /// The value of a figure of devices, which needs no workload; `None` if it is not known.
@@ -268,14 +268,14 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl Of {
+impl FigureSubject {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Of::Run => "run",
-            Of::Workload => "workload",
-            Of::Class => "workload, class",
-            Of::Transaction => "workload, class, transaction",
+            FigureSubject::Run => "run",
+            FigureSubject::Workload => "workload",
+            FigureSubject::Class => "workload, class",
+            FigureSubject::Transaction => "workload, class, transaction",
         }
     }
 }
@@ -354,23 +354,31 @@ const fn of_run(
     function: &'static str,
     unit: Unit,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
-    Figure { key, unit, meaning, merge: Merge::Runs, of: Of::Run, claim: by(function), read: Read::Plain(read) }
+    Figure {
+        key,
+        unit,
+        meaning,
+        merge: Merge::Runs,
+        of: FigureSubject::Run,
+        claim: by(function),
+        read: FigureSource::Plain(read),
+    }
 }
 
 /// The name by which claims refer to a row: a function alone.
-const fn by(function: &'static str) -> Option<Asked> {
-    Some(Asked { function, subject: None })
+const fn by(function: &'static str) -> Option<ClaimName> {
+    Some(ClaimName { function, subject: None })
 }
 
 /// The name by which claims refer to a row: a function and a word.
-const fn by_word(function: &'static str, subject: &'static str) -> Option<Asked> {
-    Some(Asked { function, subject: Some(subject) })
+const fn by_word(function: &'static str, subject: &'static str) -> Option<ClaimName> {
+    Some(ClaimName { function, subject: Some(subject) })
 }
 
 /// The value, or the reason why it is not known.
-fn known(value: Option<f64>, why: &str) -> Found {
+fn known(value: Option<f64>, why: &str) -> FigureValue {
     value.ok_or_else(|| why.to_owned())
 }
 

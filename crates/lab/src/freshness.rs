@@ -18,7 +18,7 @@ const THREADS: &str = "propagation_threads";
 
 /// An arm at a setting, and the state of its copy, mean over runs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Copied<'a> {
+pub(crate) struct ArmCopy<'a> {
     pub arm: &'a str,
     pub setting: &'a SettingValues,
     pub freshness: Freshness,
@@ -27,13 +27,13 @@ pub(crate) struct Copied<'a> {
 }
 
 /// Every arm and setting with a copy, each once: the figures are of the run, not of a workload.
-pub(crate) fn copied(results: &Results) -> Vec<Copied<'_>> {
-    let mut all: Vec<Copied<'_>> = Vec::new();
+pub(crate) fn copied(results: &Results) -> Vec<ArmCopy<'_>> {
+    let mut all: Vec<ArmCopy<'_>> = Vec::new();
     for estimate in &results.estimates {
-        let is_known = |one: &Copied<'_>| one.arm == estimate.arm && *one.setting == estimate.setting;
+        let is_known = |one: &ArmCopy<'_>| one.arm == estimate.arm && *one.setting == estimate.setting;
         let Some(freshness) = estimate.device.freshness.filter(|_| !all.iter().any(is_known)) else { continue };
         let threads = threads(results, &estimate.setting);
-        all.push(Copied { arm: &estimate.arm, setting: &estimate.setting, freshness, threads });
+        all.push(ArmCopy { arm: &estimate.arm, setting: &estimate.setting, freshness, threads });
     }
     all
 }
@@ -60,7 +60,7 @@ pub(crate) fn amount(unit: ChangeUnit, changes: f64) -> String {
 }
 
 /// Why the copy cannot keep up, with a remedy; `None` if it can, or if that is not known.
-pub(crate) fn overload(copied: &Copied<'_>) -> Option<String> {
+pub(crate) fn overload(copied: &ArmCopy<'_>) -> Option<String> {
     let freshness = &copied.freshness;
     let rates = rates(freshness)?;
     let load = rates.propagation_load();
@@ -135,7 +135,7 @@ mod tests {
         let setting = SettingValues::new();
         let check = |unit, lambda, mu, mu_merge, expect: Option<&str>| {
             let freshness = Freshness { unit, lambda: Some(lambda), mu, mu_merge, ..fixture::copy::standby() };
-            let told = overload(&Copied { arm: "together", setting: &setting, freshness, threads: None });
+            let told = overload(&ArmCopy { arm: "together", setting: &setting, freshness, threads: None });
             assert_eq!(told.is_some(), expect.is_some(), "{told:?}");
             assert!(told.unwrap_or_default().contains(expect.unwrap_or_default()), "{expect:?}");
         };

@@ -41,7 +41,7 @@ pub struct HostLimits {
 }
 
 /// Limits as this machine implements them: controls, and hogs by the limit that needs them, with the cores they run on.
-struct Translated {
+struct LimitPlan {
     controls: Limits,
     hogs: BTreeMap<&'static str, (HogSpec, Vec<usize>)>,
     /// The share of the last-level cache that is allocated.
@@ -80,8 +80,8 @@ impl HostLimits {
     }
 
     /// Returns how each limit is put in force here, or why it cannot be. Changes nothing.
-    fn translate(&self, limits: &Limits) -> Result<Translated, LimitsError> {
-        let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new(), allocated: None };
+    fn translate(&self, limits: &Limits) -> Result<LimitPlan, LimitsError> {
+        let mut translated = LimitPlan { controls: limits.clone(), hogs: BTreeMap::new(), allocated: None };
         if let Some(hog) = translated.controls.remove(HOG) {
             let spec: HogSpec = hog.to_string().parse().map_err(|error| LimitsError(format!("{error}")))?;
             if spec != HogSpec::NONE {
@@ -107,7 +107,7 @@ impl HostLimits {
     /// Gives the workloads an amount of the last-level cache: by allocation of whole ways if that is possible, else
     /// by a pirate that holds the rest from a core taken from the workloads. If they have all of the cache, the pirate
     /// is idle on that core.
-    fn share_cache(&self, mib: f64, translated: &mut Translated) -> Result<(), LimitsError> {
+    fn share_cache(&self, mib: f64, translated: &mut LimitPlan) -> Result<(), LimitsError> {
         let cannot = |why: &String| LimitsError(format!("llc_mib cannot be limited here: {why}"));
         let [low, high] = *self.llc_mib.as_ref().map_err(cannot)?;
         let total = f64::midpoint(low, high);
@@ -292,7 +292,7 @@ fn with_descendants(host: &Host, footprint: &Footprint) -> Vec<i32> {
 
 impl MachineLimits for HostLimits {
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError> {
-        let Translated { controls, hogs, allocated } = self.translate(limits)?;
+        let LimitPlan { controls, hogs, allocated } = self.translate(limits)?;
         self.allocated = allocated;
         self.set_hogs(hogs, footprint.folder.as_deref())?;
         if controls.is_empty() {

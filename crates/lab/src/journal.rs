@@ -94,7 +94,7 @@ pub enum JournalError {
 
 /// A journal as it was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct JournalContents {
     /// The journal, open for appending.
     pub journal: Journal,
     /// Its identity.
@@ -118,7 +118,7 @@ impl Journal {
     }
 
     /// Opens one that was begun, and cuts off a torn last line.
-    pub fn open(place: &Path) -> Result<Found, JournalError> {
+    pub fn open(place: &Path) -> Result<JournalContents, JournalError> {
         let io_error = |error| JournalError::Io { place: place.to_owned(), error };
         let file = OpenOptions::new().read(true).append(true).open(place).map_err(io_error)?;
         let mut journal = Journal::hold(place, file)?;
@@ -129,7 +129,7 @@ impl Journal {
         journal.length = whole as u64;
         journal.file.set_len(journal.length).map_err(io_error)?;
         journal.file.seek(SeekFrom::End(0)).map_err(io_error)?;
-        Ok(Found { journal, header, records, torn: (bytes.len() - whole) as u64 })
+        Ok(JournalContents { journal, header, records, torn: (bytes.len() - whole) as u64 })
     }
 
     /// Reads the finished runs of one and leaves it as it is. A torn last line is ignored.
@@ -216,7 +216,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn settings(found: &Found) -> Vec<usize> {
+    fn settings(found: &JournalContents) -> Vec<usize> {
         found.records.iter().map(|record| record.id.setting).collect()
     }
 

@@ -15,17 +15,21 @@
 //!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
 //!   together, and [`advise`] finds the load that keeps a promise.
+//! - [`execution`] carries out an experiment in a run directory, with what the [`program`] provides; [`bench`](mod@bench)
+//!   runs one workload once. [`kept_speed`] is how fast the memory was when it was measured.
 //! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds the settings that isolate its workloads.
 //!   [`simulation`] replaces the database if a cache is simulated.
 
 mod activity;
 pub mod advise;
 mod analysis;
+pub mod bench;
 pub mod capacity;
 pub mod claim;
 pub mod compare;
 mod copy_sampling;
 pub mod document;
+pub mod execution;
 pub mod experiment;
 mod failed;
 pub mod figures;
@@ -34,11 +38,13 @@ mod freshness;
 mod histograms;
 pub mod host_limits;
 pub mod journal;
+pub mod kept_speed;
 pub mod limits;
 pub mod line;
 mod others;
 pub mod plan;
 pub mod predict;
+pub mod program;
 pub mod record;
 pub mod report;
 pub mod reproduction;

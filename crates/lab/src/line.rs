@@ -17,6 +17,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use crate::results::{Isolation, Line, LineStanding, Results};
+use crate::study::WORKLOADS;
 use crate::summary::TOGETHER;
 use levers::Lever;
 use plimsoll_notation::{choices, did_you_mean};
@@ -30,7 +31,7 @@ pub(crate) const REPEATS: u32 = 4;
 
 /// A request for a line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct LineRequest {
     /// The workload to protect; the first transactional one by default.
     pub protect: Option<String>,
     /// The part of its speed alone that it is to keep, above 0 and at most 1.
@@ -39,15 +40,18 @@ pub struct Wanted {
     pub measured_max: usize,
 }
 
-/// Refuses a workload that a study does not have.
-pub fn check_protect(name: &str, known: &[&str]) -> Result<(), String> {
-    match known.contains(&name) {
-        true => Ok(()),
-        false => Err(format!(
-            "a study has no workload `{name}`{}; it has {}",
-            did_you_mean(name, known.iter().copied()),
-            choices(known)
-        )),
+impl LineRequest {
+    /// The line of a study, as requested on the command line. Refuses a workload that no study has, and a share that is
+    /// none.
+    pub fn of_study(protect: &str, slo: f64, quick: bool) -> Result<Self, String> {
+        if !WORKLOADS.contains(&protect) {
+            let (meant, all) = (did_you_mean(protect, WORKLOADS), choices(WORKLOADS));
+            return Err(format!("--protect: a study has no workload `{protect}`{meant}; it has {all}"));
+        }
+        if !(slo > 0.0 && slo <= 1.0) {
+            return Err(format!("--slo {slo}: write a share above 0 and at most 1, such as 0.9"));
+        }
+        Ok(LineRequest { protect: Some(protect.to_owned()), slo, measured_max: if quick { 1 } else { 2 } })
     }
 }
 
@@ -64,7 +68,7 @@ pub struct Attempt {
 impl Attempt {
     /// Lists candidate settings that may isolate the workloads of a study, from its measurements; `None` without two
     /// workloads that ran alone and together.
-    pub fn consider(results: &Results, wanted: &Wanted) -> Option<Self> {
+    pub fn consider(results: &Results, wanted: &LineRequest) -> Option<Self> {
         let protect = wanted.protect.clone().or_else(|| first_transactional(results))?;
         let own = BTreeMap::new();
         let kept = measured::kept(results, &protect, (&own, &own), 1)?;

@@ -29,7 +29,7 @@ pub(crate) use accuracy::{ALL, MIX};
 pub use cache::{CachePair, CacheShared};
 use inputs::{Inputs, Setting};
 pub(crate) use points::without;
-use points::{Asked, Measured};
+use points::{MeasuredWorkload, RequestedMix};
 pub use points::{Vary, VaryError, hold_out};
 pub(crate) use window::own_cpu_s;
 
@@ -152,7 +152,7 @@ pub struct PredictedWorkload {
     /// CPU seconds of a request, relative to alone.
     pub cpu_factor: f64,
     /// The measurement; `None` if this mix was not measured.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredWorkload>,
 }
 
 /// Why nothing is predicted.
@@ -228,10 +228,10 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     };
     let mut mixes = Vec::new();
     let mut judged = Vec::new();
-    let mut taught: Vec<Taught> = Vec::new();
+    let mut taught: Vec<Lessons> = Vec::new();
     let others = others::of_runs(&results.points, results.machine.cores_usable);
     for asked in &asked {
-        let taught = Taught::at(&mut taught, &inputs, &asked.base);
+        let taught = Lessons::at(&mut taught, &inputs, &asked.base);
         let turns = (request.model != Model::Mva).then_some(&taught.turns);
         let mix = match inputs.mix(asked, turns) {
             Err(error) if !cache.is_empty() => {
@@ -257,13 +257,13 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
 }
 
 /// The lessons from arms with several workloads at some settings.
-struct Taught {
+struct Lessons {
     base: Setting,
     lessons: Vec<Lesson>,
     turns: Turns,
 }
 
-impl Taught {
+impl Lessons {
     /// Learns once at each setting.
     fn at<'a>(all: &'a mut Vec<Self>, inputs: &Inputs<'_>, base: &Setting) -> &'a Self {
         let known = all.iter().position(|taught| taught.base == *base);
@@ -271,7 +271,7 @@ impl Taught {
             let lessons = inputs.lessons(base);
             let noise = inputs.noise.map(|noise| noise.within_block);
             let turns = Turns::learn(&lessons, &inputs.machine_of(base), noise);
-            all.push(Taught { base: base.clone(), lessons, turns });
+            all.push(Lessons { base: base.clone(), lessons, turns });
             all.len() - 1
         });
         &all[at]
@@ -290,7 +290,7 @@ fn why_refused(refused: Refused, others: Option<&str>) -> String {
     }
 }
 
-fn refusal(asked: &Asked, why: String) -> PredictedMix {
+fn refusal(asked: &RequestedMix, why: String) -> PredictedMix {
     PredictedMix {
         setting: asked.base.clone(),
         workloads: Vec::new(),
@@ -304,7 +304,12 @@ fn refusal(asked: &Asked, why: String) -> PredictedMix {
     }
 }
 
-fn shown(asked: &Asked, inputs: &Inputs<'_>, (mix, prediction): (&Mix, &Prediction), model: Model) -> PredictedMix {
+fn shown(
+    asked: &RequestedMix,
+    inputs: &Inputs<'_>,
+    (mix, prediction): (&Mix, &Prediction),
+    model: Model,
+) -> PredictedMix {
     let ranks = inputs.ranks(asked);
     let known = ranks.as_ref().and_then(|ranks| ranks.as_ref().ok());
     let simulated = (model == Model::Des).then(|| simulate(prediction, known)).flatten();

@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::page::Page;
 
-pub use self::source::Source;
+pub use self::input::ReportInput;
 
 mod chart;
 mod claims;
@@ -25,6 +25,7 @@ pub(crate) mod fixture;
 mod freshness;
 mod gaps;
 mod header;
+mod input;
 mod interference;
 mod latency;
 mod layout;
@@ -44,7 +45,6 @@ mod runs;
 mod server;
 mod setup;
 mod several;
-mod source;
 mod speed_up;
 mod sweep;
 #[cfg(test)]
@@ -62,13 +62,13 @@ const SCRIPT: &str = include_str!("../../../web/dist/report.js");
 const SCRIPT_SHA256: &str = include_str!("../../../web/dist/report.sha256");
 
 /// One experiment as a page.
-pub fn render<'a>(source: impl Into<Source<'a>>) -> String {
+pub fn render<'a>(source: impl Into<ReportInput<'a>>) -> String {
     render_all([source])
 }
 
 /// Several experiments on one page, under a table of contents.
-pub fn render_all<'a>(all: impl IntoIterator<Item = impl Into<Source<'a>>>) -> String {
-    let all: Vec<Source<'a>> = all.into_iter().map(Into::into).collect();
+pub fn render_all<'a>(all: impl IntoIterator<Item = impl Into<ReportInput<'a>>>) -> String {
+    let all: Vec<ReportInput<'a>> = all.into_iter().map(Into::into).collect();
     let title = match all.as_slice() {
         [only] => header::title(&only.results),
         _ => format!("{} experiments", all.len()),
@@ -234,7 +234,7 @@ fn contents(links: &[(String, String)]) -> Markup {
     }
 }
 
-fn footer(all: &[Source]) -> Markup {
+fn footer(all: &[ReportInput]) -> Markup {
     let hashes = all.iter().map(|source| source.results.experiment.settings_hash.as_str()).collect::<Vec<_>>();
     html! {
         footer {

@@ -1,7 +1,8 @@
 //! Published exhibits and the results of reproducing them: as text for a terminal ([`render`]) and as a page of documentation
-//! ([`page`]), both from run directories.
+//! ([`page`]), both from the run directories of a [`Reproduction`].
 
 pub mod causes;
+mod folder;
 pub mod page;
 mod tally;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use crate::results::{ClaimResult, Mode, Results};
 use crate::table::claims;
+pub use folder::{CarriedFile, Collection, Reproduction, ReproductionRequest};
 use plimsoll_display as units;
 use plimsoll_display::wrap;
 pub use tally::Tally;
@@ -35,7 +37,7 @@ pub struct Exhibit {
     /// The run directory, if it was run.
     pub directory: String,
     /// How it was measured; `None` if it was not run.
-    pub measured: Option<Measured>,
+    pub measured: Option<ExhibitRun>,
     /// Its claims, judged.
     pub claims: Vec<ClaimResult>,
     /// Claims that once had a result and are no longer made.
@@ -46,7 +48,7 @@ pub struct Exhibit {
 
 /// How an exhibit was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
+pub struct ExhibitRun {
     /// Commit that measured it; the version, if the commit is not known.
     pub commit: String,
     /// UTC, ISO 8601, when it began.
@@ -77,12 +79,12 @@ impl Exhibit {
     }
 }
 
-impl Measured {
+impl ExhibitRun {
     /// How the runs of these results were measured.
     pub fn of(results: &Results) -> Self {
         let settings = &results.experiment.settings;
         let points = &results.points;
-        Measured {
+        ExhibitRun {
             commit: results.commit.clone().unwrap_or_else(|| results.plimsoll.clone()),
             started: results.started.clone(),
             mode: results.mode,

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use claims::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
 pub use curves::{AxisRole, Knee, KneeLevel, Scalability};
 pub use device::{CacheSwitching, Device, Unmeasured};
-pub use line::{Isolation, Kept, Line, LineStanding};
+pub use line::{Isolation, KeptShare, Line, LineStanding};
 pub(crate) use merge::mean;
 pub use mode::Mode;
 pub(crate) use near::CHANGED;
@@ -114,6 +114,14 @@ impl Results {
     /// The merged runs of a workload in an arm at a setting; `None` if none of them is valid.
     pub fn cell(&self, setting: &BTreeMap<String, serde_json::Value>, arm: &str, workload: &str) -> Option<&Estimate> {
         self.estimates.iter().find(|cell| cell.arm == arm && cell.workload == workload && cell.setting == *setting)
+    }
+
+    /// Whether a claim or a check of the data fails, or no run is valid. A claim that is undecided, or could not be judged,
+    /// has not failed.
+    pub fn has_failed(&self) -> bool {
+        self.count_claims(ClaimVerdict::Fails) > 0
+            || self.checks.iter().flatten().any(|check| check.holds == Some(false))
+            || !self.points.iter().any(|point| point.valid)
     }
 
     /// How many claims have this verdict.

@@ -16,15 +16,15 @@ use plimsoll_workload::file::WorkloadFile;
 use serde::Serialize;
 
 use crate::histograms::{LoggedRun, write_log};
-use crate::journal::{Found, Journal, JournalError, JournalHeader};
+use crate::journal::{Journal, JournalContents, JournalError, JournalHeader};
 use crate::record::RunRecord;
-use crate::report::{self, Source};
+use crate::report::{self, ReportInput};
 use crate::results::{FORMAT, Results};
 use crate::samples;
-use disk::{Disk, Failed, Partials, RealDisk, sync_folder};
+use disk::{Disk, Partials, RealDisk, StepError, sync_folder};
 
 /// Names of the files that are written first.
-const EXPERIMENT: &str = "experiment.toml";
+pub(crate) const EXPERIMENT: &str = "experiment.toml";
 const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "journal.jsonl";
 /// The file that shows that all others are written.
@@ -49,7 +49,7 @@ pub struct RunDirectory {
 
 /// An experiment that was begun, as found in its folder.
 #[derive(Debug)]
-pub struct Begun {
+pub struct StoredExperiment {
     /// The directory, in which the experiment can continue.
     pub directory: RunDirectory,
     /// Its identity.
@@ -192,7 +192,7 @@ impl RunDirectory {
     }
 
     /// Finds an experiment that was begun.
-    pub fn open(place: &Path) -> Result<Begun, RunDirectoryError> {
+    pub fn open(place: &Path) -> Result<StoredExperiment, RunDirectoryError> {
         for missing in [EXPERIMENT, JOURNAL] {
             if !place.join(missing).is_file() {
                 return Err(RunDirectoryError::NotARun { place: place.to_owned(), missing });
@@ -205,14 +205,14 @@ impl RunDirectory {
         if let Err(error @ RunDirectoryError::Newer { .. }) = read_results(place) {
             return Err(error);
         }
-        let Found { journal, header, records, torn } = Journal::open(&place.join(JOURNAL))?;
+        let JournalContents { journal, header, records, torn } = Journal::open(&place.join(JOURNAL))?;
         let mut warnings = Vec::new();
         if torn > 0 {
             warnings.push(format!("the last line of {JOURNAL} was torn ({torn} bytes); its run ran again"));
         }
         let mut directory = RunDirectory::of(place, journal, false);
         directory.is_worth_keeping = true;
-        Ok(Begun { directory, header, text, records, warnings })
+        Ok(StoredExperiment { directory, header, text, records, warnings })
     }
 
     /// Whether it holds a finished run.
@@ -245,7 +245,7 @@ impl RunDirectory {
         let mut files = Partials::new(&*self.disk, &self.place);
         files.write(SAMPLES, |file| samples::write(file, results, records))?;
         files.write(REQUESTS, |file| write_log(file, &runs))?;
-        files.write(REPORT, |file| file.write_all(report::render(Source::new(results, records)).as_bytes()))?;
+        files.write(REPORT, |file| file.write_all(report::render(ReportInput::new(results, records)).as_bytes()))?;
         files.write(RESULTS, |file| write_json(file, results))?;
         files.name_all(RESULTS)?;
         let names = [REPORT, RESULTS, SAMPLES, REQUESTS, MACHINE];
@@ -253,8 +253,8 @@ impl RunDirectory {
     }
 }
 
-impl From<Failed> for RunDirectoryError {
-    fn from((place, error): Failed) -> Self {
+impl From<StepError> for RunDirectoryError {
+    fn from((place, error): StepError) -> Self {
         RunDirectoryError::Io { place, error }
     }
 }
@@ -332,18 +332,18 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
 
 /// The input of a report of a run's folder. If the folder has lost its journal, the report lacks the sections that need
 /// the seconds of its runs.
-pub fn read_source(place: &Path) -> Result<Source<'static>, RunDirectoryError> {
+pub fn read_report_input(place: &Path) -> Result<ReportInput<'static>, RunDirectoryError> {
     let results = read_results(place)?;
     let records = match Journal::read(&place.join(JOURNAL)) {
         Err(JournalError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => Vec::new(),
         found => found?,
     };
-    Ok(Source::owned(results, records))
+    Ok(ReportInput::owned(results, records))
 }
 
 /// Writes the report again from a run's folder, and returns its path.
 pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
-    let source = read_source(place)?;
+    let source = read_report_input(place)?;
     write(place, REPORT, |file| file.write_all(report::render(&source).as_bytes()))?;
     Ok(place.join(REPORT))
 }
@@ -351,9 +351,9 @@ pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
 /// Writes the results and their report again with additions that were made after they were complete. Both are written
 /// before either is renamed, `results.json` last.
 pub fn amend(place: &Path, results: &Results) -> Result<(), RunDirectoryError> {
-    let records = read_source(place)?.records;
+    let records = read_report_input(place)?.records;
     let mut files = Partials::new(&RealDisk, place);
-    files.write(REPORT, |file| file.write_all(report::render(Source::new(results, &records)).as_bytes()))?;
+    files.write(REPORT, |file| file.write_all(report::render(ReportInput::new(results, &records)).as_bytes()))?;
     files.write(RESULTS, |file| write_json(file, results))?;
     Ok(files.name_all(RESULTS)?)
 }

@@ -46,7 +46,7 @@ pub fn level_latencies(speed: &MemorySpeed) -> Option<LevelLatencies> {
 
 /// The hardware counters of some threads.
 #[derive(Debug, Clone, Default)]
-pub struct Counted {
+pub struct ThreadCounters {
     /// Events.
     pub counters: Option<Counters>,
     /// Top-down breakdown.
@@ -126,7 +126,7 @@ pub struct WindowReading {
     /// The resource use and activity in each second, the rest at the end included.
     pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
-    pub counted: Counted,
+    pub counted: ThreadCounters,
     /// Why figures are missing.
     pub reasons: Reasons,
 }
@@ -142,7 +142,7 @@ pub struct WorkloadUse {
     /// Times of our own clients, if a server's processes serve them.
     pub clients: Option<ThreadTimes>,
     /// Hardware counters.
-    pub counted: Counted,
+    pub counted: ThreadCounters,
 }
 
 /// One second of a window.
@@ -220,7 +220,7 @@ impl WindowSensors {
             workloads.push(used);
         }
         let all = sum.and_then(Result::ok);
-        let counted = all.map(|all| Counted::of(&all, None, &mut reasons.warnings)).unwrap_or_default();
+        let counted = all.map(|all| ThreadCounters::of(&all, None, &mut reasons.warnings)).unwrap_or_default();
         let read = counted.counters.and_then(|counters| counters.dram_read_bytes);
         device.dram_read_gb_s = read.map(|bytes| bytes as f64 / 1e9 / window.as_secs_f64());
         WindowReading { window, workloads, device, seconds: self.seconds, counted, reasons }
@@ -269,7 +269,7 @@ impl WorkloadSensors {
             reasons.warnings.insert(format!("no hardware counters, so {without}: {}{remedy}", why.reason));
         }
         let reading = counted.counters;
-        let counted = reading.as_ref().map(|reading| Counted::of(reading, latencies, &mut reasons.warnings));
+        let counted = reading.as_ref().map(|reading| ThreadCounters::of(reading, latencies, &mut reasons.warnings));
         let used = WorkloadUse {
             times: serving.times,
             block_io: serving.block_io,
@@ -280,9 +280,13 @@ impl WorkloadSensors {
     }
 }
 
-impl Counted {
+impl ThreadCounters {
     /// The figures of a reading; a warning explains each missing one.
-    fn of(reading: &CounterReading, latencies: Option<&LevelLatencies>, warnings: &mut BTreeSet<String>) -> Counted {
+    fn of(
+        reading: &CounterReading,
+        latencies: Option<&LevelLatencies>,
+        warnings: &mut BTreeSet<String>,
+    ) -> ThreadCounters {
         warnings.extend(reading.notes.iter().cloned());
         let mut explain = |what: &str, why: &str| {
             warnings.insert(format!("no {what}: {why}"));
@@ -297,7 +301,7 @@ impl Counted {
             .ok();
         let mut counters = counters_of(reading);
         counters.dram_read_bytes = memory_read.map(|read| read.bytes);
-        Counted { counters: Some(counters), top_down, cache_misses }
+        ThreadCounters { counters: Some(counters), top_down, cache_misses }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The speed of a database is not known beforehand: windows that hold hundreds of queries on one hold two on another. A
 //! short [pilot](run_pilot) therefore runs first, and [`Study::choose`] makes windows long enough for the measured
-//! speed, up to a limit.
+//! speed, up to a limit. `stages` carries out the pilot, the study and the line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,10 +12,14 @@ use crate::experiment::REPEATS;
 use crate::line::{self, Attempt};
 use crate::summary::REQUESTS_MIN;
 use plimsoll_display::{rate, seconds};
+use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::space::available_memory;
 
 mod pilot;
+mod stages;
 
-pub use pilot::{Pilot, PilotError, run_pilot};
+pub use pilot::{Pilot, run_pilot};
+pub use stages::StudyConclusion;
 
 /// The workloads of every study.
 pub const WORKLOADS: [&str; 2] = ["oltp", "olap"];
@@ -48,7 +52,7 @@ pub struct Lengths {
 
 /// The speed of a workload beside the others in a pilot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct MeasuredSpeed {
     /// The workload.
     pub workload: String,
     /// Requests per second.
@@ -57,7 +61,7 @@ pub struct Seen {
 
 /// The chosen lengths of runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct ChosenLengths {
     /// The lengths of all runs.
     pub lengths: Lengths,
     /// The workload that will complete too few requests nevertheless, and a remedy; `None` if all complete enough.
@@ -87,7 +91,12 @@ enum Runs<'a> {
     Line(&'a Attempt),
 }
 
-impl Study<'_> {
+impl<'a> Study<'a> {
+    /// A study on this machine.
+    pub fn here(url: &'a str, options: &'a BTreeMap<String, String>, quick: bool, seed: u64) -> Self {
+        Study { url, options, cores: cores_usable(), free_memory: available_memory(), quick, seed }
+    }
+
     /// The shortest runs, for databases that answer fast.
     pub fn shortest(&self) -> Lengths {
         let ms = |warmup, measure| Lengths {
@@ -103,10 +112,10 @@ impl Study<'_> {
     }
 
     /// Windows in which each workload completes enough requests at the measured speed, up to the limit.
-    pub fn choose(&self, seen: &[Seen]) -> Chosen {
+    pub fn choose(&self, seen: &[MeasuredSpeed]) -> ChosenLengths {
         let Lengths { warmup, measure } = self.shortest();
         let longest = self.longest().as_secs_f64();
-        let needs = |one: &Seen| if one.per_s > 0.0 { REQUESTS_MIN as f64 / one.per_s } else { f64::INFINITY };
+        let needs = |one: &MeasuredSpeed| if one.per_s > 0.0 { REQUESTS_MIN as f64 / one.per_s } else { f64::INFINITY };
         let slowest = seen.iter().max_by(|a, b| needs(a).total_cmp(&needs(b)));
         let needed = slowest.map_or(0.0, needs);
         // Rounded to tenths, for readability.
@@ -127,7 +136,7 @@ impl Study<'_> {
             )
         });
         let measure = measure.max(Duration::from_secs_f64(wanted));
-        Chosen { lengths: Lengths { warmup, measure }, too_short }
+        ChosenLengths { lengths: Lengths { warmup, measure }, too_short }
     }
 
     /// The experiment file. Each side can use the whole machine: as many transactional clients as cores, without think

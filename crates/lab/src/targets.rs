@@ -18,6 +18,11 @@ pub(crate) fn own_options(targets: &dyn Targets, setting: &Setting) -> BTreeMap<
 /// Options whose value is `none` or the path of a file relative to the experiment's folder.
 pub(crate) const FILE_OPTIONS: [&str; 1] = ["governor_config"];
 
+/// The target of a setting.
+pub(crate) fn target_of<'a>(targets: &'a dyn Targets, setting: &Setting) -> Result<Box<dyn Target + 'a>, String> {
+    targets.target(&setting.url, &own_options(targets, setting))
+}
+
 /// The value of an option, with a relative path resolved against a folder.
 pub(crate) fn anchored_option(name: &str, value: &str, folder: &Path) -> String {
     if !FILE_OPTIONS.contains(&name) || value == "none" {
@@ -26,10 +31,11 @@ pub(crate) fn anchored_option(name: &str, value: &str, folder: &Path) -> String 
     folder.join(value).display().to_string()
 }
 
-/// Opens databases by URL. Options are names with values as text.
+/// The databases that a program can open.
 pub trait Targets: Sync {
-    /// Refuses a URL or an option that does not exist, before anything runs. The error names the fault and what exists.
-    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String>;
+    /// A target by its URL and options, which are names with values as text. Refuses those that do not exist, before
+    /// anything runs: the error names the fault and what exists.
+    fn target<'a>(&'a self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target + 'a>, String>;
 
     /// The names of the options that a target has; empty if there is no such target.
     fn option_names(&self, url: &str) -> Vec<&'static str>;
@@ -39,25 +45,10 @@ pub trait Targets: Sync {
         url.to_owned()
     }
 
-    /// Every setting of the target by name, defaults included, for the record.
-    fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value>;
-
-    /// Refuses options that need more than this machine has, before anything runs.
-    fn check_machine(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
-        let (_, _) = (url, options);
-        Ok(())
-    }
-
     /// Whether each client has a connection, and so a file, of its own.
     fn connects(&self, url: &str) -> bool {
         let _ = url;
         true
-    }
-
-    /// The place of its data and the free space there; `None` if that is not known.
-    fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
-        let (_, _) = (url, options);
-        None
     }
 
     /// Whether clients can log in to a target as different users.
@@ -65,7 +56,30 @@ pub trait Targets: Sync {
         let _ = url;
         false
     }
+}
 
-    /// Opens an empty database.
-    fn open(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String>;
+/// A database that is not open.
+pub trait Target {
+    /// Refuses options that name something wrong beyond themselves, such as a file with faults.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Refuses options that need more than this machine has, before anything runs.
+    fn check_machine(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Every setting by name, defaults included, for the record.
+    fn settings(&self) -> BTreeMap<String, Value> {
+        BTreeMap::new()
+    }
+
+    /// The place of its data and the free space there; `None` if that is not known.
+    fn room(&self) -> Option<Room> {
+        None
+    }
+
+    /// Opens it, empty or with data that was left in it.
+    fn open(&self) -> Result<Box<dyn Database>, String>;
 }

@@ -104,7 +104,7 @@ mod tests {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("Stop them") && words.contains("CPU time of a request"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let page = crate::report::render(crate::report::Source::new(&results, &[]));
+        let page = crate::report::render(crate::report::ReportInput::new(&results, &[]));
         assert!(page.contains("CPU time of a request"), "the report says it, too");
     }
 }

@@ -17,7 +17,32 @@ use crate::results::{ClaimResult, ClaimVerdict};
 use crate::runner::{Outcome, RunError, Runner, Selection, Watch};
 
 /// The default of the largest number of blocks.
-pub const BLOCKS_MAX: u32 = 20;
+const BLOCKS_MAX: u32 = 20;
+
+/// Where an experiment ends that is not decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// After this many blocks.
+    Blocks(u32),
+    /// After as many blocks as fit into this time, without loading.
+    Time(Duration),
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Limit::Blocks(BLOCKS_MAX)
+    }
+}
+
+impl Limit {
+    /// As a number of blocks of a plan.
+    pub fn blocks(self, plan: &Plan) -> u32 {
+        match self {
+            Limit::Blocks(count) => count,
+            Limit::Time(time) => blocks_within(plan, time),
+        }
+    }
+}
 
 /// Reads a length of time, as `2h`, `30min`.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -48,7 +73,7 @@ pub fn plans(plan: &Plan, blocks_max: u32) -> Result<Vec<Plan>, String> {
 }
 
 /// How many blocks of a plan fit into a length of time, without loading; at least its own number.
-pub fn blocks_within(plan: &Plan, time: Duration) -> u32 {
+fn blocks_within(plan: &Plan, time: Duration) -> u32 {
     let block = plan.estimated_time(plan.run_count() / plan.run.repeats.max(1) as usize).as_secs_f64();
     let fit = if block > 0.0 { time.as_secs_f64() / block } else { 0.0 };
     (fit as u32).max(plan.run.repeats.max(2))

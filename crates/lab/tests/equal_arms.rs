@@ -14,7 +14,7 @@ use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::limits::NoLimits;
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
-use plimsoll_lab::targets::Targets;
+use plimsoll_lab::targets::{Target, Targets};
 use plimsoll_model::statistics::{Noise, Samples, compare_settings};
 use plimsoll_workload::database::Database;
 use plimsoll_workload::memory::MemoryDatabase;
@@ -26,19 +26,17 @@ use rustix::process::{Pid, Signal, kill_process};
 struct Memory;
 
 impl Targets for Memory {
-    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
-        Ok(())
+    fn target(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Target>, String> {
+        Ok(Box::new(Memory))
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
         Vec::new()
     }
+}
 
-    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, serde_json::Value> {
-        BTreeMap::new()
-    }
-
-    fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+impl Target for Memory {
+    fn open(&self) -> Result<Box<dyn Database>, String> {
         Ok(Box::new(MemoryDatabase::new()))
     }
 }

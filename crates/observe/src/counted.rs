@@ -16,7 +16,7 @@ const PAGES_LEAST: f64 = 20.0;
 
 /// Adds up all counters that were read, in order.
 #[derive(Debug, Default)]
-pub struct Counted {
+pub struct CounterHistory {
     first: Option<Counters>,
     last: Option<Counters>,
     /// Of each statement, pages, rows and time per call of its last stretch with enough calls.
@@ -47,7 +47,7 @@ pub struct PerCall {
     pub time_s: f64,
 }
 
-impl Counted {
+impl CounterHistory {
     /// Adds counters.
     pub fn take(&mut self, counters: Counters) {
         for vacuum in &counters.vacuums {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_in_between() {
-        let mut counted = Counted::default();
+        let mut counted = CounterHistory::default();
         counted.take(counters(1, &[(1, 100, 100, 300), (2, 5, 5, 5)]));
         assert_eq!(counted.statements(), None);
         counted.take(counters(11, &[(1, 400, 400, 1200), (2, 5, 5, 5), (3, 7, 0, 0)]));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn more_pages_for_as_many_rows_are_another_plan() {
-        let mut counted = Counted::default();
+        let mut counted = CounterHistory::default();
         counted.take(counters(0, &[(1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 0, 0)]));
         counted.take(counters(10, &[(1, 100, 100, 400), (2, 100, 100, 400), (3, 100, 100, 400)]));
         // 1 reads a hundred times the pages; 2 finds a hundred times the rows with them; 3 has too few calls to judge.
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn counters_that_were_reset_are_no_change() {
-        let mut counted = Counted::default();
+        let mut counted = CounterHistory::default();
         counted.take(counters(0, &[(1, 1_000, 1_000, 4_000)]));
         counted.take(counters(10, &[(1, 2_000, 2_000, 8_000)]));
         counted.take(counters(20, &[(1, 50, 50, 50_000)]));
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn vacuums_are_told_once() {
-        let mut counted = Counted::default();
+        let mut counted = CounterHistory::default();
         for phase in ["scanning heap", "vacuuming heap"] {
             counted.take(Counters { vacuums: vec![format!("public.t ({phase})")], ..Counters::default() });
         }

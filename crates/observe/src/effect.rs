@@ -14,7 +14,7 @@ use crate::results::{Effect, Lever};
 
 /// Time of important work behind less important holders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Behind {
+struct BlockedTime {
     explained: Duration,
     waited: Duration,
     thought: Duration,
@@ -23,8 +23,8 @@ struct Behind {
 }
 
 /// Adds up the chains in which important work waits.
-fn behind(ledger: &Ledger, proposals: &Proposals) -> Behind {
-    let mut behind = Behind::default();
+fn behind(ledger: &Ledger, proposals: &Proposals) -> BlockedTime {
+    let mut behind = BlockedTime::default();
     let standing = |link: &crate::ledger::Link| link.party.map(|party| proposals.standing(party));
     for (chain, time) in &ledger.lock_waits.chains {
         let Some((waiter, blockers)) = chain.split_first() else { continue };
@@ -102,7 +102,7 @@ fn core_wait(ledger: &Ledger, proposals: &Proposals, important: &Bucket) -> Opti
     Some(waited_s * of_others)
 }
 
-fn summary(important: &Bucket, behind: &Behind, levers: &[Lever]) -> Vec<String> {
+fn summary(important: &Bucket, behind: &BlockedTime, levers: &[Lever]) -> Vec<String> {
     let response_s = important.response().as_secs_f64();
     if response_s <= 0.0 {
         return vec!["No important work was seen, so there is nothing to protect.".to_owned()];

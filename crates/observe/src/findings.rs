@@ -9,13 +9,13 @@ use plimsoll_notation::sql::normalised;
 use plimsoll_pg::connection::SUPPORTED;
 
 use crate::classes::Proposals;
-use crate::counted::Counted;
+use crate::counted::CounterHistory;
 use crate::effect::effect;
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::ledger::{Bucket, Ledger};
 use crate::results::{
-    Ended, FORMAT, KIND, Looking, Missing, Observation, Part, PlanChange, ProposedClass, ServerFacts, Share,
-    StatementPart, Throughput, Upkeep,
+    EndReason, FORMAT, GroupTime, KIND, MissingRight, Observation, ObservationCost, PlanChange, ProposedClass,
+    ServerFacts, Share, StatementTime, Throughput, Upkeep,
 };
 use crate::snapshot::StatementCounter;
 use plimsoll_display::percent_above;
@@ -25,27 +25,27 @@ const STATEMENTS_MAX: usize = 50;
 
 /// Everything that was observed.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct Evidence<'a> {
     /// The sums of all looks; finished.
     pub ledger: &'a Ledger,
     /// The counts of the server.
-    pub counted: &'a Counted,
+    pub counted: &'a CounterHistory,
     /// Texts of statements by the server's numbers, for those that were observed in no session.
     pub texts: &'a BTreeMap<i64, Vec<u8>>,
     /// When it began, UTC.
     pub started: String,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: EndReason,
     /// The server.
     pub server: ServerFacts,
     /// Data that were not visible.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingRight>,
     /// The cost of looking.
-    pub looking: Looking,
+    pub looking: ObservationCost,
 }
 
 /// The results.
-pub fn findings(seen: Seen<'_>) -> Observation {
+pub fn findings(seen: Evidence<'_>) -> Observation {
     let ledger = seen.ledger;
     let proposals = Proposals::of(ledger);
     let all = ledger.sum(|_| true);
@@ -92,7 +92,7 @@ fn sorted<T>(mut all: Vec<T>, size: impl Fn(&T) -> f64) -> Vec<T> {
 
 /// A bucket as a part of the whole. If too little of a group was observed, its core wait uses the ratio of all
 /// sessions.
-fn part(name: &str, bucket: &Bucket, all: &Bucket, elapsed: Duration) -> Part {
+fn part(name: &str, bucket: &Bucket, all: &Bucket, elapsed: Duration) -> GroupTime {
     let response_s = bucket.response().as_secs_f64();
     let all_s = all.response().as_secs_f64();
     let core_wait = bucket.core_wait_share().or_else(|| all.core_wait_share());
@@ -106,7 +106,7 @@ fn part(name: &str, bucket: &Bucket, all: &Bucket, elapsed: Duration) -> Part {
         other: of(bucket.other),
     });
     let elapsed_s = elapsed.as_secs_f64();
-    Part {
+    GroupTime {
         name: name.to_owned(),
         response_s,
         of_all: if all_s > 0.0 { response_s / all_s } else { 0.0 },
@@ -115,7 +115,7 @@ fn part(name: &str, bucket: &Bucket, all: &Bucket, elapsed: Duration) -> Part {
     }
 }
 
-fn statements(seen: &Seen<'_>, all: &Bucket) -> Vec<StatementPart> {
+fn statements(seen: &Evidence<'_>, all: &Bucket) -> Vec<StatementTime> {
     let ledger = seen.ledger;
     let mut sums: BTreeMap<StatementId, Bucket> = BTreeMap::new();
     for ((_, statement), bucket) in &ledger.buckets {
@@ -128,7 +128,7 @@ fn statements(seen: &Seen<'_>, all: &Bucket) -> Vec<StatementPart> {
         let text = statement.query_id.and_then(|id| seen.texts.get(&id)).map(|text| normalised(text));
         let text = statement.text.clone().or(text).unwrap_or_default();
         let calls = statement.query_id.and_then(|id| counted.get(&id)).filter(|counter| counter.calls > 0);
-        StatementPart {
+        StatementTime {
             part: part(&text, &bucket, all, ledger.elapsed),
             query_id: statement.query_id,
             fingerprint: statement.fingerprint.map(|number| format!("{number:016x}")),
@@ -143,7 +143,7 @@ fn statements(seen: &Seen<'_>, all: &Bucket) -> Vec<StatementPart> {
 }
 
 /// Counters of statements, summed over all users and databases.
-fn by_query_id(counted: &Counted) -> BTreeMap<i64, StatementCounter> {
+fn by_query_id(counted: &CounterHistory) -> BTreeMap<i64, StatementCounter> {
     let mut sums: BTreeMap<i64, StatementCounter> = BTreeMap::new();
     for (key, counter) in counted.statements().unwrap_or_default() {
         let sum = sums.entry(key.query_id).or_default();
@@ -155,7 +155,7 @@ fn by_query_id(counted: &Counted) -> BTreeMap<i64, StatementCounter> {
     sums
 }
 
-fn throughput(counted: &Counted) -> Vec<Throughput> {
+fn throughput(counted: &CounterHistory) -> Vec<Throughput> {
     let Some((first, last)) = counted.ends() else { return Vec::new() };
     let stretch_s = (last.at - first.at).as_secs_f64();
     let rates = last.databases.iter().map(|(database, now)| {
@@ -174,7 +174,7 @@ fn throughput(counted: &Counted) -> Vec<Throughput> {
     sorted(rates.filter(|it| !idle(it)).collect(), |it| it.commits_per_s)
 }
 
-fn upkeep(counted: &Counted) -> Upkeep {
+fn upkeep(counted: &CounterHistory) -> Upkeep {
     let vacuums = counted.vacuums().to_vec();
     let Some((first, last)) = counted.ends() else { return Upkeep { vacuums, ..Upkeep::default() } };
     let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -187,7 +187,7 @@ fn upkeep(counted: &Counted) -> Upkeep {
     }
 }
 
-fn plan_changes(seen: &Seen<'_>) -> Option<Vec<PlanChange>> {
+fn plan_changes(seen: &Evidence<'_>) -> Option<Vec<PlanChange>> {
     seen.counted.statements()?;
     let text = |id: i64| {
         let known = seen.ledger.identity.statement_of_query_id(id).and_then(|statement| statement.text.clone());
@@ -239,9 +239,9 @@ fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
     sorted(statements.chain(logins).collect(), |class| class.response_s)
 }
 
-fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
+fn warnings(seen: &Evidence<'_>, all: &Bucket) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Ended::ServerLost(why) = &seen.ended {
+    if let EndReason::ServerLost(why) = &seen.ended {
         warnings.push(format!("The observation ended early: {why}. Everything here is from before."));
     }
     let version =

@@ -16,7 +16,7 @@ use plimsoll_policy::class_proposal::LONG;
 pub use self::lock_waits::{HolderState, Link, LockWaits, doing_of};
 pub use self::transactions::{IdleInTransaction, Transactions};
 use crate::identity::{Identity, LoginId, StatementId};
-use crate::snapshot::{Look, Session};
+use crate::snapshot::{Session, Snapshot};
 
 /// Where response time went, by sampling, and facts about transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -121,7 +121,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Adds a look.
-    pub fn take(&mut self, look: &Look) {
+    pub fn take(&mut self, look: &Snapshot) {
         self.looks += 1;
         let time = self.last_at.map_or(Duration::ZERO, |last| look.at.saturating_sub(last));
         self.last_at = Some(look.at);
@@ -170,7 +170,7 @@ impl Ledger {
     }
 
     /// Drops data about ended sessions from time to time.
-    fn forget(&mut self, look: &Look) {
+    fn forget(&mut self, look: &Snapshot) {
         let there: Vec<i32> = look.sessions.iter().map(|session| session.process).collect();
         self.identity.keep_processes(|process| there.contains(&process));
         self.times.retain(|process, _| there.contains(process));

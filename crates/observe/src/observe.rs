@@ -11,14 +11,14 @@ use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::Doing;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::counted::Counted;
-use crate::findings::{Seen, findings};
+use crate::counted::CounterHistory;
+use crate::findings::{Evidence, findings};
 use crate::ledger::Ledger;
 use crate::pace::{BOUND, Pace};
-use crate::results::{Ended, Looking, Missing, Observation};
+use crate::results::{EndReason, MissingRight, Observation, ObservationCost};
 pub use crate::server::ObserveError;
 use crate::server::Server;
-use crate::snapshot::Look;
+use crate::snapshot::Snapshot;
 
 /// The default length of an observation, in seconds.
 pub const SECONDS_DEFAULT: f64 = 300.0;
@@ -67,7 +67,7 @@ pub fn observe(
 struct Watcher {
     server: Server,
     ledger: Ledger,
-    counted: Counted,
+    counted: CounterHistory,
     pace: Pace,
     began: Instant,
     cost: Cost,
@@ -81,7 +81,7 @@ impl Watcher {
         Watcher {
             server,
             ledger: Ledger::default(),
-            counted: Counted::default(),
+            counted: CounterHistory::default(),
             pace: Pace::default(),
             began: Instant::now(),
             cost,
@@ -91,13 +91,13 @@ impl Watcher {
     }
 
     /// Looks until the end, and returns its reason.
-    fn run(&mut self, time: Duration, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Ended {
+    fn run(&mut self, time: Duration, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> EndReason {
         let (mut told, mut refusals) = (Duration::ZERO, 0);
         loop {
             if let Some(ended) = self.wait(time, stop) {
                 // The final counts. A server that is lost at the last moment has shown enough.
                 return match self.look().and_then(|()| self.counters()) {
-                    Err(WireError::Lost(why)) => Ended::ServerLost(why),
+                    Err(WireError::Lost(why)) => EndReason::ServerLost(why),
                     _ => ended,
                 };
             }
@@ -105,11 +105,11 @@ impl Watcher {
             let asked = self.look().and_then(|()| if due { self.counters() } else { Ok(()) });
             match asked {
                 Ok(()) => refusals = 0,
-                Err(WireError::Lost(why)) => return Ended::ServerLost(why),
+                Err(WireError::Lost(why)) => return EndReason::ServerLost(why),
                 Err(error) => {
                     refusals += 1;
                     if refusals == REFUSALS_MAX {
-                        return Ended::ServerLost(format!("{REFUSALS_MAX} looks in a row were refused: {error}"));
+                        return EndReason::ServerLost(format!("{REFUSALS_MAX} looks in a row were refused: {error}"));
                     }
                 }
             }
@@ -122,16 +122,16 @@ impl Watcher {
     }
 
     /// Waits until the next look is due; returns the reason if there is none.
-    fn wait(&self, time: Duration, stop: &AtomicBool) -> Option<Ended> {
+    fn wait(&self, time: Duration, stop: &AtomicBool) -> Option<EndReason> {
         let began = self.began.elapsed();
         let due = began + self.pace.pause(began, self.cost.spent());
         loop {
             let now = self.began.elapsed();
             if stop.load(Ordering::Relaxed) {
-                return Some(Ended::Interrupted);
+                return Some(EndReason::Interrupted);
             }
             if now >= time {
-                return Some(Ended::InTime);
+                return Some(EndReason::InTime);
             }
             if now >= due {
                 return None;
@@ -146,7 +146,7 @@ impl Watcher {
         let looked = self.server.look(at);
         let cost = self.cost.of(&self.server, at, self.began);
         self.pace.note_look(cost);
-        let mut look: Look = looked?;
+        let mut look: Snapshot = looked?;
         self.in_progress = look.sessions.iter().filter(|it| it.is_of_client && it.leader.is_none()).count();
         if look.sessions.iter().any(|session| session.doing == Doing::Lock) && self.pace.may_ask_for_locks(at) {
             let asked = self.began.elapsed();
@@ -171,13 +171,13 @@ impl Watcher {
         Ok(())
     }
 
-    fn finish(mut self, url: &ServerUrl, started: String, ended: Ended) -> Observation {
+    fn finish(mut self, url: &ServerUrl, started: String, ended: EndReason) -> Observation {
         self.ledger.lock_waits.finish();
         let (elapsed, spent) = (self.began.elapsed(), self.cost);
-        let texts = if matches!(ended, Ended::ServerLost(_)) { BTreeMap::new() } else { self.texts() };
+        let texts = if matches!(ended, EndReason::ServerLost(_)) { BTreeMap::new() } else { self.texts() };
         let here = self.server.is_here();
         let looks = self.ledger.looks;
-        let looking = Looking {
+        let looking = ObservationCost {
             looks,
             lock_looks: self.ledger.lock_looks,
             interval_s: (looks > 1).then(|| self.ledger.elapsed.as_secs_f64() / (looks - 1) as f64),
@@ -190,7 +190,7 @@ impl Watcher {
         };
         let mut missing = self.server.missing();
         missing.extend((!here).then(own_cost));
-        findings(Seen {
+        findings(Evidence {
             ledger: &self.ledger,
             counted: &self.counted,
             texts: &texts,
@@ -217,8 +217,8 @@ impl Watcher {
     }
 }
 
-fn own_cost() -> Missing {
-    Missing {
+fn own_cost() -> MissingRight {
+    MissingRight {
         what: "the CPU time that the server spends on our questions".to_owned(),
         why: "its process is not visible on this machine".to_owned(),
         works: "the time until answers come is taken for it, which is more".to_owned(),

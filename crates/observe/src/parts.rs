@@ -3,7 +3,7 @@
 use crate::results::Share;
 
 /// A part in the form in which it is shown.
-pub(crate) struct Shown {
+pub(crate) struct DisplayedPart {
     /// Its letter in bars of the terminal, and the heading of its column there.
     pub letter: char,
     pub short: &'static str,
@@ -14,11 +14,11 @@ pub(crate) struct Shown {
 }
 
 /// In the order of columns and bars.
-pub(crate) const PARTS: [Shown; 6] = [
-    Shown { letter: 'R', short: "Run", long: "on a core", tone: 0, of: |share| Some(share.running) },
-    Shown { letter: 'C', short: "Core", long: "waiting for a core", tone: 1, of: |share| share.core_wait },
-    Shown { letter: 'L', short: "Lock", long: "lock", tone: 3, of: |share| Some(share.lock) },
-    Shown { letter: 'D', short: "Disk", long: "disk", tone: 2, of: |share| Some(share.disk) },
-    Shown { letter: 'T', short: "Client", long: "client", tone: 6, of: |share| Some(share.client) },
-    Shown { letter: '.', short: "other", long: "other", tone: 4, of: |share| Some(share.other) },
+pub(crate) const PARTS: [DisplayedPart; 6] = [
+    DisplayedPart { letter: 'R', short: "Run", long: "on a core", tone: 0, of: |share| Some(share.running) },
+    DisplayedPart { letter: 'C', short: "Core", long: "waiting for a core", tone: 1, of: |share| share.core_wait },
+    DisplayedPart { letter: 'L', short: "Lock", long: "lock", tone: 3, of: |share| Some(share.lock) },
+    DisplayedPart { letter: 'D', short: "Disk", long: "disk", tone: 2, of: |share| Some(share.disk) },
+    DisplayedPart { letter: 'T', short: "Client", long: "client", tone: 6, of: |share| Some(share.client) },
+    DisplayedPart { letter: '.', short: "other", long: "other", tone: 4, of: |share| Some(share.other) },
 ];

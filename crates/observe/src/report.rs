@@ -8,7 +8,7 @@ mod parts;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_display::{is_shown, percent, seconds};
 
-use crate::results::{Ended, Observation};
+use crate::results::{EndReason, Observation};
 use parts::{classes, counted, governor, locks, missing, times};
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
@@ -88,9 +88,9 @@ fn header(observation: &Observation) -> Markup {
             }
             ul class="verdict" {
                 @match &observation.ended {
-                    Ended::InTime => {},
-                    Ended::Interrupted => { li { "ended early" } },
-                    Ended::ServerLost(_) => { li class="bad" { "the server was lost" } },
+                    EndReason::InTime => {},
+                    EndReason::Interrupted => { li { "ended early" } },
+                    EndReason::ServerLost(_) => { li class="bad" { "the server was lost" } },
                 }
                 @if let Some(share) = &observation.time.share {
                     li { (percent(share.lock)) " waiting for locks" }
@@ -116,7 +116,7 @@ mod tests {
     use roxmltree::Document;
 
     use super::*;
-    use crate::counted::Counted;
+    use crate::counted::CounterHistory;
     use crate::ledger::Ledger;
     use crate::testing::{observation_of, rich_observation};
 
@@ -143,6 +143,6 @@ mod tests {
         for part in ["idle in transaction", "plan", "waited for its client", "public.&lt;t&gt;", "GRANT pg_monitor"] {
             assert!(rich.contains(part), "{part}");
         }
-        check(&observation_of(&Ledger::default(), &Counted::default()));
+        check(&observation_of(&Ledger::default(), &CounterHistory::default()));
     }
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::ledger::HolderState;
-pub use crate::server::rights::Missing;
+pub use crate::server::rights::MissingRight;
 pub use crate::snapshot::Login;
 
 /// The version of this format.
@@ -28,23 +28,23 @@ pub struct Observation {
     /// From the first look to the last.
     pub seconds: f64,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: EndReason,
     /// The server.
     pub server: ServerFacts,
     /// Data that were not visible, and why.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingRight>,
     /// The cost of looking.
-    pub looking: Looking,
+    pub looking: ObservationCost,
     /// Where response time went, for all sessions.
-    pub time: Part,
+    pub time: GroupTime,
     /// The same by user; the largest first, as in all lists.
-    pub users: Vec<Part>,
+    pub users: Vec<GroupTime>,
     /// The same by application name.
-    pub applications: Vec<Part>,
+    pub applications: Vec<GroupTime>,
     /// The same by database.
-    pub databases: Vec<Part>,
+    pub databases: Vec<GroupTime>,
     /// The same by statement.
-    pub statements: Vec<StatementPart>,
+    pub statements: Vec<StatementTime>,
     /// Which sessions waited behind which.
     pub locks: Locks,
     /// Transactions that waited for their clients, by login.
@@ -66,7 +66,7 @@ pub struct Observation {
 /// Why an observation ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", content = "why", rename_all = "snake_case")]
-pub enum Ended {
+pub enum EndReason {
     /// The time had elapsed.
     InTime,
     /// Ctrl-C, or a signal.
@@ -96,7 +96,7 @@ pub struct ServerFacts {
 
 /// The cost of looking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Looking {
+pub struct ObservationCost {
     /// Looks at sessions.
     pub looks: usize,
     /// Looks at locks.
@@ -137,7 +137,7 @@ pub struct Share {
 
 /// Response time of a group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct GroupTime {
     /// The group; empty for an application without a name.
     pub name: String,
     /// Its response time: of all sessions together.
@@ -152,10 +152,10 @@ pub struct Part {
 
 /// Response time of a statement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StatementPart {
+pub struct StatementTime {
     /// Its time; the name is its text without values, empty if that was not visible.
     #[serde(flatten)]
-    pub part: Part,
+    pub part: GroupTime,
     /// The server's query id; null if it computes none.
     pub query_id: Option<i64>,
     /// The number by which a rule of a governor names it; null if its whole text was not visible.
@@ -192,7 +192,7 @@ pub struct Locks {
 pub struct Blocker {
     /// The session and its statement; for one that thought, the previous statement.
     #[serde(flatten)]
-    pub who: Who,
+    pub who: ChainMember,
     /// Waiting time of all sessions behind it.
     pub blocked_s: f64,
     /// Its part of all explained waiting time.
@@ -205,7 +205,7 @@ pub struct Blocker {
 
 /// A session in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Who {
+pub struct ChainMember {
     /// Its login; the user is `(not visible)` if the login was not visible.
     #[serde(flatten)]
     pub login: Login,
@@ -217,7 +217,7 @@ pub struct Who {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chain {
     /// From the waiter to the session for which all others wait, each with its state.
-    pub links: Vec<(Who, HolderState)>,
+    pub links: Vec<(ChainMember, HolderState)>,
     /// Waiting time of the first session.
     pub waited_s: f64,
 }

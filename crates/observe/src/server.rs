@@ -13,8 +13,8 @@ use plimsoll_pg::connection::{Connection, Prepared, WireError};
 use plimsoll_pg::url::ServerUrl;
 
 use crate::results::ServerFacts;
-use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Look};
-use rights::{Missing, NoStatements, Sight, untracked};
+use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Snapshot};
+use rights::{MissingRight, NoStatements, Visibility, untracked};
 use rows::figure;
 
 /// Our application name in `pg_stat_activity`.
@@ -55,7 +55,7 @@ pub struct Server {
     look: Prepared,
     locks: Prepared,
     holders: Prepared,
-    sight: Sight,
+    sight: Visibility,
     database: String,
     is_standby: bool,
     /// The size in bytes from which on the server may have cut a text.
@@ -93,7 +93,7 @@ impl Server {
                 .then(|| "the kernel does not keep the times of processes (schedstat)".to_owned()),
             None => Some("the server's processes are not visible on this machine".to_owned()),
         };
-        let sight = Sight {
+        let sight = Visibility {
             major_version,
             role: word(0),
             sees_all: word(2) == "t",
@@ -144,8 +144,8 @@ impl Server {
     }
 
     /// The data that are not visible.
-    pub fn missing(&self) -> Vec<Missing> {
-        let refused = self.refused.iter().map(|(what, why)| Missing {
+    pub fn missing(&self) -> Vec<MissingRight> {
+        let refused = self.refused.iter().map(|(what, why)| MissingRight {
             what: (*what).to_owned(),
             why: why.clone(),
             works: "everything else".to_owned(),
@@ -162,10 +162,10 @@ impl Server {
     }
 
     /// Looks at the sessions.
-    pub fn look(&mut self, at: Duration) -> Result<Look, WireError> {
+    pub fn look(&mut self, at: Duration) -> Result<Snapshot, WireError> {
         let since = (self.last_look_us - TEXT_MARGIN_US).to_string();
         let parameters = [since.as_str(), &TEXT_BYTES_MAX.to_string()];
-        let mut look = Look { at, ..Look::default() };
+        let mut look = Snapshot { at, ..Snapshot::default() };
         let mut untracked = BTreeSet::new();
         self.connection.prepared_text_rows(&self.look, &parameters, &mut |row| {
             if let Some(user) = rows::untracked_user(row).filter(|user| !untracked.contains(*user)) {
@@ -193,7 +193,7 @@ impl Server {
     }
 
     /// Adds the locks of objects for which a session waits, and the holders that are not among the look's sessions.
-    pub fn locks(&mut self, look: &mut Look) -> Result<(), WireError> {
+    pub fn locks(&mut self, look: &mut Snapshot) -> Result<(), WireError> {
         let mut found: Vec<LockRow> = Vec::new();
         self.connection.prepared_text_rows(&self.locks, &[], &mut |row| found.extend(rows::lock(row)))?;
         let seen: BTreeSet<i32> = look.sessions.iter().map(|session| session.process).collect();

@@ -218,7 +218,7 @@ mod tests {
     use plimsoll_settings::read::{Config, Surroundings, parse};
 
     use super::*;
-    use crate::counted::Counted;
+    use crate::counted::CounterHistory;
     use crate::ledger::Ledger;
     use crate::testing::observation_of;
 
@@ -242,7 +242,7 @@ mod tests {
 
     fn proposed(classes: Vec<ProposedClass>, url: &str) -> (String, Config) {
         let url = ServerUrl::parse_in(url, &|name| (name == "USER").then(|| "ann".to_owned())).unwrap();
-        let observation = Observation { classes, ..observation_of(&Ledger::default(), &Counted::default()) };
+        let observation = Observation { classes, ..observation_of(&Ledger::default(), &CounterHistory::default()) };
         let text = settings_file(&observation, &url);
         let folder = Path::new("/");
         let environment = |name: &str| (name == "USER").then(|| "ann".to_owned());

@@ -92,7 +92,7 @@ pub struct LockRow {
 
 /// One look.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Look {
+pub struct Snapshot {
     /// When, since the observation began.
     pub at: Duration,
     /// The server's clock, microseconds since 1970.

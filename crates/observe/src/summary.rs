@@ -1,7 +1,7 @@
 //! The summary for a terminal, 80 columns wide.
 
 use crate::parts::PARTS;
-use crate::results::{Blocker, HolderState, Login, Observation, Part, Share};
+use crate::results::{Blocker, GroupTime, HolderState, Login, Observation, Share};
 use plimsoll_display::{MISSING, WIDTH, cut, named, one_line, percent, rate, seconds, wrap};
 
 /// Rows of each table.
@@ -106,7 +106,7 @@ fn more(text: &mut String, count: usize) {
     }
 }
 
-fn row(text: &mut String, name: &str, part: &Part) {
+fn row(text: &mut String, name: &str, part: &GroupTime) {
     let cell = |of: fn(&Share) -> Option<f64>| part.share.as_ref().and_then(of).map_or(MISSING.to_owned(), percent);
     let cells: String = PARTS.iter().map(|shown| format!("{:>7}", cell(shown.of))).collect();
     line(text, &format!("{:<16} {:>6} {cells} {}", cut(name, 16), percent(part.of_all), bar(part.share.as_ref())));

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use plimsoll_policy::Doing;
 
-use crate::counted::Counted;
-use crate::findings::{Seen, findings};
+use crate::counted::CounterHistory;
+use crate::findings::{Evidence, findings};
 use crate::ledger::Ledger;
-use crate::results::{Ended, Looking, Observation, ServerFacts};
-use crate::server::rights::Sight;
-use crate::snapshot::{CounterKey, Counters, DatabaseCounter, LockRow, Login, Look, Session, StatementCounter, Text};
+use crate::results::{EndReason, Observation, ObservationCost, ServerFacts};
+use crate::server::rights::Visibility;
+use crate::snapshot::{
+    CounterKey, Counters, DatabaseCounter, LockRow, Login, Session, Snapshot, StatementCounter, Text,
+};
 
 /// A running session of that user and application, of a transaction that began at 0.
 pub fn session(process: i32, user: &str, application: &str) -> Session {
@@ -49,18 +51,18 @@ pub fn lock(process: i32, is_granted: bool) -> LockRow {
 }
 
 /// A look at that moment of the server's clock.
-pub fn look(server_us: i64, sessions: Vec<Session>, locks: Option<Vec<LockRow>>) -> Look {
-    Look { at: Duration::from_micros(server_us.unsigned_abs()), server_us, sessions, locks, holders: Vec::new() }
+pub fn look(server_us: i64, sessions: Vec<Session>, locks: Option<Vec<LockRow>>) -> Snapshot {
+    Snapshot { at: Duration::from_micros(server_us.unsigned_abs()), server_us, sessions, locks, holders: Vec::new() }
 }
 
 /// The findings in a ledger and counters, in made-up circumstances.
-pub(crate) fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
-    findings(Seen {
+pub(crate) fn observation_of(ledger: &Ledger, counted: &CounterHistory) -> Observation {
+    findings(Evidence {
         ledger,
         counted,
         texts: &BTreeMap::new(),
         started: "2026-01-02T03:04:05Z".to_owned(),
-        ended: Ended::InTime,
+        ended: EndReason::InTime,
         server: ServerFacts {
             url: "postgres://monitor@/shop?host=/tmp/socket&port=5432&sslmode=disable".to_owned(),
             version: "15.1".to_owned(),
@@ -71,7 +73,7 @@ pub(crate) fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation 
             cores: Some(2),
         },
         missing: Vec::new(),
-        looking: Looking {
+        looking: ObservationCost {
             looks: ledger.looks,
             lock_looks: ledger.lock_looks,
             interval_s: Some(0.01),
@@ -101,7 +103,7 @@ pub(crate) fn rich_observation() -> Observation {
         ledger.take(&look(now, vec![shop, holder], Some(locks.to_vec())));
     }
     ledger.lock_waits.finish();
-    let mut counted = Counted::default();
+    let mut counted = CounterHistory::default();
     for (at, calls, pages) in [(0, 0, 0), (1, 100, 500), (2, 200, 50_500)] {
         let key = CounterKey { user: "shop".to_owned(), database: "shop".to_owned(), query_id: 5 };
         let counter = StatementCounter { calls, pages, rows: calls, time: Duration::from_millis(calls) };
@@ -115,6 +117,6 @@ pub(crate) fn rich_observation() -> Observation {
             ..Counters::default()
         });
     }
-    let missing = Sight { major_version: 42, role: evil.to_owned(), ..Sight::default() }.missing();
+    let missing = Visibility { major_version: 42, role: evil.to_owned(), ..Visibility::default() }.missing();
     Observation { missing, ..observation_of(&ledger, &counted) }
 }

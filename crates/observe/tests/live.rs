@@ -7,7 +7,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use plimsoll_observe::observe::observe;
-use plimsoll_observe::results::{Ended, HolderState, Observation};
+use plimsoll_observe::results::{EndReason, HolderState, Observation};
 use plimsoll_observe::settings_file::settings_file;
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::ServerUrl;
@@ -146,7 +146,7 @@ fn the_top_blocker_of_hot_rows_is_found() {
     let observation = watch(&url(&server, "monitor", ""), 16.0);
     drop(clients);
     check_shares(&observation);
-    assert_eq!(observation.ended, Ended::InTime);
+    assert_eq!(observation.ended, EndReason::InTime);
     assert_eq!(observation.missing, [], "a member of pg_monitor on the server's machine sees everything");
 
     let users: Vec<&str> = observation.users.iter().map(|part| part.name.as_str()).collect();
@@ -281,7 +281,7 @@ fn a_server_that_dies_leaves_what_was_seen() {
     let (monitor, never) = (url(&server, "monitor", ""), AtomicBool::new(false));
     let observation = observe(&monitor, Duration::from_secs(60), &never, &mut kill_after_some).unwrap();
     drop(clients);
-    assert!(matches!(&observation.ended, Ended::ServerLost(why) if !why.is_empty()), "{:?}", observation.ended);
+    assert!(matches!(&observation.ended, EndReason::ServerLost(why) if !why.is_empty()), "{:?}", observation.ended);
     assert!(observation.seconds < 30.0, "{}", observation.seconds);
     assert_eq!(observation.users[0].name, "shop");
     check_shares(&observation);
@@ -296,7 +296,7 @@ fn a_signal_ends_it_with_a_report() {
     // At the first progress: a slow machine may need seconds for the first look.
     let mut stop_at_once = |_| stop.store(true, Ordering::Relaxed);
     let observation = observe(&url(&server, "monitor", ""), Duration::from_secs(60), &stop, &mut stop_at_once).unwrap();
-    assert_eq!(observation.ended, Ended::Interrupted);
+    assert_eq!(observation.ended, EndReason::Interrupted);
     assert!(observation.seconds < 30.0, "{}", observation.seconds);
 }
 
@@ -338,7 +338,7 @@ fn texts_in_other_encodings_cost_nothing() {
         .with(of("LATIN1", "shop"), &["select pg_sleep(0.05) as \"größe\""]);
     for encoding in ENCODINGS {
         let observation = watch(&of(encoding, "monitor"), 2.0);
-        assert_eq!(observation.ended, Ended::InTime, "from {encoding}");
+        assert_eq!(observation.ended, EndReason::InTime, "from {encoding}");
         assert_eq!(observation.missing, [], "from {encoding}");
         let mut seen: Vec<&str> = observation.databases.iter().map(|part| part.name.as_str()).collect();
         seen.sort_unstable();

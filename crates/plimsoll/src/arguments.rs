@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use plimsoll_commands::arguments::SharedCommand;
-use plimsoll_lab::until_decided;
+use plimsoll_lab::until_decided::{self, Limit};
+use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::hog::HogSpec;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
@@ -187,6 +188,15 @@ impl FromStr for CoreCount {
     }
 }
 
+impl From<CoreCount> for usize {
+    fn from(count: CoreCount) -> usize {
+        match count {
+            CoreCount::All => cores_usable(),
+            CoreCount::Number(count) => count,
+        }
+    }
+}
+
 /// How long to continue while a claim is undecided.
 #[derive(Debug, Default, Args)]
 pub struct UntilDecidedOptions {
@@ -199,6 +209,14 @@ pub struct UntilDecidedOptions {
     /// With --until-decided: as many repeats as fit into this time, without loading, such as 2h
     #[arg(long, value_name = "TIME", requires = "until_decided", value_parser = until_decided::duration)]
     pub max_time: Option<Duration>,
+}
+
+impl UntilDecidedOptions {
+    /// Where it ends at the latest, if it runs until it is decided.
+    pub fn limit(&self) -> Option<Limit> {
+        let given = self.max_time.map(Limit::Time).or(self.blocks_max.map(Limit::Blocks));
+        self.until_decided.then(|| given.unwrap_or_default())
+    }
 }
 
 /// `plimsoll run`.

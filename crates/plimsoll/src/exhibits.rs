@@ -1,36 +1,25 @@
 //! The experiments that this program carries: one file in `experiments/`, one line here.
 
-/// An experiment file.
-#[derive(Debug)]
-pub struct Source {
-    /// Its path in the source tree.
-    pub file: &'static str,
-    /// Its text.
-    pub text: &'static str,
-}
-
-impl Source {
-    /// The experiment's name: its file's, with that of its folder, the study, before it.
-    pub fn name(&self) -> String {
-        let path = self.file.trim_start_matches("experiments/").trim_end_matches(".toml");
-        path.replace('/', "-")
-    }
-}
+use plimsoll_lab::reproduction::{CarriedFile, Collection};
 
 macro_rules! source {
     ($file:literal) => {
-        Source { file: concat!("experiments/", $file), text: include_str!(concat!("../../../experiments/", $file)) }
+        CarriedFile {
+            file: concat!("experiments/", $file),
+            text: include_str!(concat!("../../../experiments/", $file)),
+        }
     };
 }
 
-/// The claims of these experiments as they were when they had their first results.
-pub static CLAIMS_LOCK: &str = include_str!("../../../experiments/claims.lock");
-
-/// Why claims of these experiments do not hold, as far as that is known.
-pub static CAUSES: &str = include_str!("../../../experiments/causes.toml");
+/// These experiments, with the history of their claims.
+pub static COLLECTION: Collection = Collection {
+    files: EXHIBITS,
+    claims_lock: include_str!("../../../experiments/claims.lock"),
+    causes: include_str!("../../../experiments/causes.toml"),
+};
 
 /// Every experiment, in the order in which they are reproduced.
-pub static EXHIBITS: &[Source] = &[
+pub static EXHIBITS: &[CarriedFile] = &[
     source!("interference.toml"),
     source!("interference-triples.toml"),
     source!("scalability.toml"),
@@ -212,7 +201,7 @@ mod tests {
 
     /// The claims of every experiment, by its name.
     fn claims() -> Vec<(String, Vec<String>)> {
-        let of = |source: &Source| {
+        let of = |source: &CarriedFile| {
             let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
             let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"));
             (plan.name, plan.claims.into_iter().map(|claim| claim.text).collect())
@@ -227,12 +216,12 @@ mod tests {
             let twice = texts.iter().enumerate().find(|(at, text)| texts[..*at].contains(text));
             assert_eq!(twice, None, "{name} has two claims of one text");
         }
-        let causes = Causes::parse(CAUSES).expect("it can be read");
+        let causes = Causes::parse(COLLECTION.causes).expect("it can be read");
         for (name, text) in causes.claims() {
             let claims = all.iter().find(|(known, _)| known == name).map(|(_, claims)| claims);
             let is_known = claims.is_some_and(|claims| claims.iter().any(|claim| claim == text));
             assert!(is_known, "experiments/causes.toml: {name} has no claim `{text}`");
         }
-        FirstResults::parse(CLAIMS_LOCK).expect("it can be read");
+        FirstResults::parse(COLLECTION.claims_lock).expect("it can be read");
     }
 }

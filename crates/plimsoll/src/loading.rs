@@ -1,5 +1,6 @@
 //! From the command line's options to a loaded database.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_commands::failure::Failure;
@@ -15,6 +16,14 @@ use crate::progress::Progress;
 /// Parses the requested target.
 pub fn parse_target(options: &TargetOptions) -> Result<Target, Failure> {
     Target::parse(&options.target, options.options.iter().map(String::as_str)).map_err(Failure::input)
+}
+
+/// The options of the requested target by name.
+pub fn target_options(options: &TargetOptions) -> Result<BTreeMap<String, String>, Failure> {
+    // Parsed for its errors, which name the option.
+    parse_target(options)?;
+    let pairs = options.options.iter().filter_map(|option| option.split_once('='));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 /// Opens the target and loads the benchmarks one after the other, if they fit. Existing data stays.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use plimsoll_commands::failure::Failure;
 use plimsoll_commands::output::{print, print_json, print_result};
+use plimsoll_lab::kept_speed;
 use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_machine::groups;
 use plimsoll_machine::hog::pirate::{Validation, validate};
@@ -17,7 +18,7 @@ use plimsoll_target::clean_up_leftovers;
 use serde::Serialize;
 
 use crate::arguments::MachineOptions;
-use crate::memory_speed;
+use crate::program::{BUILD, state_folder};
 use crate::progress::Progress;
 
 /// Describes the machine, measures its memory, or restores it.
@@ -35,7 +36,7 @@ pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
 
 /// The measurements of `--probe`.
 #[derive(Debug, Serialize)]
-struct Probed {
+struct ProbeResult {
     /// How fast the memory is.
     memory_speed: MemorySpeed,
     /// How fast the disk of the folder is; `None` if it was not measured.
@@ -63,7 +64,8 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let (disk_speed, why_no_disk_speed) =
         disk.map_or_else(|error| (None, Some(error.to_string())), |disk| (Some(disk), None));
     // Save now: the next measurement takes as long again and may be interrupted.
-    let kept = memory_speed::keep(&speed, disk_speed.as_ref(), &machine);
+    let keep = |folder: PathBuf| kept_speed::save(&speed, disk_speed.as_ref(), &folder, &machine, BUILD);
+    let kept = state_folder().map(keep).transpose();
     let llc_hog = if options.quick {
         Err("not tried with --quick".to_owned())
     } else {
@@ -73,13 +75,13 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     progress.clear();
     let kept_in = kept.as_ref().ok().cloned().flatten();
     let (llc_hog, why_no_llc_hog) = llc_hog.map_or_else(|why| (None, Some(why)), |found| (Some(found), None));
-    let probed = Probed { memory_speed: speed, disk_speed, why_no_disk_speed, kept_in, llc_hog, why_no_llc_hog };
+    let probed = ProbeResult { memory_speed: speed, disk_speed, why_no_disk_speed, kept_in, llc_hog, why_no_llc_hog };
     print_result(&probed, options.json, ToString::to_string)?;
     kept.map(|_| ExitCode::SUCCESS).map_err(Failure::world)
 }
 
 /// As text, one line per entry.
-impl fmt::Display for Probed {
+impl fmt::Display for ProbeResult {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "Memory of this machine: the median of several rounds (lowest to highest)")?;
         write!(out, "{}", self.memory_speed)?;

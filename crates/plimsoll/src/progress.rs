@@ -1,14 +1,18 @@
 //! Shows the current step and the remaining time on stderr: a bar on a terminal, a line per step elsewhere.
 
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_commands::output::tell;
 use plimsoll_lab::plan::Plan;
+use plimsoll_lab::program::Reporter;
 use plimsoll_lab::runner::RunProgress;
 use plimsoll_workload::driver::Phase;
+
+/// The bar: step, share completed and remaining time.
+const TEMPLATE: &str = "{msg:32!} {bar:26} {percent:>3} %  {eta} left";
 
 /// Requests that outlast the window by this time are named, because how long they take was not announced.
 const OUTLASTING: Duration = Duration::from_secs(1);
@@ -16,33 +20,41 @@ const OUTLASTING: Duration = Duration::from_secs(1);
 /// Reports the steps of one command.
 #[derive(Debug)]
 pub struct Progress {
-    /// The bar; `None` if stderr is not a terminal.
+    /// Whether stderr is a terminal, on which a bar is shown.
+    has_bar: bool,
+    screen: Mutex<Screen>,
+}
+
+/// What can be seen.
+#[derive(Debug, Default)]
+struct Screen {
+    /// The bar; `None` if nothing is shown, or stderr is not a terminal.
     bar: Option<ProgressBar>,
     /// The step that was named last.
-    step: Mutex<String>,
+    step: String,
 }
 
 impl Progress {
     /// Nothing to show yet.
     pub fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{msg:32!} {bar:26} {percent:>3} %  {eta} left");
-            let bar = ProgressBar::new(1).with_style(style.expect("a template that a test has parsed"));
-            bar.enable_steady_tick(Duration::from_millis(200));
-            bar
-        });
-        Progress { bar, step: Mutex::default() }
+        Progress { has_bar: std::io::stderr().is_terminal(), screen: Mutex::default() }
+    }
+
+    fn screen(&self) -> MutexGuard<'_, Screen> {
+        self.screen.lock().expect("no thread panics while holding it")
     }
 
     /// Shows the share completed.
     pub fn show(&self, step: &str, done: u64, all: u64) {
-        let mut current = self.step.lock().expect("no thread panics while holding it");
-        let is_new = *current != step;
-        if is_new {
-            step.clone_into(&mut current);
+        let mut screen = self.screen();
+        if self.has_bar && screen.bar.is_none() {
+            screen.bar = Some(new_bar());
         }
-        drop(current);
-        match &self.bar {
+        let is_new = screen.step != step;
+        if is_new {
+            step.clone_into(&mut screen.step);
+        }
+        match &screen.bar {
             Some(bar) => {
                 if is_new {
                     bar.set_message(step.to_owned());
@@ -57,13 +69,13 @@ impl Progress {
 
     /// Begins another kind of work: the remaining time is estimated again.
     pub fn restart(&self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = &self.screen().bar {
             bar.reset();
         }
     }
 
     /// How far an experiment is, in time: what a run takes is known beforehand, but for loading.
-    pub fn show_run(&self, progress: RunProgress<'_>, plan: &Plan) {
+    fn show_run(&self, progress: RunProgress<'_>, plan: &Plan) {
         let (arm, done, all, run) = match progress {
             RunProgress::Loading { workload, done, all } => {
                 return self.show(&format!("loading {workload}"), done, all);
@@ -84,12 +96,12 @@ impl Progress {
         let in_run = ((phase_start + run.elapsed).as_millis() as u64).min(run_ms);
         let left_s = ((all - done) as u64 * run_ms).div_ceil(1000);
         let step = format!("run {} of {all}: {arm}", done + 1);
-        let step = match self.bar {
+        let step = match self.has_bar {
             _ if run.phase == Phase::Finish && run.elapsed >= OUTLASTING => {
                 format!("{arm}: waiting for requests that outlast the window")
             }
-            Some(_) => step,
-            None => format!("{step}, about {left_s} s left"),
+            true => step,
+            false => format!("{step}, about {left_s} s left"),
         };
         self.show(&step, done as u64 * run_ms + in_run, all as u64 * run_ms);
     }
@@ -98,7 +110,7 @@ impl Progress {
     fn show_simulation(&self, arm: &str, (done, all): (usize, usize), share: f64, plan: &Plan) {
         const PARTS: f64 = 1000.0;
         let step = format!("run {} of {all}: {arm}", done + 1);
-        let step = if self.bar.is_some() {
+        let step = if self.has_bar {
             step
         } else {
             format!("{step}, about {:.0} s left", plan.estimated_time(all - done).as_secs_f64())
@@ -108,7 +120,7 @@ impl Progress {
 
     /// Says something above the bar.
     fn interject(&self, text: &str) {
-        match &self.bar {
+        match &self.screen().bar {
             Some(bar) => bar.suspend(|| tell(text)),
             None => tell(text),
         }
@@ -116,10 +128,35 @@ impl Progress {
 
     /// Removes the bar, so that results can be printed.
     pub fn clear(&self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = std::mem::take(&mut *self.screen()).bar {
             bar.finish_and_clear();
         }
     }
+}
+
+impl Reporter for Progress {
+    fn step(&self, step: RunProgress<'_>, plan: &Plan) {
+        self.show_run(step, plan);
+    }
+
+    fn activity(&self, words: &str) {
+        self.show(words, 0, 1);
+    }
+
+    fn clear(&self) {
+        self.clear();
+    }
+
+    fn tell(&self, message: &str) {
+        self.interject(message);
+    }
+}
+
+fn new_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template(TEMPLATE).expect("a template that a test has parsed");
+    let bar = ProgressBar::new(1).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }
 
 #[cfg(test)]
@@ -128,6 +165,6 @@ mod tests {
 
     #[test]
     fn the_template_parses() {
-        assert!(ProgressStyle::with_template("{msg:32!} {bar:26} {percent:>3} %  {eta} left").is_ok());
+        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
     }
 }

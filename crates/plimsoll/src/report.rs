@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use plimsoll_commands::failure::Failure;
 use plimsoll_commands::output::print;
 use plimsoll_lab::report::render_all;
-use plimsoll_lab::run_directory::{read_source, rewrite_report};
+use plimsoll_lab::run_directory::{read_report_input, rewrite_report};
 
 use crate::arguments::ReportOptions;
 
@@ -19,7 +19,7 @@ pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
         }
         (Some(out), runs) => {
             let sources: Vec<_> =
-                runs.iter().map(|run| read_source(run)).collect::<Result<_, _>>().map_err(Failure::input)?;
+                runs.iter().map(|run| read_report_input(run)).collect::<Result<_, _>>().map_err(Failure::input)?;
             let written = fs::write(out, render_all(&sources));
             written.map_err(|error| Failure::World(anyhow::anyhow!("{}: {error}", out.display())))?;
             out.clone()

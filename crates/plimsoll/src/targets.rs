@@ -1,10 +1,10 @@
 //! The databases that experiments can open.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
-use plimsoll_lab::targets::Targets;
-use plimsoll_target::{DEFAULT_URL, Target};
+use plimsoll_lab::targets::{Target, Targets};
+use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::database::{Database, Room};
 use serde_json::Value;
 
@@ -15,51 +15,55 @@ pub struct AllTargets;
 /// The only ones there are.
 pub static TARGETS: AllTargets = AllTargets;
 
-fn parse(url: &str, options: &BTreeMap<String, String>) -> Result<Target, String> {
-    let options: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    Target::parse(url, options.iter().map(String::as_str)).map_err(|error| error.to_string())
-}
-
 impl Targets for AllTargets {
-    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
-        parse(url, options)?;
-        match options.get("governor_config").filter(|file| *file != "none") {
-            Some(file) => {
-                plimsoll_governor::config::read(Path::new(file), &[]).map(drop).map_err(|error| error.to_string())
-            }
-            None => Ok(()),
-        }
+    fn target(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target>, String> {
+        let target = plimsoll_target::Target::with_options(url, options).map_err(|error| error.to_string())?;
+        let governor_config = options.get("governor_config").filter(|file| *file != "none").map(PathBuf::from);
+        Ok(Box::new(KnownTarget { target, governor_config }))
     }
 
-    fn check_machine(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
-        parse(url, options)?.check_machine().map_err(|error| error.to_string())
+    fn option_names(&self, url: &str) -> Vec<&'static str> {
+        plimsoll_target::Target::option_names(url)
     }
 
-    fn has_users(&self, url: &str) -> bool {
-        Target::has_users(url)
+    fn shown(&self, url: &str) -> String {
+        plimsoll_target::Target::parse(url, []).map_or_else(|_| url.to_owned(), |target| target.url())
     }
 
     fn connects(&self, url: &str) -> bool {
         !url.starts_with(DEFAULT_URL)
     }
 
-    fn option_names(&self, url: &str) -> Vec<&'static str> {
-        Target::option_names(url)
+    fn has_users(&self, url: &str) -> bool {
+        plimsoll_target::Target::has_users(url)
+    }
+}
+
+/// A target, and the governor's settings before it, if there are any.
+struct KnownTarget {
+    target: plimsoll_target::Target,
+    governor_config: Option<PathBuf>,
+}
+
+impl Target for KnownTarget {
+    fn check(&self) -> Result<(), String> {
+        let Some(file) = &self.governor_config else { return Ok(()) };
+        plimsoll_governor::config::read(file, &[]).map(drop).map_err(|error| error.to_string())
     }
 
-    fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-        parse(url, options).map(|target| target.settings()).unwrap_or_default()
+    fn check_machine(&self) -> Result<(), String> {
+        self.target.check_machine().map_err(|error| error.to_string())
     }
 
-    fn open(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-        parse(url, options)?.open().map_err(|error| error.to_string())
+    fn settings(&self) -> BTreeMap<String, Value> {
+        self.target.settings()
     }
 
-    fn shown(&self, url: &str) -> String {
-        Target::parse(url, []).map_or_else(|_| url.to_owned(), |target| target.url())
+    fn room(&self) -> Option<Room> {
+        self.target.room()
     }
 
-    fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
-        parse(url, options).ok()?.room()
+    fn open(&self) -> Result<Box<dyn Database>, String> {
+        self.target.open().map_err(|error| error.to_string())
     }
 }

@@ -5,7 +5,7 @@
 #[path = "common/program.rs"]
 mod program;
 
-use program::{Running, assert_ended, items, json, names, output, plimsoll, printed, run, said};
+use program::{RunningProgram, assert_ended, items, json, names, output, plimsoll, printed, run, said};
 use serde_json::Value;
 
 #[test]
@@ -166,7 +166,7 @@ fn bad_input_is_refused_with_a_remedy() {
 #[test]
 fn ctrl_c_before_anything_was_measured_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut running = Running::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
+    let mut running = RunningProgram::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
     running.until("loading oltp");
     running.signal("INT");
     assert_eq!(running.end(), Some(130), "{}", running.said);
@@ -177,7 +177,7 @@ fn ctrl_c_before_anything_was_measured_leaves_nothing() {
 #[test]
 fn ctrl_c_in_a_study_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
-    let mut running = Running::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
+    let mut running = RunningProgram::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
     // A run that still warms up is given up, so that one must have been measured.
     running.until("run 2 of");
     running.signal("INT");

@@ -18,7 +18,7 @@ use plimsoll_testing::until;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use program::{Running, assert_ended, items, json, plimsoll, printed, run, said};
+use program::{RunningProgram, assert_ended, items, json, plimsoll, printed, run, said};
 
 /// Three rows, of which `failing` have a divisor of 0.
 fn dividing(failing: usize) -> String {
@@ -294,7 +294,7 @@ fn disturbed(url: &str, disturb: impl FnOnce()) -> Value {
     let experiment = swept(url).replace("[sweep]\n\"w.scale\" = [1, 2]\n", "");
     let experiment = experiment.replace("300ms", "2s").replace("repeats = 2", "repeats = 4");
     fs::write(folder.path().join("experiment.toml"), experiment).unwrap();
-    let mut running = Running::start(&mut plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path()));
+    let mut running = RunningProgram::start(&mut plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path()));
     let journal = folder.path().join("out/journal.jsonl");
     let runs = || fs::read_to_string(&journal).map_or(0, |text| text.lines().count().saturating_sub(1));
     until("the first run", || runs() == 1);

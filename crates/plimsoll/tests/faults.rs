@@ -12,14 +12,14 @@ use std::path::Path;
 use std::process::Command;
 
 use plimsoll_lab::results::FORMAT;
-use program::{Running, assert_ended, items, json, names, plimsoll, run, said};
+use program::{RunningProgram, assert_ended, items, json, names, plimsoll, run, said};
 use serde_json::Value;
 use trial::{FILES, MIXED, SMALL, all_runs, finished, folder, runs};
 
 #[test]
 fn a_killed_experiment_goes_on_where_it_was() {
     let folder = folder(MIXED);
-    let mut killed = Running::start(&mut plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path()));
+    let mut killed = RunningProgram::start(&mut plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path()));
     killed.until("run 7 of 18");
     killed.signal("KILL");
     assert_eq!(killed.end(), None, "{}", killed.said);
@@ -47,7 +47,7 @@ fn a_killed_experiment_goes_on_where_it_was() {
 fn ctrl_c_finishes_the_run_at_hand_and_says_how_to_go_on() {
     let folder = folder(MIXED);
     let mut command = plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path());
-    let mut running = Running::start(&mut command);
+    let mut running = RunningProgram::start(&mut command);
     running.until("run 3 of 18");
     let second = run(&["run", "--resume", "out"], folder.path());
     assert_ended(&second, 2);
@@ -70,7 +70,7 @@ fn ctrl_c_finishes_the_run_at_hand_and_says_how_to_go_on() {
 #[test]
 fn a_second_ctrl_c_ends_it_at_once() {
     let folder = folder(&SMALL.replace("100ms", "10min").replace("10ms", "0ms"));
-    let mut running = Running::start(&mut plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path()));
+    let mut running = RunningProgram::start(&mut plimsoll(&["run", "experiment.toml", "--out", "out"], folder.path()));
     running.until("run 1 of 2");
     running.signal("INT");
     running.until("press Ctrl-C again");

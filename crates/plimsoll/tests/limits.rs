@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use plimsoll_machine::control::CONTROLS;
 use plimsoll_machine::sensor::SENSORS;
 use plimsoll_testing::{Need, skip};
-use program::{Running, assert_ended, items, json, names, plimsoll, printed, run, said};
+use program::{RunningProgram, assert_ended, items, json, names, plimsoll, printed, run, said};
 use serde_json::Value;
 use tempfile::TempDir;
 use trial::{FILES, MIXED, SMALL, folder};
@@ -136,7 +136,7 @@ fn what_a_kill_leaves_is_put_back_on_request() {
         return;
     }
     let trial = Trial::of(&on_one_core(&SMALL.replace("100ms", "10min")));
-    let mut killed = Running::start(&mut trial.command(&["run", "experiment.toml", "--out", "out"]));
+    let mut killed = RunningProgram::start(&mut trial.command(&["run", "experiment.toml", "--out", "out"]));
     killed.until("run 1 of 2");
     killed.signal("KILL");
     assert_eq!(killed.end(), None, "{}", killed.said);
@@ -165,7 +165,7 @@ fn what_a_kill_leaves_is_put_back_by_the_next_that_limits() {
         return;
     }
     let trial = Trial::of(&on_one_core(&SMALL.replace("100ms", "10min")));
-    let mut killed = Running::start(&mut trial.command(&["run", "experiment.toml", "--out", "killed"]));
+    let mut killed = RunningProgram::start(&mut trial.command(&["run", "experiment.toml", "--out", "killed"]));
     killed.until("run 1 of 2");
     killed.signal("KILL");
     killed.end();
@@ -182,7 +182,7 @@ fn one_limits_at_a_time() {
         return;
     }
     let trial = Trial::of(&on_one_core(&SMALL.replace("100ms", "10min")));
-    let mut first = Running::start(&mut trial.command(&["run", "experiment.toml", "--out", "first"]));
+    let mut first = RunningProgram::start(&mut trial.command(&["run", "experiment.toml", "--out", "first"]));
     first.until("run 1 of 2");
     let in_use = format!("(process {})", first.id());
     let second = trial.output(&["run", "experiment.toml", "--out", "second"]);
@@ -214,7 +214,7 @@ fn sigterm_ends_it_as_ctrl_c_does() {
         return;
     }
     let trial = Trial::of(&on_one_core(MIXED));
-    let mut running = Running::start(&mut trial.command(&["run", "experiment.toml", "--out", "out"]));
+    let mut running = RunningProgram::start(&mut trial.command(&["run", "experiment.toml", "--out", "out"]));
     running.until("run 3 of 18");
     running.signal("TERM");
     assert_eq!(running.end(), Some(130), "{}", running.said);

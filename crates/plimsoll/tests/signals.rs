@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use program::{Running, assert_ended, plimsoll, run, said};
+use program::{RunningProgram, assert_ended, plimsoll, run, said};
 
 /// The signals that a terminal sends, also when it is closed, and those of operators and service managers.
 const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
@@ -21,7 +21,7 @@ const WITHIN: Duration = Duration::from_secs(6);
 
 /// Starts a command, waits until it says `moment`, sends the signal, and returns what it said. It must end soon, with 130.
 fn interrupted(arguments: &[&str], folder: &Path, moment: &str, signal: &str) -> String {
-    let mut running = Running::start(&mut plimsoll(arguments, folder));
+    let mut running = RunningProgram::start(&mut plimsoll(arguments, folder));
     running.until(moment);
     running.signal(signal);
     let began = Instant::now();
@@ -102,7 +102,8 @@ fn a_bench_of_a_server_that_does_not_answer_ends() {
     let target = format!("postgres://nobody@{}/x", listener.local_addr().unwrap());
     let folder = tempfile::tempdir().unwrap();
     for signal in SIGNALS {
-        let mut running = Running::start(&mut plimsoll(&["bench", "rows:0.001", "--target", &target], folder.path()));
+        let mut running =
+            RunningProgram::start(&mut plimsoll(&["bench", "rows:0.001", "--target", &target], folder.path()));
         let _connection = listener.accept().unwrap();
         running.signal(signal);
         let began = Instant::now();

@@ -94,6 +94,11 @@ fn without_options(url: &str) -> (&str, impl Iterator<Item = &str>) {
     (url, options.split('&').filter(|option| !option.is_empty()))
 }
 
+/// The name and the value of an option that was typed as `KEY=VALUE`.
+fn pair(option: &str) -> Result<(&str, &str), TargetError> {
+    option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))
+}
+
 /// Whether a URL is that of a server that is already running.
 fn is_server(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
@@ -101,8 +106,20 @@ fn is_server(url: &str) -> bool {
 
 impl Target {
     /// Parses a URL and `KEY=VALUE` options, which override those in the URL.
-    pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
-        let (url, mut behind) = without_options(url);
+    pub fn parse<'a>(url: &'a str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
+        Target::read(url, options.into_iter().map(pair))
+    }
+
+    /// The same of options by name.
+    pub fn with_options(url: &str, options: &BTreeMap<String, String>) -> Result<Self, TargetError> {
+        Target::read(url, options.iter().map(|(name, value)| Ok((name.as_str(), value.as_str()))))
+    }
+
+    fn read<'a>(
+        url: &'a str,
+        options: impl Iterator<Item = Result<(&'a str, &'a str), TargetError>>,
+    ) -> Result<Self, TargetError> {
+        let (url, behind) = without_options(url);
         let kind = match url {
             DEFAULT_URL => TargetKind::Embedded(Box::default()),
             PRIVATE_URL => TargetKind::Private(ServerSettings::for_this_machine()),
@@ -112,8 +129,10 @@ impl Target {
             _ => return Err(TargetError::NoSuchTarget(url.to_owned())),
         };
         let mut target = Target { kind };
-        behind.try_for_each(|option| target.set_pair(option))?;
-        options.into_iter().try_for_each(|option| target.set_pair(option))?;
+        behind.map(pair).chain(options).try_for_each(|option| {
+            let (name, value) = option?;
+            target.set(name, value)
+        })?;
         if let TargetKind::Private(settings) | TargetKind::Server(_, settings) = &target.kind
             && let Some(conflict) = settings.conflict()
         {
@@ -125,11 +144,6 @@ impl Target {
             return Err(TargetError::Conflict(conflict));
         }
         Ok(target)
-    }
-
-    fn set_pair(&mut self, option: &str) -> Result<(), TargetError> {
-        let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
-        self.set(name, value)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), TargetError> {

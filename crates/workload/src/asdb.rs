@@ -43,6 +43,7 @@ pub(crate) const ENTRY: Entry = Entry {
     scale_default: 5.0,
     scale_possible: Possible::Whole { low: 1.0, high: 100_000.0 },
     parameters: &[],
+    sides: &[],
     make: |scale, _, seed| Box::new(Asdb::new(scale as u32, seed)),
 };
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError};
 use crate::footprint::bytes_per_row;
-use crate::registry::{Entry, Parameter, ParameterValue, Possible};
+use crate::registry::{Entry, Parameter, ParameterValue, Possible, Side};
 use crate::schema::Schema;
 use crate::tpcc::{TRANSACTIONS, Tpcc, WAREHOUSES_MAX};
 use client::QueryClient;
@@ -48,6 +48,10 @@ pub(crate) const ENTRY: Entry = Entry {
             default: ParameterValue::List(Cow::Borrowed(&NAMES)),
             possible: Possible::SomeOf(&NAMES),
         },
+    ],
+    sides: &[
+        Side { name: "oltp", parameter: "mix", value: "transactions" },
+        Side { name: "olap", parameter: "mix", value: "queries" },
     ],
     make: |scale, parameters, seed| {
         let mix = match parameters.text("mix") {

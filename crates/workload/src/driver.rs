@@ -68,7 +68,7 @@ mod warm_up;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use board::{Board, UnderWay};
+pub use board::{Board, RunningRequest};
 pub use delay::{Delay, ParseDelayError};
 pub use doubt::{Doubt, DoubtAbout, LittlesLaw};
 pub use driven::{DriveMeasurement, DrivenPart, DrivenWorkload, RequestTimes};

@@ -39,8 +39,8 @@ use crate::schema::Schema;
 use benchmark::FileBenchmark;
 use datum::Datum;
 pub use problem::{Fault, FileError};
-use problem::{Problem, Source};
-use program::{Definition, Execute, Keep, Written};
+use problem::{Problem, SourceFile};
+use program::{Definition, Execute, KeptColumns, StatementText};
 use sql::Uses;
 
 /// The prefix of the kind of such a workload; the rest is the path of its file.
@@ -147,7 +147,7 @@ fn parts(paths: &str) -> Vec<(&str, Option<&str>)> {
 }
 
 /// The files that a kind names.
-fn sources(paths: &str) -> Result<Vec<script::Weighted>, FileError> {
+fn sources(paths: &str) -> Result<Vec<script::WeightedScript>, FileError> {
     if paths.is_empty() {
         let message = "no file is named; write for example file:shop.toml, or file:script.sql";
         return Err(FileError::of_file(Path::new(PREFIX), message));
@@ -161,12 +161,12 @@ fn sources(paths: &str) -> Result<Vec<script::Weighted>, FileError> {
             FileError::of_file(&path, message)
         };
         let weight = number.ok_or_else(wrong)?;
-        Ok(script::Weighted { source: Source { text: read_text(&path)?, path }, weight })
+        Ok(script::WeightedScript { source: SourceFile { text: read_text(&path)?, path }, weight })
     };
     parts(paths).into_iter().map(source).collect()
 }
 
-fn parse(sources: Vec<script::Weighted>) -> Result<Definition, FileError> {
+fn parse(sources: Vec<script::WeightedScript>) -> Result<Definition, FileError> {
     let [only] = &sources[..] else { return script::parse(&sources) };
     match only.source.path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => toml_form::parse(&only.source),
@@ -216,9 +216,9 @@ fn schema(name: &str) -> Schema {
 
 /// A statement without parameters that we put there ourselves.
 fn plain_execute(name: String, sql: &str, place: &str) -> Execute {
-    let written = Written { sql: sql.to_owned(), uses: Uses::One };
+    let written = StatementText { sql: sql.to_owned(), uses: Uses::One };
     let (sql, place) = (sql.to_owned(), place.to_owned());
-    Execute { name, sql, written, parameters: Vec::new(), place, keep: Keep::Nothing }
+    Execute { name, sql, written, parameters: Vec::new(), place, keep: KeptColumns::Nothing }
 }
 
 /// The scale as a value of SQL: a whole number where it is one.
@@ -227,7 +227,7 @@ fn scale_datum(scale: f64) -> Datum {
 }
 
 /// Whether every generator has something to draw at a scale.
-fn check_bounds(definition: &Definition, source: &Source, scale: f64) -> Result<(), FileError> {
+fn check_bounds(definition: &Definition, source: &SourceFile, scale: f64) -> Result<(), FileError> {
     let problems = definition.generators.iter().filter_map(|declared| {
         let why = declared.bounds(&scale_datum(scale)).err()?;
         let name = &definition.slots[declared.slot];

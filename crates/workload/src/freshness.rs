@@ -52,7 +52,7 @@ pub struct CopyState {
     /// Time so far in which changes were being applied, by any number of threads; `None` if unknown.
     pub applying: Option<Duration>,
     /// The changes that queries have merged so far; `None` if they read only applied changes.
-    pub merged: Option<Merged>,
+    pub merged: Option<MergedChanges>,
     /// Memory that unapplied changes take now, bytes; `None` if unknown.
     pub delta_bytes: Option<u64>,
     /// Versions of the copy that are alive now. A count; `None` if the copy has no versions.
@@ -64,7 +64,7 @@ pub struct CopyState {
 
 /// The changes that queries have merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergedChanges {
     /// Changes, each as often as a query has merged it. A count.
     pub changes: u64,
     /// Time spent on it, over the degree of parallelism of each query.
@@ -136,11 +136,11 @@ const COMMITS_P999_MIN: u64 = 10_000;
 /// Looks at a copy, in the order of time.
 #[derive(Debug, Clone, Default)]
 pub struct CopyHistory {
-    looks: Vec<Look>,
+    looks: Vec<CopySample>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct CopySample {
     at: Duration,
     state: CopyState,
     lag: Duration,
@@ -151,7 +151,7 @@ impl CopyHistory {
     /// Adds a sample, taken at a moment of the watch's own clock that is not before the previous sample's. If the copy
     /// was behind already at the first sample, its lag is too small until it has caught up with that moment.
     pub fn add(&mut self, at: Duration, state: CopyState) {
-        self.looks.push(Look { at, state, lag: Duration::ZERO, staleness: Duration::ZERO });
+        self.looks.push(CopySample { at, state, lag: Duration::ZERO, staleness: Duration::ZERO });
         let age = |known: u64| at.saturating_sub(self.published_at(known));
         let (lag, staleness) = (age(state.applied), age(state.readable));
         let look = self.looks.last_mut().expect("one was just added");
@@ -173,7 +173,7 @@ impl CopyHistory {
         let [first, .., last] = looks else { return None };
         let time_s = (last.at - first.at).as_secs_f64();
         let rate = |count: u64, time_s: f64| (time_s > 0.0).then(|| count as f64 / time_s);
-        let applying = |look: &Look| look.state.applying;
+        let applying = |look: &CopySample| look.state.applying;
         let busy = applying(last).zip(applying(first)).map(|(last, first)| last.saturating_sub(first).as_secs_f64());
         let busy_looks = looks.windows(2).filter(|two| applying(&two[1]) > applying(&two[0])).count();
         let applied = last.state.applied.saturating_sub(first.state.applied);
@@ -209,14 +209,14 @@ impl CopyHistory {
         (held_nothing && last.state.merged.is_none()).then_some(last.lag)
     }
 
-    fn between(&self, from: Duration, to: Duration) -> &[Look] {
+    fn between(&self, from: Duration, to: Duration) -> &[CopySample] {
         let start = self.looks.partition_point(|look| look.at < from);
         let end = self.looks.partition_point(|look| look.at <= to);
         &self.looks[start..end.max(start)]
     }
 }
 
-impl Look {
+impl CopySample {
     /// Changes that the copy does not hold.
     fn behind(&self) -> u64 {
         self.state.published.saturating_sub(self.state.applied)
@@ -310,7 +310,8 @@ mod tests {
             let (whole, part) = (second.floor(), second.fract().min(0.25));
             let applied = (whole * 1000.0 + part * 4000.0) as u64;
             let applying = Some(Duration::from_secs_f64(whole * 0.25 + part));
-            let merged = Some(Merged { changes: (second * 500.0) as u64, time: Duration::from_secs_f64(second * 0.1) });
+            let merged =
+                Some(MergedChanges { changes: (second * 500.0) as u64, time: Duration::from_secs_f64(second * 0.1) });
             CopyState { applying, merged, versions: Some(2 + applied % 3), ..state((second * 1000.0) as u64, applied) }
         });
         let found = found.within(Duration::ZERO, Duration::from_secs(10)).unwrap();
@@ -367,7 +368,7 @@ mod tests {
         let window = (Duration::from_secs(4), Duration::from_secs(8));
         let check = |applied: fn(f64) -> f64, merges: bool, expect: Option<u64>| {
             let found = history(8, |second| CopyState {
-                merged: merges.then(Merged::default),
+                merged: merges.then(MergedChanges::default),
                 ..state((second * 1000.0) as u64, (applied(second) * 1000.0) as u64)
             });
             let lag = found.stale(window.0, window.1).map(|lag| lag.as_secs_f64().round() as u64);

@@ -25,11 +25,11 @@ use transaction::{Transaction, Undo};
 /// A database in the memory of this process. See the module.
 #[derive(Default)]
 pub struct MemoryDatabase {
-    schemas: Mutex<BTreeMap<String, Arc<Shared>>>,
+    schemas: Mutex<BTreeMap<String, Arc<SharedStore>>>,
 }
 
 /// The tables of one schema and the transaction that may run now.
-struct Shared {
+struct SharedStore {
     store: Mutex<Store>,
     /// Whether a transaction is open. Sessions wait here for the open transaction to end, because it outlasts the calls
     /// during which the store itself is locked.
@@ -55,7 +55,7 @@ impl MemoryDatabase {
         Ok(())
     }
 
-    fn shared(&self, schema: &Schema) -> Result<Arc<Shared>, DatabaseError> {
+    fn shared(&self, schema: &Schema) -> Result<Arc<SharedStore>, DatabaseError> {
         let schemas = self.schemas.lock();
         schemas
             .get(&*schema.name)
@@ -66,7 +66,8 @@ impl MemoryDatabase {
 
 impl Database for MemoryDatabase {
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        let shared = Shared { store: Mutex::new(Store::new(schema)), busy: Mutex::new(false), turn: Condvar::new() };
+        let shared =
+            SharedStore { store: Mutex::new(Store::new(schema)), busy: Mutex::new(false), turn: Condvar::new() };
         self.schemas.lock().insert(schema.name.to_string(), Arc::new(shared));
         Ok(())
     }
@@ -94,7 +95,7 @@ impl Database for MemoryDatabase {
 }
 
 struct MemorySession {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     /// The changes to undo, while a transaction is open.
     undo: Option<Undo>,
 }

@@ -12,7 +12,7 @@ const PART_ROWS: u64 = 32 * 1024;
 
 /// Consecutive rows of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct RowRange {
     /// Its number, from 0; equal numbers have equal rows, independently of the table's size.
     pub number: u64,
     /// Its first row's number, from 0.
@@ -22,10 +22,10 @@ pub(crate) struct Part {
 }
 
 /// The parts of a table with `rows` rows, in order.
-pub(crate) fn parts(rows: u64) -> impl Iterator<Item = Part> {
+pub(crate) fn parts(rows: u64) -> impl Iterator<Item = RowRange> {
     (0..rows.div_ceil(PART_ROWS)).map(move |number| {
         let first = number * PART_ROWS;
-        Part { number, first, rows: PART_ROWS.min(rows - first) as usize }
+        RowRange { number, first, rows: PART_ROWS.min(rows - first) as usize }
     })
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Filling<'a> {
     /// How many rows it gets.
     pub rows: u64,
     /// Makes a part of it.
-    pub make: Box<dyn Fn(Part) -> RecordBatch + 'a>,
+    pub make: Box<dyn Fn(RowRange) -> RecordBatch + 'a>,
 }
 
 /// Creates the tables of a schema and fills them.

@@ -34,8 +34,28 @@ pub struct Entry {
     pub scale_possible: Possible,
     /// Its further parameters.
     pub parameters: &'static [Parameter],
+    /// The sides of its mix, transactional ones first; empty unless a value of it is only one side.
+    pub sides: &'static [Side],
     /// Makes it from a scale and parameters that are possible, and a seed.
     pub(crate) make: fn(f64, &Parameters, u64) -> Box<dyn Benchmark>,
+}
+
+/// A side of a benchmark's mix: one of the workloads that make the benchmark together.
+#[derive(Debug)]
+pub struct Side {
+    /// The usual name of the workload.
+    pub name: &'static str,
+    /// The parameter that selects it.
+    pub parameter: &'static str,
+    /// The value of that parameter.
+    pub value: &'static str,
+}
+
+impl Side {
+    /// The parameters that select it.
+    pub fn parameters(&self) -> BTreeMap<String, Value> {
+        [(self.parameter.to_owned(), self.value.into())].into()
+    }
 }
 
 /// Every benchmark.
@@ -63,6 +83,11 @@ pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {
         return (spec, None);
     }
     spec.split_once(':').map_or((spec, None), |(name, scale)| (name, Some(scale)))
+}
+
+/// The sides of the mix that a benchmark is about; empty for the others, and if there is no such benchmark.
+pub fn sides(kind: &str) -> &'static [Side] {
+    entry(kind).map_or(&[], |entry| entry.sides)
 }
 
 /// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with its parameters at their defaults, and its scale.

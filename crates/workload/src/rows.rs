@@ -62,6 +62,7 @@ pub(crate) const ENTRY: Entry = Entry {
             possible: Possible::Number { low: 0.0, high: 1.0 },
         },
     ],
+    sides: &[],
     make: |scale, parameters, _| {
         let columns = if parameters.text("columns") == "text" { Columns::Text } else { Columns::BigInt };
         Box::new(RandomRows {

@@ -42,6 +42,7 @@ pub(crate) const ENTRY: Entry = Entry {
     scale_default: 1.0,
     scale_possible: Possible::Whole { low: 1.0, high: BRANCHES_MAX },
     parameters: &[],
+    sides: &[],
     make: |scale, _, _| Box::new(Tpcb::new(scale as u32)),
 };
 

@@ -58,6 +58,7 @@ pub(crate) const ENTRY: Entry = Entry {
     scale_default: 1.0,
     scale_possible: Possible::Whole { low: 1.0, high: WAREHOUSES_MAX },
     parameters: &[],
+    sides: &[],
     make: |scale, _, seed| Box::new(Tpcc::new(scale as u32, seed)),
 };
 

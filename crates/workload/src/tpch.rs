@@ -37,6 +37,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::List(Cow::Borrowed(&queries::NAMES)),
         possible: Possible::SomeOf(&queries::NAMES),
     }],
+    sides: &[],
     make: |scale, parameters, _| {
         let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(tpch.with_queries(parameters.list("queries")))

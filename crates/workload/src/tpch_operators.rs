@@ -29,7 +29,7 @@ use crate::tpch::tables::{L_DISCOUNT, L_EXTENDEDPRICE, L_QUANTITY, L_TAX, SCHEMA
 pub(crate) const SUMMED: [ColumnId; 4] = [L_EXTENDEDPRICE, L_DISCOUNT, L_TAX, L_QUANTITY];
 
 /// Computes one batch's part of the answer, in hundredths.
-type Reckon = Box<dyn Fn(&RecordBatch) -> i128 + Send + Sync>;
+type PartialAnswer = Box<dyn Fn(&RecordBatch) -> i128 + Send + Sync>;
 
 /// A benchmark of one query that returns one sum.
 pub(crate) struct OperatorQuery {
@@ -40,7 +40,7 @@ pub(crate) struct OperatorQuery {
     tables: &'static [TableId],
     /// The table whose rows are added up.
     summed: TableId,
-    reckon: Reckon,
+    reckon: PartialAnswer,
 }
 
 impl OperatorQuery {

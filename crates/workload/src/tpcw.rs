@@ -76,6 +76,7 @@ pub(crate) const ENTRY: Entry = Entry {
             possible: Possible::Whole { low: 1_000.0, high: 10_000_000.0 },
         },
     ],
+    sides: &[],
     make: |scale, parameters, seed| {
         Box::new(Tpcw::new(scale as u32, parameters.number("items") as u32, parameters.text("mix"), seed))
     },

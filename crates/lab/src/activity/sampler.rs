@@ -12,24 +12,24 @@ use plimsoll_workload::driver::WorkloadThreads;
 
 use super::log::ServerLog;
 use super::schedule::Schedule;
-use super::tally::{SeenWorkload, Tally};
+use super::tally::{Tally, WorkloadTally};
 use super::{PERIOD, SAMPLES_MIN};
 use crate::results::{Sampler, Server};
 
 /// Looks at a server from [`start`](Sampling::start) to [`finish`](Sampling::finish).
 pub struct Sampling {
     /// `None` once the thread was joined.
-    thread: Option<JoinHandle<Sampled>>,
+    thread: Option<JoinHandle<ActivityRecord>>,
     stop: Arc<AtomicBool>,
 }
 
 /// The results of the looks of a window.
 #[derive(Debug, Clone, Default)]
-pub struct Sampled {
+pub struct ActivityRecord {
     /// The part that is copied to the results unchanged; `None` without looks.
     pub server: Option<Server>,
     /// By workload, in the order given.
-    pub workloads: Vec<SeenWorkload>,
+    pub workloads: Vec<WorkloadTally>,
     pub warnings: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl Sampling {
     }
 
     /// Ends the looking and returns the results.
-    pub fn finish(mut self) -> Sampled {
+    pub fn finish(mut self) -> ActivityRecord {
         self.end();
         let thread = self.thread.take().expect("it is waited for here only");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -116,7 +116,7 @@ pub(super) fn sample(
     mut tally: Tally,
     mut schedule: Schedule,
     pace: &mut dyn Pace,
-) -> Sampled {
+) -> ActivityRecord {
     let thread = || thread_times(current_thread_id());
     let server = |watch: &dyn ActivityWatch| watch.server_process().and_then(process_times);
     let (thread_before, server_before) = (thread(), server(watch));
@@ -153,7 +153,7 @@ pub(super) fn sample(
     };
     let warnings = warnings(&sampler, &log);
     let server = Server { sampler, marks: log.marks, statements };
-    Sampled { server: Some(server), workloads: tally.workloads, warnings }
+    ActivityRecord { server: Some(server), workloads: tally.workloads, warnings }
 }
 
 fn look_on(

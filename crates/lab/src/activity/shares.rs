@@ -6,9 +6,9 @@ use std::time::Duration;
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::driver::DrivenWorkload;
 
-use super::tally::{PartSeen, SeenWorkload};
+use super::tally::{RequestTally, WorkloadTally};
 use super::{CHANGED_MAX, SAMPLES_MIN};
-use crate::results::{Part, Seen, TimeShare, Workers, WorkloadOnServer, WorkloadResult};
+use crate::results::{Part, StateCounts, TimeShare, Workers, WorkloadOnServer, WorkloadResult};
 
 /// The parts may differ from the whole by this share without a warning: their sources tick at different moments, and
 /// looks are samples.
@@ -16,8 +16,8 @@ const EXCESS_MAX: f64 = 0.05;
 
 /// The measurements of a workload whose sessions are served by processes of a server.
 #[derive(Debug, Clone, Copy)]
-pub struct OnServer<'a> {
-    pub seen: &'a SeenWorkload,
+pub struct ServedWorkload<'a> {
+    pub seen: &'a WorkloadTally,
     /// Number of looks in all.
     pub looks: u64,
     /// Time of the sessions' processes over the sensors' window; `None` if unknown.
@@ -65,7 +65,7 @@ fn fill_in(shares: &BTreeMap<String, (Option<TimeShare>, u64)>, name: &str, part
     part.samples = Some(samples);
 }
 
-impl OnServer<'_> {
+impl ServedWorkload<'_> {
     /// The shares of the workload's time. Each missing share has a warning that explains it.
     pub fn shares(&self, driven: &DrivenWorkload, warnings: &mut Vec<String>) -> ServerShares {
         let names: Vec<&str> = driven.transactions.iter().map(|(name, _)| name.as_str()).collect();
@@ -76,7 +76,7 @@ impl OnServer<'_> {
                 add(transactions.entry((*name).to_owned()).or_default(), part);
             }
         }
-        let mut all = PartSeen::default();
+        let mut all = RequestTally::default();
         self.seen.parts.values().for_each(|part| add(&mut all, part));
         if all.changed as f64 > CHANGED_MAX * all.seen.sum() as f64 {
             warnings.push(format!(
@@ -91,8 +91,8 @@ impl OnServer<'_> {
             ));
         }
         let (whole, scale) = self.whole(driven, warnings);
-        let shares = |parts: BTreeMap<String, PartSeen>, served: BTreeMap<String, f64>| {
-            let share = |(name, part): (String, PartSeen)| {
+        let shares = |parts: BTreeMap<String, RequestTally>, served: BTreeMap<String, f64>| {
+            let share = |(name, part): (String, RequestTally)| {
                 let served = served.get(&name).copied().unwrap_or(1.0);
                 let share = self.of_part(&part, scale).map(|share| share.within(served));
                 (name, (share, part.seen.sum()))
@@ -145,7 +145,7 @@ impl OnServer<'_> {
         }
         let on_cores = run.unwrap_or(0.0) + wait.unwrap_or(0.0);
         let of_looks = |count: u64| count as f64 / self.looks as f64 * window / whole;
-        let Seen { running, lock, io, io_latch, client, other, idle: _ } = self.seen.all;
+        let StateCounts { running, lock, io, io_latch, client, other, idle: _ } = self.seen.all;
         let waits = [lock, io, io_latch, client, other].map(|count| Some(of_looks(count)));
         let seen: f64 = waits.iter().flatten().sum();
         let ([lock, io, io_latch, client, other], excess) = fit(waits, 1.0 - on_cores);
@@ -166,8 +166,8 @@ impl OnServer<'_> {
 
     /// The shares of a class or kind; `None` if too few looks saw it. If the waits of the whole were scaled, the
     /// remainder is time on cores or waiting for one, which looks underestimate.
-    fn of_part(&self, part: &PartSeen, scale: Option<f64>) -> Option<TimeShare> {
-        let Seen { running, lock, io, io_latch, client, other, idle } = part.seen;
+    fn of_part(&self, part: &RequestTally, scale: Option<f64>) -> Option<TimeShare> {
+        let StateCounts { running, lock, io, io_latch, client, other, idle } = part.seen;
         let scale = scale.unwrap_or(1.0);
         let count = part.seen.sum();
         if count < SAMPLES_MIN || part.changed as f64 > CHANGED_MAX * count as f64 {
@@ -185,7 +185,7 @@ impl OnServer<'_> {
         Some(TimeShare::with_rest([run, wait, share(io), share(io_latch), share(lock), share(client + idle)]))
     }
 
-    fn known(&self, under_way: &PartSeen) -> WorkloadOnServer {
+    fn known(&self, under_way: &RequestTally) -> WorkloadOnServer {
         let seconds =
             |times: Option<ThreadTimes>, of: fn(ThreadTimes) -> Duration| times.map(|times| of(times).as_secs_f64());
         let workers = &self.seen.workers;
@@ -220,8 +220,8 @@ fn fit<const N: usize>(parts: [Option<f64>; N], room: f64) -> ([Option<f64>; N],
     (parts.map(|part| part.map(|part| part * room.max(0.0) / sum)), sum - room.max(0.0))
 }
 
-fn add(sum: &mut PartSeen, part: &PartSeen) {
-    let Seen { running, lock, io, io_latch, client, other, idle } = part.seen;
+fn add(sum: &mut RequestTally, part: &RequestTally) {
+    let StateCounts { running, lock, io, io_latch, client, other, idle } = part.seen;
     sum.seen.running += running;
     sum.seen.lock += lock;
     sum.seen.io += io;

@@ -6,36 +6,36 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::Doing;
 use plimsoll_policy::Priority;
 use plimsoll_workload::activity::Activity;
-use plimsoll_workload::driver::{Board, UnderWay, WorkloadThreads};
+use plimsoll_workload::driver::{Board, RunningRequest, WorkloadThreads};
 
-use crate::results::Seen;
+use crate::results::StateCounts;
 
 /// The processes that looks found of one workload.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeenWorkload {
+pub struct WorkloadTally {
     /// The processes of its clients' sessions, counted at each look, with or without a request in flight.
-    pub all: Seen,
+    pub all: StateCounts,
     /// By kind of transaction, as position in the benchmark's list, and priority of the request in flight.
-    pub parts: BTreeMap<(u16, Priority), PartSeen>,
+    pub parts: BTreeMap<(u16, Priority), RequestTally>,
     /// Looks that did not find the process of a session. A count.
     pub absent: u64,
     /// Processes that helped those of its sessions.
-    pub workers: SeenWorkers,
+    pub workers: WorkerTally,
 }
 
 /// The processes of clients with a request of one kind and priority in flight, as looks found them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PartSeen {
-    pub seen: Seen,
+pub struct RequestTally {
+    pub seen: StateCounts,
     /// Of those, how often the client had another request, or none, when the look was over. A count.
     pub changed: u64,
 }
 
 /// Parallel workers, as looks found them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeenWorkers {
+pub struct WorkerTally {
     /// Each worker, counted at each look.
-    pub seen: Seen,
+    pub seen: StateCounts,
     pub different: u64,
     /// Their time, up to the last look at each; `None` if it is unknown for any of them.
     pub times: Option<ThreadTimes>,
@@ -49,7 +49,7 @@ pub(super) struct Tally {
     by_process: HashMap<i32, usize>,
     /// The last known time of each worker that exists, by its process.
     workers: HashMap<i32, ThreadTimes>,
-    pub(super) workloads: Vec<SeenWorkload>,
+    pub(super) workloads: Vec<WorkloadTally>,
     pub(super) looks: u64,
 }
 
@@ -57,7 +57,7 @@ struct Client {
     workload: usize,
     number: usize,
     /// The client's request in flight before the look.
-    before: Option<UnderWay>,
+    before: Option<RunningRequest>,
     is_present: bool,
 }
 
@@ -73,9 +73,9 @@ impl Tally {
                 }
             }
         }
-        let nothing = SeenWorkload {
-            workers: SeenWorkers { times: Some(ThreadTimes::default()), ..SeenWorkers::default() },
-            ..SeenWorkload::default()
+        let nothing = WorkloadTally {
+            workers: WorkerTally { times: Some(ThreadTimes::default()), ..WorkerTally::default() },
+            ..WorkloadTally::default()
         };
         Tally {
             boards: threads.iter().map(|threads| threads.board.clone()).collect(),
@@ -156,7 +156,7 @@ fn plus(a: ThreadTimes, b: ThreadTimes) -> ThreadTimes {
     ThreadTimes { run: a.run + b.run, wait: a.wait + b.wait }
 }
 
-fn add(seen: &mut Seen, doing: Doing) {
+fn add(seen: &mut StateCounts, doing: Doing) {
     let count = match doing {
         Doing::Running => &mut seen.running,
         Doing::Lock => &mut seen.lock,

@@ -8,16 +8,16 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::{Doing, Priority};
 use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::DatabaseError;
-use plimsoll_workload::driver::{Board, DrivenWorkload, UnderWay, WorkloadThreads};
+use plimsoll_workload::driver::{Board, DrivenWorkload, RunningRequest, WorkloadThreads};
 
 use super::log::ServerLog;
 use super::sampler::{Pace, sample};
 use super::schedule::Schedule;
 use super::shares::ServerShares;
-use super::tally::PartSeen;
+use super::tally::RequestTally;
 use super::tally::Tally;
-use super::{OnServer, PERIOD, Sampled, SeenWorkload};
-use crate::results::{Mark, Part, Seen, Server, TimeShare};
+use super::{ActivityRecord, PERIOD, ServedWorkload, WorkloadTally};
+use crate::results::{Mark, Part, Server, StateCounts, TimeShare};
 use crate::time_share::tests::{driven, driven_part};
 
 const WINDOW: Duration = Duration::from_secs(8);
@@ -113,7 +113,7 @@ fn threads(processes: &[i32]) -> WorkloadThreads {
     }
 }
 
-fn run(watch: &mut FakeWatch, threads: &[WorkloadThreads]) -> Sampled {
+fn run(watch: &mut FakeWatch, threads: &[WorkloadThreads]) -> ActivityRecord {
     let (log, mut time) = (ServerLog::open(watch), watch.time.clone());
     sample(watch, log, Tally::new(threads), Schedule::new(PERIOD, 7), &mut time)
 }
@@ -122,8 +122,8 @@ fn doing(process: i32, doing: Doing) -> Activity {
     Activity { process, leader: None, doing }
 }
 
-fn request(transaction: u16, priority: Priority, number: u32) -> UnderWay {
-    UnderWay { transaction, priority, number }
+fn request(transaction: u16, priority: Priority, number: u32) -> RunningRequest {
+    RunningRequest { transaction, priority, number }
 }
 
 /// Clients with requests in flight for this long, all together.
@@ -133,9 +133,15 @@ fn measured(occupied: Duration) -> DrivenWorkload {
     DrivenWorkload { transactions, ..driven("shop", WINDOW, occupied) }
 }
 
-fn shares(seen: &SeenWorkload, looks: u64, run_s: f64, wait_s: f64, occupied: Duration) -> (ServerShares, Vec<String>) {
+fn shares(
+    seen: &WorkloadTally,
+    looks: u64,
+    run_s: f64,
+    wait_s: f64,
+    occupied: Duration,
+) -> (ServerShares, Vec<String>) {
     let times = ThreadTimes { run: Duration::from_secs_f64(run_s), wait: Duration::from_secs_f64(wait_s) };
-    let of = OnServer { seen, looks, times: Some(times), clients: None, window: WINDOW };
+    let of = ServedWorkload { seen, looks, times: Some(times), clients: None, window: WINDOW };
     let mut warnings = Vec::new();
     (of.shares(&measured(occupied), &mut warnings), warnings)
 }
@@ -177,7 +183,8 @@ fn shares_are_what_was_seen() {
     });
     let sampled = run(&mut watch, &[threads]);
     let seen = &sampled.workloads[0];
-    let expect = Seen { running: 250 + 500, lock: 250, io: 125, io_latch: 125, client: 125, other: 500, idle: 125 };
+    let expect =
+        StateCounts { running: 250 + 500, lock: 250, io: 125, io_latch: 125, client: 125, other: 500, idle: 125 };
     assert_eq!((seen.all, seen.absent), (expect, 0), "another's process is nobody's");
 
     // Both always busy: 16 s, of which looks saw 6 s running; the scheduler reports 4.5 s on cores and 1.5 s waiting
@@ -206,11 +213,11 @@ fn shares_are_what_was_seen() {
 /// not wait.
 #[test]
 fn shares_of_classes_run_from_the_intended_start() {
-    let seen = Seen { running: 250, lock: 250, ..Seen::default() };
-    let seen_part = || PartSeen { seen, changed: 0 };
+    let seen = StateCounts { running: 250, lock: 250, ..StateCounts::default() };
+    let seen_part = || RequestTally { seen, changed: 0 };
     let parts = [((0, Priority::HIGH), seen_part()), ((1, Priority::LOW), seen_part())].into();
-    let all = Seen { running: 500, lock: 500, ..Seen::default() };
-    let seen = SeenWorkload { all, parts, ..SeenWorkload::default() };
+    let all = StateCounts { running: 500, lock: 500, ..StateCounts::default() };
+    let seen = WorkloadTally { all, parts, ..WorkloadTally::default() };
     let class = |queued_s| {
         let mut part = driven_part(Duration::from_secs(4));
         part.times.in_system += Duration::from_secs(queued_s);
@@ -221,7 +228,7 @@ fn shares_of_classes_run_from_the_intended_start() {
     driven.transactions = vec![("buy".to_owned(), class(0)), ("look".to_owned(), class(4))];
     driven.all.times.in_system += Duration::from_secs(8);
     let times = ThreadTimes { run: Duration::from_secs(4), wait: Duration::ZERO };
-    let of = OnServer { seen: &seen, looks: LOOKS, times: Some(times), clients: None, window: WINDOW };
+    let of = ServedWorkload { seen: &seen, looks: LOOKS, times: Some(times), clients: None, window: WINDOW };
     let found = of.shares(&driven, &mut Vec::new());
     assert_eq!(found.whole.map(thousandths), Some([250, 0, 0, 0, 250, 0, 500]));
     let class = |name: &str| {
@@ -236,11 +243,11 @@ fn shares_of_classes_run_from_the_intended_start() {
 
 #[test]
 fn the_scheduler_s_books_stand_and_looks_are_scaled_to_fit() {
-    let seen = |running, lock, other| SeenWorkload {
-        all: Seen { running, lock, other, ..Seen::default() },
-        ..SeenWorkload::default()
+    let seen = |running, lock, other| WorkloadTally {
+        all: StateCounts { running, lock, other, ..StateCounts::default() },
+        ..WorkloadTally::default()
     };
-    let check = |seen: &SeenWorkload, run_s, occupied_s, expect: [i64; 7], warned: usize| {
+    let check = |seen: &WorkloadTally, run_s, occupied_s, expect: [i64; 7], warned: usize| {
         let (found, warnings) = shares(seen, LOOKS, run_s, 0.0, Duration::from_secs(occupied_s));
         assert_eq!((thousandths(found.whole.expect("known")), warnings.len()), (expect, warned), "{warnings:?}");
     };
@@ -256,7 +263,7 @@ fn the_scheduler_s_books_stand_and_looks_are_scaled_to_fit() {
     check(&seen(1000, 0, 0), 9.0, 8, [1000, 0, 0, 0, 0, 0, 0], 1);
     // The waits of a part are scaled as those of all: by 0.4 / 0.6.
     let mut crowded = seen(400, 600, 0);
-    let of_buys = PartSeen { seen: Seen { running: 100, lock: 300, ..Seen::default() }, changed: 0 };
+    let of_buys = RequestTally { seen: StateCounts { running: 100, lock: 300, ..StateCounts::default() }, changed: 0 };
     crowded.parts.insert((0, Priority::LOW), of_buys);
     let (found, warnings) = shares(&crowded, LOOKS, 4.8, 0.0, WINDOW);
     assert_eq!(thousandths(found.whole.expect("known")), [600, 0, 0, 0, 400, 0, 0]);
@@ -269,7 +276,10 @@ fn the_scheduler_s_books_stand_and_looks_are_scaled_to_fit() {
 
 #[test]
 fn too_few_looks_tell_only_what_the_scheduler_knows() {
-    let seen = SeenWorkload { all: Seen { running: 25, lock: 25, ..Seen::default() }, ..SeenWorkload::default() };
+    let seen = WorkloadTally {
+        all: StateCounts { running: 25, lock: 25, ..StateCounts::default() },
+        ..WorkloadTally::default()
+    };
     let (found, warnings) = shares(&seen, 50, 4.0, 1.0, WINDOW);
     assert_eq!(thousandths(found.whole.expect("known")), [500, 125, -1, -1, -1, -1, 375]);
     assert!(warnings[0].starts_with("shop: 50 looks at the server are too few"), "{warnings:?}");
@@ -278,7 +288,7 @@ fn too_few_looks_tell_only_what_the_scheduler_knows() {
         (found.whole, warnings),
         (None, vec!["shop: no time shares, because no request was in flight".to_owned()])
     );
-    let of = OnServer { seen: &seen, looks: LOOKS, times: None, clients: None, window: WINDOW };
+    let of = ServedWorkload { seen: &seen, looks: LOOKS, times: None, clients: None, window: WINDOW };
     let (mut warnings, measured) = (Vec::new(), measured(WINDOW));
     let whole = of.shares(&measured, &mut warnings).whole.expect("looks tell the rest");
     assert_eq!(thousandths(whole), [-1, -1, 0, 0, 25, 950, 25], "time on cores is within other");
@@ -318,10 +328,13 @@ fn requests_that_end_during_a_look_are_counted_and_those_that_are_over_are_not()
     });
     let sampled = run(&mut watch, &[threads]);
     let seen = &sampled.workloads[0];
-    assert_eq!(seen.all, Seen { running: 250, lock: 250, idle: 250, ..Seen::default() });
+    assert_eq!(seen.all, StateCounts { running: 250, lock: 250, idle: 250, ..StateCounts::default() });
     assert_eq!((seen.absent, seen.parts.len()), (250, 1));
     let part_seen = seen.parts[&(0, Priority::LOW)];
-    assert_eq!((part_seen.seen, part_seen.changed), (Seen { running: 250, lock: 250, ..Seen::default() }, 250));
+    assert_eq!(
+        (part_seen.seen, part_seen.changed),
+        (StateCounts { running: 250, lock: 250, ..StateCounts::default() }, 250)
+    );
     let (found, warnings) = shares(seen, LOOKS, 2.0, 0.0, Duration::from_secs(6));
     assert_eq!(part(&found, "buy"), (Some([500, 0, 0, 0, 500, 0, 0]), 500));
     let absent =

@@ -41,7 +41,7 @@ fn a_degree_is_advised_from_those_that_were_measured() {
     let file = settings_file(&advice).expect("workers are a governor's to limit");
     assert!(file.contains(&format!("\nworkers_max = {}\n", best - 1)) && !file.contains("mpl ="), "{file}");
     let verification = Verification::of(&alone, &advice, &request.slo).expect("a value keeps it");
-    assert!(verification.text().contains("dop = [") && verification.words().contains(" and dop="), "both are measured");
+    assert!(verification.text.contains("dop = [") && verification.words().contains(" and dop="), "both are measured");
 }
 
 /// For a run that has swept the cache, the advice includes the gain from partitioning.
@@ -138,7 +138,7 @@ fn to_verify(slo: &str) -> (Results, Advice, Verification) {
 fn advice_is_measured_beside_its_neighbour() {
     let slo = "short.p95 < 15ms";
     let (_, mut advice, verification) = to_verify(slo);
-    let measured = run(verification.text(), 1.0, 0.005, |_, _| {});
+    let measured = run(&verification.text, 1.0, 0.005, |_, _| {});
     let verified = verification.verified(&measured);
     let [best, next] = &verified.settings[..] else { panic!("{verified:?}") };
     assert_eq!((best.value, next.value), (advice.tried[advice.best.unwrap()].value, best.value + 5), "{verified:?}");
@@ -156,11 +156,11 @@ fn advice_is_measured_beside_its_neighbour() {
 #[test]
 fn advice_that_does_not_keep_its_promise_is_found_out() {
     let (mut results, _, verification) = to_verify("short.p95 < 25ms");
-    let verified = verification.verified(&run(verification.text(), 1.6, 0.005, |_, _| {}));
+    let verified = verification.verified(&run(&verification.text, 1.6, 0.005, |_, _| {}));
     assert!(!verified.is_kept() && verified.settings[0].verdict == ClaimVerdict::Fails, "{verified:?}");
     assert!(verified.sentence.contains("breaks short.p95 < 25ms"), "{}", verified.sentence);
     results.verified = Some(verified.clone());
-    let page = crate::report::render(crate::report::Source::new(&results, &[]));
+    let page = crate::report::render(crate::report::ReportInput::new(&results, &[]));
     assert!(page.contains("Advice, measured") && page.contains(&verified.sentence.replace('<', "&lt;")));
 }
 

@@ -4,18 +4,24 @@
 //! promise is kept at each of them. The claims' verdicts then say whether it is, given the noise of the blocks.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
 
 use plimsoll_model::statistics::verdict::{Levels, Margin};
 use plimsoll_policy::TargetLimit;
 use serde_json::Value;
 use toml::{Table, Value as TomlValue};
 
-use super::{Advice, Slo, Standing, Tried, is_of_pairs};
+use super::{Advice, Slo, Standing, TriedValue, is_of_pairs};
+use crate::execution::{Execution, ExecutionError, Request};
+use crate::experiment::parse;
+use crate::program::Program;
 use crate::results::{ClaimVerdict, Estimate, Interval, Mode, Results, Verified, VerifiedSetting};
+use crate::run_directory::{EXPERIMENT, RunDirectory};
 use crate::summary::TOGETHER;
 
-/// The folder of the experiment, below the run's.
-pub const VERIFY: &str = "verify";
+/// The folder of the experiment, below that of the run.
+const VERIFY: &str = "verify";
 
 /// Why advice cannot be measured.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -42,22 +48,60 @@ pub enum VerifyError {
     Simulated,
 }
 
+/// Measures advice on the results of the run in a folder: the advised value and its neighbour.
+pub fn verify(
+    run: &Path,
+    results: &Results,
+    advice: &Advice,
+    slo: &Slo,
+    program: &Program<'_>,
+) -> Result<Verified, ExecutionError> {
+    let place = run.join(VERIFY);
+    RunDirectory::check_place(&place).map_err(|error| {
+        ExecutionError::Refused(format!(
+            "{error}; advice on this run was measured before, so move that folder away first"
+        ))
+    })?;
+    let verification = Verification::of(results, advice, slo)?;
+    let refused = |error: &dyn Display| {
+        ExecutionError::Refused(format!(
+            "the run cannot be made again, so its advice cannot be verified: {error}\nadvise without --verify, or run the experiment again"
+        ))
+    };
+    // Files that the experiment names lie beside its own.
+    let file = run.join(EXPERIMENT).display().to_string();
+    let experiment = parse(&verification.text, &file).map_err(|error| refused(&error))?;
+    let request = Request { quick: results.quick, cores: verification.cores, confirmed: true, ..Request::default() };
+    let execution = Execution::of_file(&experiment, request, program.targets).map_err(|error| refused(&error))?;
+    program.reporter.tell(&format!("verifying {}", verification.words()));
+    let conclusion = execution.begin(&place, program)?;
+    if conclusion.stopped {
+        let place = place.display();
+        return Err(ExecutionError::Interrupted(format!(
+            "stopped before the advice was verified; {place} keeps what was measured"
+        )));
+    }
+    Ok(verification.verified(&conclusion.results))
+}
+
 /// An experiment that measures advice.
 #[derive(Debug, Clone)]
-pub struct Verification {
-    text: String,
+pub(super) struct Verification {
+    /// The experiment file.
+    pub(super) text: String,
+    /// The number of cores that the run was sized for, if its file does not set it.
     cores: Option<usize>,
     slo: Slo,
     arm: String,
     /// The advised value first.
-    tried: Vec<Tried>,
+    tried: Vec<TriedValue>,
     key: String,
     maximise: String,
 }
 
 impl Verification {
     /// The experiment that measures the best value of some advice, and the value next to it that is not as good.
-    pub fn of(results: &Results, advice: &Advice, slo: &Slo) -> Result<Self, VerifyError> {
+    pub(super) fn of(results: &Results, advice: &Advice, slo: &Slo) -> Result<Self, VerifyError> {
         if results.mode == Mode::Simulated {
             return Err(VerifyError::Simulated);
         }
@@ -65,7 +109,7 @@ impl Verification {
         if advice.tried[best].value == 0 {
             return Err(VerifyError::Nobody(advice.key.clone(), slo.workload.clone()));
         }
-        let tried: Vec<Tried> =
+        let tried: Vec<TriedValue> =
             std::iter::once(best).chain(neighbour(advice, best)).map(|at| advice.tried[at].clone()).collect();
         let arm = arm(results, &slo.workload, &advice.maximise);
         let text = results.experiment.text.as_deref().ok_or(VerifyError::NoText)?;
@@ -84,18 +128,8 @@ impl Verification {
         Ok(verification)
     }
 
-    /// The experiment file.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The number of cores that the run was sized for, if its file does not set it.
-    pub fn cores(&self) -> Option<usize> {
-        self.cores
-    }
-
     /// The values that are measured, in words.
-    pub fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let values: Vec<String> = self.tried.iter().map(|one| format!("{}={}", self.key, one.value)).collect();
         values.join(" and ")
     }
@@ -157,7 +191,7 @@ impl Verification {
 
     /// Claims that the promise is kept at each value.
     fn claims(&self) -> Vec<Table> {
-        let claim = |one: &Tried| {
+        let claim = |one: &TriedValue| {
             let mut claim = Table::new();
             claim.insert("text".to_owned(), claim_text(&self.key, one.value, &self.slo).into());
             claim.insert("holds".to_owned(), self.condition(one.value).into());
@@ -180,7 +214,7 @@ impl Verification {
     }
 
     /// The figures that the experiment has measured, beside the predicted ones.
-    pub fn verified(&self, measured: &Results) -> Verified {
+    pub(super) fn verified(&self, measured: &Results) -> Verified {
         let settings: Vec<VerifiedSetting> = self.tried.iter().map(|one| self.setting(one, measured)).collect();
         let sentence = self.sentence(&settings);
         Verified {
@@ -192,7 +226,7 @@ impl Verification {
         }
     }
 
-    fn setting(&self, tried: &Tried, measured: &Results) -> VerifiedSetting {
+    fn setting(&self, tried: &TriedValue, measured: &Results) -> VerifiedSetting {
         let is_it = |cell: &&Estimate, name: &str| {
             let value = cell.setting.get(&self.key).and_then(Value::as_u64);
             cell.arm == self.arm && cell.workload == name && value == Some(u64::from(tried.value))

@@ -34,7 +34,7 @@ pub(crate) struct Cell<'a> {
 
 /// The figures that runs of a cell measured together.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Measured {
+pub(crate) struct CellFigures {
     pub workload: WorkloadResult,
     /// The activity of the devices, mean over runs.
     pub device: Device,
@@ -42,12 +42,12 @@ pub(crate) struct Measured {
     pub achieved: BTreeMap<String, Value>,
 }
 
-impl Measured {
+impl CellFigures {
     /// The figures of a workload and the machine in these runs; `None` if none of them had the workload.
     pub(crate) fn of(points: &[&Point], workload: &str, histograms: &[&WorkloadHistograms]) -> Option<Self> {
         let results = points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == workload);
         let results: Vec<&WorkloadResult> = results.collect();
-        Some(Measured {
+        Some(CellFigures {
             workload: WorkloadResult::merged(&results, histograms)?,
             device: mean(points.iter().map(|point| Some(&point.device))).unwrap_or_default(),
             achieved: mean(points.iter().map(|point| Some(&point.achieved))).unwrap_or_default(),
@@ -56,14 +56,14 @@ impl Measured {
 
     /// The measurements in the form from which figures are read.
     pub(crate) fn reading(&self) -> Reading<'_> {
-        let Measured { workload, device, achieved } = self;
+        let CellFigures { workload, device, achieved } = self;
         Reading { device, achieved, workload, part: &workload.all }
     }
 }
 
-impl From<&Estimate> for Measured {
+impl From<&Estimate> for CellFigures {
     fn from(cell: &Estimate) -> Self {
-        Measured { workload: cell.measured.clone(), device: cell.device, achieved: cell.achieved.clone() }
+        CellFigures { workload: cell.measured.clone(), device: cell.device, achieved: cell.achieved.clone() }
     }
 }
 
@@ -119,11 +119,11 @@ impl<'a> Cells<'a> {
         cell: &Cell<'_>,
         runs: &[usize],
         histograms: &[&[WorkloadHistograms]],
-    ) -> Option<Measured> {
+    ) -> Option<CellFigures> {
         let own = |run: &usize| histograms.get(*run)?.iter().find(|one| one.workload == cell.workload);
         let own: Vec<&WorkloadHistograms> = runs.iter().filter_map(own).collect();
         let points: Vec<&Point> = runs.iter().map(|run| &self.points[*run]).collect();
-        Measured::of(&points, cell.workload, &own)
+        CellFigures::of(&points, cell.workload, &own)
     }
 
     /// The fewest requests that the workload of a cell completed in a valid run; 0 without one.

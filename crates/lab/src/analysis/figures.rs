@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use plimsoll_workload::driver::LittlesLaw;
 
-use super::cells::{Measured, key};
+use super::cells::{CellFigures, key};
 use super::equal_mix::{Costs, speed};
-use crate::claim::{Cell, Figures, Metric, Part};
-use crate::figures::{Asking, Found, Reading, figure};
+use crate::claim::{Cell, Figures, Metric, RequestSubset};
+use crate::figures::{FigureArgument, FigureValue, Reading, figure};
 use crate::histograms::WorkloadHistograms;
 use crate::plan::Plan;
 use crate::record::RunRecord;
@@ -54,7 +54,7 @@ struct WholeExperiment<'a> {
 struct CellRuns<'a> {
     runs: Vec<&'a RunRecord>,
     /// The joint measurements of the runs, by the workload's position in the plan; computed on first use.
-    measured: BTreeMap<usize, OnceCell<Option<Measured>>>,
+    measured: BTreeMap<usize, OnceCell<Option<CellFigures>>>,
 }
 
 impl<'a> RunFigures<'a> {
@@ -67,7 +67,7 @@ impl<'a> RunFigures<'a> {
             let point = &cell.runs[0].point;
             for (workload, measured) in &cell.measured {
                 let name = &plan.base.workloads[*workload].name;
-                let known = results.cell(&point.setting, &point.arm, name).map(Measured::from);
+                let known = results.cell(&point.setting, &point.arm, name).map(CellFigures::from);
                 measured.get_or_init(|| known);
             }
         }
@@ -94,9 +94,9 @@ impl<'a> RunFigures<'a> {
         let measured = measured.and_then(|measured| measured.get_or_init(|| runs.measure(name)).as_ref());
         let whole = measured.ok_or_else(|| format!("{name} has no figures in {arm}"))?.reading();
         let part = match &cell.part {
-            Part::All => Some(whole),
-            Part::Class(class) => whole.class(&class.name()),
-            Part::Transaction(kind) => whole.transaction(kind),
+            RequestSubset::All => Some(whole),
+            RequestSubset::Class(class) => whole.class(&class.name()),
+            RequestSubset::Transaction(kind) => whole.transaction(kind),
         };
         part.ok_or_else(|| self.nothing_completed(cell))
     }
@@ -112,7 +112,7 @@ impl<'a> RunFigures<'a> {
     fn check_responses(&self, cell: &Cell, metric: Metric) -> Result<(), String> {
         let law = self.littles_law(cell);
         let has_both_means = metric == Metric::MeanLatency
-            && cell.part == Part::All
+            && cell.part == RequestSubset::All
             && law.difference().is_some_and(|difference| difference.abs() <= MEANS_DIFFERENCE_MAX);
         match law.doubt().filter(|_| !has_both_means) {
             None => Ok(()),
@@ -136,36 +136,39 @@ impl<'a> RunFigures<'a> {
     /// The costs of requests, if the cell has all requests of a workload and they differ in cost.
     fn costs(&self, cell: &Cell) -> Result<Option<&Costs>, String> {
         match &self.experiment.costs[cell.workload] {
-            _ if cell.part != Part::All => Ok(None),
+            _ if cell.part != RequestSubset::All => Ok(None),
             Ok(costs) => Ok(costs.as_ref()),
             Err(why) => Err(why.clone()),
         }
     }
 
     /// Requests per second; of requests that differ in cost at an equal mix, so that cells can be compared.
-    fn throughput(&self, cell: &Cell) -> Found {
+    fn throughput(&self, cell: &Cell) -> FigureValue {
         let reading = match self.reading(cell) {
             Ok(reading) => reading,
             // A run without any such request had a throughput of 0.
-            Err(_) if cell.part != Part::All && self.reading(&Cell { part: Part::All, ..cell.clone() }).is_ok() => {
+            Err(_)
+                if cell.part != RequestSubset::All
+                    && self.reading(&Cell { part: RequestSubset::All, ..cell.clone() }).is_ok() =>
+            {
                 return Ok(0.0);
             }
             Err(why) => return Err(why),
         };
         match self.costs(cell)? {
             Some(costs) => Ok(costs.throughput(reading.workload)),
-            None => figure("throughput_per_s").read(&reading, Asking::Nothing),
+            None => figure("throughput_per_s").read(&reading, FigureArgument::Nothing),
         }
     }
 
     /// The mean latency; of requests that differ in cost at an equal mix.
-    fn mean_latency(&self, cell: &Cell) -> Found {
+    fn mean_latency(&self, cell: &Cell) -> FigureValue {
         let reading = self.reading(cell)?;
         let of_ended = match self.costs(cell)? {
             Some(costs) => costs.mean_latency(reading.workload).ok_or_else(|| self.nothing_completed(cell)),
-            None => figure("latency_us.mean").read(&reading, Asking::Nothing),
+            None => figure("latency_us.mean").read(&reading, FigureArgument::Nothing),
         };
-        let is_by_spent = self.mean == MeanResponse::BySpent && cell.part == Part::All;
+        let is_by_spent = self.mean == MeanResponse::BySpent && cell.part == RequestSubset::All;
         if !is_by_spent || self.littles_law(cell).doubt().is_none() {
             return of_ended;
         }
@@ -176,12 +179,12 @@ impl<'a> RunFigures<'a> {
     }
 
     /// As in [`interference`](super::interference): requests are weighted by their cost alone at the same setting.
-    fn relative_to_alone(&self, cell: &Cell) -> Found {
+    fn relative_to_alone(&self, cell: &Cell) -> FigureValue {
         let name = format!("alone:{}", self.workload(cell.workload));
         let alone = self.plan.arms.iter().position(|arm| arm.name == name);
         let alone =
             Cell { arm: alone.ok_or_else(|| format!("there is no arm {name} to compare with"))?, ..cell.clone() };
-        let ratio = if cell.part == Part::All {
+        let ratio = if cell.part == RequestSubset::All {
             let runs_of = |cell: &Cell| {
                 let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
                 runs.map_or(&[][..], Vec::as_slice)
@@ -257,16 +260,16 @@ impl<'a> WholeExperiment<'a> {
 
 impl CellRuns<'_> {
     /// The joint measurements of a workload in these runs.
-    fn measure(&self, workload: &str) -> Option<Measured> {
+    fn measure(&self, workload: &str) -> Option<CellFigures> {
         let points: Vec<&Point> = self.runs.iter().map(|record| &record.point).collect();
         let histograms = self.runs.iter().flat_map(|record| &record.histograms);
         let histograms: Vec<&WorkloadHistograms> = histograms.filter(|one| one.workload == workload).collect();
-        Measured::of(&points, workload, &histograms)
+        CellFigures::of(&points, workload, &histograms)
     }
 }
 
 impl Figures for RunFigures<'_> {
-    fn figure(&self, cell: &Cell, metric: Metric) -> Found {
+    fn figure(&self, cell: &Cell, metric: Metric) -> FigureValue {
         if is_of_responses(metric) {
             self.check_responses(cell, metric)?;
         }

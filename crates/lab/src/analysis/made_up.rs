@@ -15,26 +15,33 @@ use crate::plan::{Plan, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::report::fixture;
 use crate::results::{Latency, Part, Point, Results, WorkloadMeasurement, WorkloadResult};
-use crate::targets::Targets;
+use crate::targets::{Target, Targets};
 
 /// A target that accepts any option and opens nothing.
 pub(crate) struct Paper;
 
 impl Targets for Paper {
-    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
-        Ok(())
+    fn target(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target>, String> {
+        Ok(Box::new(PaperTarget { url: url.to_owned(), options: options.clone() }))
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
         vec!["dop", "memory", "policy", "lock_policy", "cpu_policy", "governor", "governor_low_share"]
     }
+}
 
-    fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-        let options = options.iter().map(|(name, value)| (format!("target.{name}"), value.clone().into()));
-        [("target.url".to_owned(), url.into())].into_iter().chain(options).collect()
+struct PaperTarget {
+    url: String,
+    options: BTreeMap<String, String>,
+}
+
+impl Target for PaperTarget {
+    fn settings(&self) -> BTreeMap<String, Value> {
+        let options = self.options.iter().map(|(name, value)| (format!("target.{name}"), value.clone().into()));
+        [("target.url".to_owned(), self.url.clone().into())].into_iter().chain(options).collect()
     }
 
-    fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+    fn open(&self) -> Result<Box<dyn Database>, String> {
         Err("paper holds no rows".to_owned())
     }
 }

@@ -5,11 +5,11 @@ use plimsoll_notation::{choices, did_you_mean};
 use plimsoll_workload::driver::PriorityRule;
 
 use super::ClaimError;
-use super::figures::{Metric, Part};
-use super::formula::{Condition, Figure, Formula, Measured, Pin};
+use super::figures::{Metric, RequestSubset};
+use super::formula::{Condition, Figure, Formula, MeasuredFigure, Pin};
 use super::select::Selection;
-use super::syntax::{Calculation, Call, Expression, Form, Function, Operator, Over, Span, Word};
-use crate::figures::{Asking, Figure as Listed, Of, Read, Times, Unit, given_by};
+use super::syntax::{Calculation, Call, Expression, Form, Function, Operator, Quantifier, Span, Word};
+use crate::figures::{Figure as Listed, FigureArgument, FigureSource, FigureSubject, Times, Unit, given_by};
 use crate::plan::Plan;
 
 /// The names that a claim may use.
@@ -65,7 +65,7 @@ impl Binder<'_> {
         }
     }
 
-    fn for_all(&mut self, all: &Over) -> Result<Condition, ClaimError> {
+    fn for_all(&mut self, all: &Quantifier) -> Result<Condition, ClaimError> {
         let (axis, condition, body) = self.over(all, Self::condition)?;
         Ok(Condition::ForAll { axis, condition, body: Box::new(body) })
     }
@@ -73,11 +73,11 @@ impl Binder<'_> {
     /// The axis, the condition, and the body as `bind` reads it with the variable in scope.
     fn over<T>(
         &mut self,
-        over: &Over,
+        over: &Quantifier,
         bind: fn(&mut Self, &Expression) -> Result<T, ClaimError>,
     ) -> Result<(usize, Option<Box<Condition>>, T), ClaimError> {
         let axis = Selection::axis(self.names, &over.axis)?;
-        let Over { variable, .. } = over;
+        let Quantifier { variable, .. } = over;
         if self.variables.iter().any(|(name, _)| *name == variable.text) {
             return error(
                 &variable.span,
@@ -146,7 +146,7 @@ impl Binder<'_> {
         Ok(Formula::Variable(depth))
     }
 
-    fn measured(&self, call: &Call, span: &Span) -> Result<Measured, ClaimError> {
+    fn measured(&self, call: &Call, span: &Span) -> Result<MeasuredFigure, ClaimError> {
         let selection = Selection::new(self.names, &self.variables, &call.selectors)?;
         let figure = self.figure(call, &selection, span)?;
         let workload = selection.workload(span)?;
@@ -154,7 +154,7 @@ impl Binder<'_> {
             Function::Ratio => selection.arm_of_ratio(workload, span)?,
             _ => selection.arm(workload, span)?,
         };
-        Ok(Measured { figure, arm, workload, part: selection.part(), pins: selection.pins })
+        Ok(MeasuredFigure { figure, arm, workload, part: selection.part(), pins: selection.pins })
     }
 
     fn figure(&self, call: &Call, selection: &Selection<'_>, span: &Span) -> Result<Figure, ClaimError> {
@@ -174,7 +174,7 @@ impl Binder<'_> {
             Function::Gain => Figure::Gain(compared()?),
             Function::Penalty => Figure::Penalty(compared()?),
             Function::Knee => {
-                is_known_of(Of::Workload, "a knee", selection, span)?;
+                is_known_of(FigureSubject::Workload, "a knee", selection, span)?;
                 self.knee(subject(), call.level.expect("the parser asks for one"), selection, span)?
             }
             Function::Figure(name) => {
@@ -210,10 +210,12 @@ fn is_arithmetic(operator: Operator) -> bool {
 }
 
 /// Returns an error if the figure is not known for the selected requests.
-fn is_known_of(of: Of, what: &str, selection: &Selection<'_>, span: &Span) -> Result<(), ClaimError> {
+fn is_known_of(of: FigureSubject, what: &str, selection: &Selection<'_>, span: &Span) -> Result<(), ClaimError> {
     match (of, selection.part()) {
-        (_, Part::All) | (Of::Transaction, _) | (Of::Class, Part::Class(_)) => Ok(()),
-        (Of::Class, kind) => {
+        (_, RequestSubset::All) | (FigureSubject::Transaction, _) | (FigureSubject::Class, RequestSubset::Class(_)) => {
+            Ok(())
+        }
+        (FigureSubject::Class, kind) => {
             error(span, format!("{what} is known of workloads and classes, not of {kind}; leave that out"))
         }
         (_, part) => error(span, format!("{what} is known of workloads, not of parts as {part}; leave that out")),
@@ -221,27 +223,27 @@ fn is_known_of(of: Of, what: &str, selection: &Selection<'_>, span: &Span) -> Re
 }
 
 /// The figure that a function gives, with its argument.
-fn listed(function: &str, subject: Option<&Word>) -> Result<(&'static Listed, Asking), ClaimError> {
+fn listed(function: &str, subject: Option<&Word>) -> Result<(&'static Listed, FigureArgument), ClaimError> {
     let figures: Vec<&'static Listed> = given_by(function).collect();
     let first = *figures.first().expect("functions are made of the list");
-    let Some(word) = subject else { return Ok((first, Asking::Nothing)) };
+    let Some(word) = subject else { return Ok((first, FigureArgument::Nothing)) };
     let unknown = |names: Vec<&'static str>| {
         let meant = did_you_mean(&word.text, names.iter().copied());
         let message = format!("{function} gives no `{}`{meant}; it gives {}", word.text, choices(names));
         ClaimError { span: word.span.clone(), message }
     };
     match first.read {
-        Read::OfTimes(_) => Ok((first, Asking::Times(times(first, word)?))),
-        Read::OfLimit(_) => {
+        FigureSource::OfTimes(_) => Ok((first, FigureArgument::Times(times(first, word)?))),
+        FigureSource::OfLimit(_) => {
             let limit = crate::limits::names().find(|name| *name == word.text);
             let limit = limit.ok_or_else(|| unknown(crate::limits::names().collect()))?;
-            Ok((first, Asking::Limit(limit)))
+            Ok((first, FigureArgument::Limit(limit)))
         }
-        Read::Plain(_) | Read::OfDevice(_) => {
+        FigureSource::Plain(_) | FigureSource::OfDevice(_) => {
             let name = |figure: &&'static Listed| figure.claim.and_then(|asked| asked.subject);
             let found = figures.iter().find(|figure| name(figure) == Some(&word.text));
             let found = found.ok_or_else(|| unknown(figures.iter().filter_map(name).collect()))?;
-            Ok((*found, Asking::Nothing))
+            Ok((*found, FigureArgument::Nothing))
         }
     }
 }

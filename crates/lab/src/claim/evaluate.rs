@@ -2,7 +2,7 @@
 
 use super::Claim;
 use super::figures::{Cell, Figures, Metric};
-use super::formula::{Condition, Figure, Formula, Measured, Pin};
+use super::formula::{Condition, Figure, Formula, MeasuredFigure, Pin};
 use super::syntax::{Mean, Operator};
 use crate::plan::{Axis, Plan, positions};
 use plimsoll_display as units;
@@ -196,7 +196,7 @@ impl<'a> Evaluator<'a> {
         Ok(numbers.into_iter().reduce(join).expect("the parser asks for one at least"))
     }
 
-    fn measured(&self, measured: &Measured) -> Measurement<f64> {
+    fn measured(&self, measured: &MeasuredFigure) -> Measurement<f64> {
         let plan = self.plan;
         let mut chosen: Vec<Option<usize>> = measured.pins.iter().map(|pin| self.position(*pin)).collect();
         if let Figure::Knee(axis, _) = measured.figure {
@@ -240,7 +240,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The figure at the setting with these values; of a knee, all along its axis.
-    fn at_setting(&self, measured: &Measured, positions: &[usize]) -> Measurement<f64> {
+    fn at_setting(&self, measured: &MeasuredFigure, positions: &[usize]) -> Measurement<f64> {
         let at = |positions: &[usize]| Cell {
             setting: self.plan.setting_number(positions),
             arm: measured.arm,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use plimsoll_policy::Priority;
 
-use crate::figures::{Asking, Figure};
+use crate::figures::{Figure, FigureArgument};
 
 /// The source of figures. An error says why a figure was not measured; the claim that needs it is then not judged.
 pub trait Figures {
@@ -40,12 +40,12 @@ pub struct Cell {
     /// Position in [`Setting::workloads`](crate::plan::Setting::workloads).
     pub workload: usize,
     /// The selected requests.
-    pub part: Part,
+    pub part: RequestSubset,
 }
 
 /// A selection of the requests of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum RequestSubset {
     /// All of them.
     All,
     /// Requests of a priority.
@@ -64,15 +64,15 @@ pub enum Metric {
     /// Throughput over that of the workload alone at the same setting; for analytical workloads at an equal mix of queries.
     ThroughputRelativeToAlone,
     /// A row of the list of figures, with its argument.
-    Listed(&'static Figure, Asking),
+    Listed(&'static Figure, FigureArgument),
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for RequestSubset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Part::All => f.write_str("all requests"),
-            Part::Class(priority) => write!(f, "class {priority}"),
-            Part::Transaction(name) => f.write_str(name),
+            RequestSubset::All => f.write_str("all requests"),
+            RequestSubset::Class(priority) => write!(f, "class {priority}"),
+            RequestSubset::Transaction(name) => f.write_str(name),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A claim with every name bound: only arithmetic on figures of cells remains.
 
-use super::figures::{Metric, Part};
+use super::figures::{Metric, RequestSubset};
 use super::syntax::{Mean, Operator};
 
 /// Something that is true or false.
@@ -40,7 +40,7 @@ pub(super) enum Formula {
         condition: Option<Box<Condition>>,
         body: Box<Formula>,
     },
-    Measured(Box<Measured>),
+    Measured(Box<MeasuredFigure>),
 }
 
 impl Condition {
@@ -75,7 +75,7 @@ impl Formula {
     }
 
     /// Adds all that is measured in it.
-    pub(super) fn figures<'a>(&'a self, found: &mut Vec<&'a Measured>) {
+    pub(super) fn figures<'a>(&'a self, found: &mut Vec<&'a MeasuredFigure>) {
         match self {
             Formula::Number(_) | Formula::Variable(_) => {}
             Formula::Negative(inner) | Formula::Absolute(inner) => inner.figures(found),
@@ -89,7 +89,7 @@ impl Formula {
 
 /// Measurements and the number derived from them.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct MeasuredFigure {
     pub figure: Figure,
     /// The value of each axis, in the order of the plan.
     pub pins: Vec<Pin>,
@@ -97,7 +97,7 @@ pub(super) struct Measured {
     pub arm: usize,
     /// Position of the workload.
     pub workload: usize,
-    pub part: Part,
+    pub part: RequestSubset,
 }
 
 /// The number derived from measurements.

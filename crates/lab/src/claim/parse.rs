@@ -15,7 +15,7 @@ use plimsoll_notation::{choices, did_you_mean};
 
 use super::ClaimError;
 use super::syntax::{
-    CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Over, Selector, Span, Word, functions,
+    CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Quantifier, Selector, Span, Word, functions,
 };
 
 /// Longer expressions are refused, because their tree could be too deep to walk.
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `x in dop where x > 1: …`
-    fn over(&mut self, example: &str) -> Parsed<Over> {
+    fn over(&mut self, example: &str) -> Parsed<Quantifier> {
         let variable = self.name(&format!("a name for the value, as in `{example}`"))?;
         self.take_keyword("in")?;
         // The colon that ends the head is not part of the axis's name.
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         let condition = if self.takes_keyword("where") { Some(self.or()?) } else { None };
         self.take(":")?;
         let body = self.nested(Self::claim)?;
-        Ok(Over { variable, axis, condition, body })
+        Ok(Quantifier { variable, axis, condition, body })
     }
 
     fn expression(&self, begin: usize, form: Form) -> Expression {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::ClaimError;
 use super::bind::{Names, Variable, error};
-use super::figures::Part;
+use super::figures::RequestSubset;
 use super::formula::Pin;
 use super::parse::number_of;
 use super::syntax::{Selector, Span, Word};
@@ -229,11 +229,11 @@ impl<'a> Selection<'a> {
         }
     }
 
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> RequestSubset {
         match (self.class, &self.transaction) {
-            (Some(class), _) => Part::Class(class),
-            (None, Some(transaction)) => Part::Transaction(transaction.clone()),
-            (None, None) => Part::All,
+            (Some(class), _) => RequestSubset::Class(class),
+            (None, Some(transaction)) => RequestSubset::Transaction(transaction.clone()),
+            (None, None) => RequestSubset::All,
         }
     }
 

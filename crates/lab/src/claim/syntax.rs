@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::figures::{self, Read};
+use crate::figures::{self, FigureSource};
 use plimsoll_display::distinct;
 
 /// Bytes of the expression.
@@ -34,14 +34,14 @@ pub enum Form {
     /// `p95(together, new_order)`
     Figure(Call),
     /// `for all x in dop where x > 1: …`
-    ForAll(Box<Over>),
+    ForAll(Box<Quantifier>),
     /// `average(x in dop where x > 1: …)`, `geomean(x in dop: …)`
-    Average(Mean, Box<Over>),
+    Average(Mean, Box<Quantifier>),
 }
 
 /// `x in dop where x > 1: …`
 #[derive(Debug, Clone, PartialEq)]
-pub struct Over {
+pub struct Quantifier {
     /// The name of the current value.
     pub variable: Word,
     pub axis: Word,
@@ -172,9 +172,9 @@ impl Function {
         let Function::Figure(name) = self else { return (self == Function::Knee).then_some("SWEEP KEY, SHARE") };
         let first = figures::given_by(name).next()?;
         match first.read {
-            Read::OfTimes(_) => Some("TIMES"),
-            Read::OfLimit(_) => Some("LIMIT"),
-            Read::Plain(_) | Read::OfDevice(_) => first.claim?.subject.map(|_| match name {
+            FigureSource::OfTimes(_) => Some("TIMES"),
+            FigureSource::OfLimit(_) => Some("LIMIT"),
+            FigureSource::Plain(_) | FigureSource::OfDevice(_) => first.claim?.subject.map(|_| match name {
                 "per_request" => "EVENT",
                 "device" => "FIGURE",
                 "aborted" => "CAUSE",
@@ -293,7 +293,7 @@ impl fmt::Display for Expression {
     }
 }
 
-impl fmt::Display for Over {
+impl fmt::Display for Quantifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in {}", self.variable, self.axis)?;
         if let Some(condition) = &self.condition {

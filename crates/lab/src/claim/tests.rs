@@ -8,9 +8,11 @@ use plimsoll_workload::driver::ClientOptions;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::syntax::{CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Over, Selector, Word, functions};
+use super::syntax::{
+    CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Quantifier, Selector, Word, functions,
+};
 use super::*;
-use crate::figures::{Asking, Times};
+use crate::figures::{FigureArgument, Times};
 use crate::plan::{Arm, Axis, CtrlC, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SweepTarget};
 use plimsoll_workload::driver::WarmUp;
 use plimsoll_workload::registry::Catalog;
@@ -78,9 +80,9 @@ fn plan() -> Plan {
 }
 
 /// Figures that show their cell.
-struct MadeUp(Plan);
+struct MadeUpFigures(Plan);
 
-impl Figures for MadeUp {
+impl Figures for MadeUpFigures {
     /// Throughput is 100 x DOP, a tenth of it in the class high; `pow` at think time `exp 5ms` has no valid run. Mean
     /// latency is 1000 µs and, of high, 1000, 250, 200, 500 by policy, twice that at think time `exp 5ms`. Locks are
     /// waited for 10 µs, 8 µs of it for holders; `pow` preempts no transaction.
@@ -89,7 +91,7 @@ impl Figures for MadeUp {
         let policy = setting.swept["lock_policy"].as_str().expect("text");
         let dop = setting.swept["dop"].as_f64().expect("a number");
         let busy = setting.swept["oltp.think"] == "exp 5ms";
-        let is_high = cell.part == Part::Class(plimsoll_policy::Priority::HIGH);
+        let is_high = cell.part == RequestSubset::Class(plimsoll_policy::Priority::HIGH);
         match metric {
             Metric::Throughput if policy == "pow" && busy => Err("no run is valid".to_owned()),
             Metric::Throughput => Ok(100.0 * dop * if is_high { 0.1 } else { 1.0 }),
@@ -107,7 +109,7 @@ impl Figures for MadeUp {
                 ("time_share.lock", _) => Ok(0.25),
                 ("locks.queue_time_us.mean", _) => Ok(10.0),
                 ("locks.wait_excess_us.mean", _) => Ok(8.0),
-                ("locks.requests_by_waits", Asking::Times(Times { from, to })) => {
+                ("locks.requests_by_waits", FigureArgument::Times(Times { from, to })) => {
                     Ok(if to.is_some() { 0.1 } else { 0.2 } * from as f64)
                 }
                 ("locks.preemptions_per_request", _) => Ok(if policy == "pow" { 0.0 } else { 0.2 }),
@@ -129,7 +131,7 @@ fn judge(expression: &str) -> Evaluation {
     let plan = plan();
     let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let claim = Claim::new("t", expression, None, &names).unwrap_or_else(|error| panic!("{expression}: {error}"));
-    claim.evaluate(&plan, &MadeUp(plan.clone()))
+    claim.evaluate(&plan, &MadeUpFigures(plan.clone()))
 }
 
 fn check(expression: &str, holds: bool, value: &str) {
@@ -296,13 +298,13 @@ fn expression() -> impl Strategy<Value = Expression> {
                 .prop_map(|(at, arguments)| Form::Calculation(CALCULATIONS[at].1, arguments)),
             all.prop_map(|(text, axis, condition, body)| {
                 let variable = Word { span: 0..0, text, is_quoted: false };
-                Form::ForAll(Box::new(Over { variable, axis, condition, body }))
+                Form::ForAll(Box::new(Quantifier { variable, axis, condition, body }))
             }),
             average.prop_map(|(text, axis, condition, body)| {
                 let variable = Word { span: 0..0, text, is_quoted: false };
                 Form::Average(
                     Mean::ALL[usize::from(condition.is_none())],
-                    Box::new(Over { variable, axis, condition, body }),
+                    Box::new(Quantifier { variable, axis, condition, body }),
                 )
             }),
         ]
@@ -341,7 +343,7 @@ proptest! {
         let plan = plan();
         let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
         if let Ok(claim) = Claim::new("t", &text, None, &names) {
-            claim.evaluate(&plan, &MadeUp(plan.clone()));
+            claim.evaluate(&plan, &MadeUpFigures(plan.clone()));
         }
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_model::statistics::verdict::{Levels, Margin, Verdict};
 use super::Claim;
 use super::evaluate::{Evaluator, KneeEnd, ROUNDING, is_true, none_meets, shown_comparison};
 use super::figures::{Cell, Figures, Metric};
-use super::formula::{Condition, Figure, Formula, Measured};
+use super::formula::{Condition, Figure, Formula, MeasuredFigure};
 use super::syntax::Operator;
 use crate::plan::{Axis, Plan};
 use crate::results::{ClaimInterval, IntervalOf};
@@ -31,7 +31,7 @@ pub struct Evidence<'a> {
 
 /// The result of judging a claim.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct ClaimJudgement {
     /// `None` if it could not be judged.
     pub verdict: Option<Verdict>,
     /// Both sides of the comparison that decided, or would, as numbers for people. For a `for all`, the worst case and
@@ -48,9 +48,9 @@ pub struct Judged {
 
 impl Claim {
     /// Judges it. The plan is the one it was bound to.
-    pub fn judge(&self, plan: &Plan, evidence: &Evidence<'_>) -> Judged {
+    pub fn judge(&self, plan: &Plan, evidence: &Evidence<'_>) -> ClaimJudgement {
         let not_judged =
-            |why| Judged { verdict: None, value: None, interval: None, blocks_more: None, why_not: Some(why) };
+            |why| ClaimJudgement { verdict: None, value: None, interval: None, blocks_more: None, why_not: Some(why) };
         let condition = match &self.condition {
             Ok(condition) => condition,
             Err(why) => return not_judged(why.clone()),
@@ -60,7 +60,7 @@ impl Claim {
         let verdict = part.margin.verdict();
         match part.missing {
             Some(why) if verdict == Verdict::Undecided => not_judged(why),
-            _ => Judged {
+            _ => ClaimJudgement {
                 verdict: Some(verdict),
                 value: Some(part.shown),
                 interval: part.interval,
@@ -73,7 +73,7 @@ impl Claim {
 
 /// A part of a claim, judged.
 #[derive(Debug, Clone)]
-struct JudgedPart {
+struct PartJudgement {
     margin: Margin,
     shown: String,
     interval: Option<ClaimInterval>,
@@ -83,13 +83,13 @@ struct JudgedPart {
     doubt: Option<String>,
 }
 
-impl JudgedPart {
+impl PartJudgement {
     fn new(margin: Margin, shown: String) -> Self {
-        JudgedPart { margin, shown, interval: None, missing: None, doubt: None }
+        PartJudgement { margin, shown, interval: None, missing: None, doubt: None }
     }
 
     fn missing(why: String) -> Self {
-        JudgedPart { missing: Some(why), ..JudgedPart::new(Margin::unknown(), String::new()) }
+        PartJudgement { missing: Some(why), ..PartJudgement::new(Margin::unknown(), String::new()) }
     }
 }
 
@@ -111,14 +111,14 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    fn part(&mut self, condition: &Condition, levels: Levels) -> JudgedPart {
+    fn part(&mut self, condition: &Condition, levels: Levels) -> PartJudgement {
         match condition {
             Condition::Compare(operator, left, right) => {
                 self.compare(Sides { operator: *operator, left, right }, levels)
             }
             Condition::Not(inner) => {
                 let inner = self.part(inner, levels.negated());
-                JudgedPart { margin: inner.margin.negated(), shown: format!("not ({})", inner.shown), ..inner }
+                PartJudgement { margin: inner.margin.negated(), shown: format!("not ({})", inner.shown), ..inner }
             }
             Condition::And(..) | Condition::Or(..) => {
                 let is_or = matches!(condition, Condition::Or(..));
@@ -132,7 +132,13 @@ impl<'a> Judge<'a> {
     }
 
     /// The figures of all runs decide which values count.
-    fn for_all(&mut self, axis: usize, condition: Option<&Condition>, body: &Condition, levels: Levels) -> JudgedPart {
+    fn for_all(
+        &mut self,
+        axis: usize,
+        condition: Option<&Condition>,
+        body: &Condition,
+        levels: Levels,
+    ) -> PartJudgement {
         let plan = self.plan;
         let Axis { key, values, .. } = &plan.axes[axis];
         let (mut positions, mut missing) = (Vec::new(), None);
@@ -146,10 +152,10 @@ impl<'a> Judge<'a> {
             self.at.pop();
         }
         if positions.is_empty() {
-            return JudgedPart::missing(missing.unwrap_or_else(|| none_meets(key)));
+            return PartJudgement::missing(missing.unwrap_or_else(|| none_meets(key)));
         }
         let levels = levels.of_each(positions.len());
-        let mut cases: Vec<JudgedPart> = Vec::new();
+        let mut cases: Vec<PartJudgement> = Vec::new();
         for position in positions {
             self.at.push((axis, position));
             let mut case = self.part(body, levels);
@@ -158,7 +164,7 @@ impl<'a> Judge<'a> {
             case.shown = format!("{}{joint} {key}={}", case.shown, units::value(&values[position]));
             cases.push(case);
         }
-        cases.extend(missing.map(JudgedPart::missing));
+        cases.extend(missing.map(PartJudgement::missing));
         worst(cases)
     }
 
@@ -166,10 +172,10 @@ impl<'a> Judge<'a> {
         Evaluator::new(self.plan, figures, self.at.clone())
     }
 
-    fn compare(&mut self, sides: Sides<'_>, levels: Levels) -> JudgedPart {
+    fn compare(&mut self, sides: Sides<'_>, levels: Levels) -> PartJudgement {
         let (left, right) = match self.evaluator(self.evidence.all).both(sides.left, sides.right) {
             Ok(both) => both,
-            Err(why) => return JudgedPart::missing(why),
+            Err(why) => return PartJudgement::missing(why),
         };
         let shown = shown_comparison(sides.operator, left, right);
         let (mut measured, mut of_right) = (Vec::new(), Vec::new());
@@ -178,13 +184,13 @@ impl<'a> Judge<'a> {
         let is_right_constant = of_right.is_empty();
         measured.extend(of_right);
         if measured.is_empty() {
-            return JudgedPart::new(Margin::certain(is_true(sides.operator, left, right)), shown);
+            return PartJudgement::new(Margin::certain(is_true(sides.operator, left, right)), shown);
         }
-        let is_knee = |one: &&Measured| matches!(one.figure, Figure::Knee(..));
+        let is_knee = |one: &&MeasuredFigure| matches!(one.figure, Figure::Knee(..));
         if measured.iter().any(is_knee) {
             if !measured.iter().all(is_knee) {
                 let doubt = Some("a knee is not judged together with other figures".to_owned());
-                return JudgedPart { doubt, ..JudgedPart::new(Margin::unknown(), shown) };
+                return PartJudgement { doubt, ..PartJudgement::new(Margin::unknown(), shown) };
             }
             return self.compare_knees(sides, left, levels, shown);
         }
@@ -198,10 +204,10 @@ impl<'a> Judge<'a> {
             resolution = resolution.max(evaluator.resolution());
         }
         if pairs.is_empty() {
-            return JudgedPart::missing(why.unwrap_or_else(|| "no block was measured".to_owned()));
+            return PartJudgement::missing(why.unwrap_or_else(|| "no block was measured".to_owned()));
         }
         if matches!(sides.left, Formula::Measured(_)) && is_right_constant && is_above_a_bound_of_0(&pairs) {
-            return JudgedPart::new(Margin::certain(is_true(sides.operator, left, right)), shown);
+            return PartJudgement::new(Margin::certain(is_true(sides.operator, left, right)), shown);
         }
         let floor = measured.iter().map(|one| self.floor(one)).fold(0.0, f64::max);
         let scale = Scale::of(&pairs);
@@ -219,12 +225,12 @@ impl<'a> Judge<'a> {
             }
             _ => None,
         };
-        JudgedPart { interval: Some(interval), doubt, ..part.0 }
+        PartJudgement { interval: Some(interval), doubt, ..part.0 }
     }
 
     /// A knee has an interval of its own, of 95 %. Where a claim of several parts asks for more, that end is unknown.
     /// `found` is the left side by the knees themselves.
-    fn compare_knees(&self, sides: Sides<'_>, found: f64, levels: Levels, shown: String) -> JudgedPart {
+    fn compare_knees(&self, sides: Sides<'_>, found: f64, levels: Levels, shown: String) -> PartJudgement {
         let ends = [KneeEnd::Low, KneeEnd::High].map(|end| {
             let mut evaluator = self.evaluator(self.evidence.all);
             evaluator.knees = end;
@@ -233,7 +239,7 @@ impl<'a> Judge<'a> {
         let (one, other) = match ends {
             [Ok(one), Ok(other)] => (one, other),
             [Err(why), _] | [_, Err(why)] => {
-                return JudgedPart { doubt: Some(why), ..JudgedPart::new(Margin::unknown(), shown) };
+                return PartJudgement { doubt: Some(why), ..PartJudgement::new(Margin::unknown(), shown) };
             }
         };
         let (left, right) = ([one.0.min(other.0), one.0.max(other.0)], [one.1.min(other.1), one.1.max(other.1)]);
@@ -247,15 +253,15 @@ impl<'a> Judge<'a> {
             bound(levels.low, whole.low, low, f64::NEG_INFINITY),
             bound(levels.high, whole.high, high, f64::INFINITY),
         );
-        let part = JudgedPart::new(oriented(sides.operator, margin), shown);
+        let part = PartJudgement::new(oriented(sides.operator, margin), shown);
         let is_constant = right[0] == right[1];
         let interval = ClaimInterval { of: IntervalOf::Left, value: found, low: Some(left[0]), high: Some(left[1]) };
-        JudgedPart { interval: is_constant.then_some(interval), ..part }
+        PartJudgement { interval: is_constant.then_some(interval), ..part }
     }
 
     /// How far the second runs of the first setting lie from its first runs, by the mean over blocks, in logarithms: a
     /// smaller difference between two settings is not significant. 0 if no setting ran twice.
-    fn floor(&mut self, measured: &Measured) -> f64 {
+    fn floor(&mut self, measured: &MeasuredFigure) -> f64 {
         let metric = match measured.figure {
             Figure::Metric(metric) => metric,
             Figure::Gain(_) | Figure::Penalty(_) => Metric::MeanLatency,
@@ -325,7 +331,7 @@ fn judged_blocks(
     levels: Levels,
     least: f64,
     shown: String,
-) -> (JudgedPart, Margin) {
+) -> (PartJudgement, Margin) {
     let levels = match operator {
         Operator::Less | Operator::LessOrEqual => levels.negated(),
         Operator::Equal => levels.of_equality(),
@@ -333,7 +339,7 @@ fn judged_blocks(
         _ => levels,
     };
     let margin = Margin::of_blocks(distances, levels, least);
-    (JudgedPart::new(oriented(operator, margin), shown), margin)
+    (PartJudgement::new(oriented(operator, margin), shown), margin)
 }
 
 fn is_reversed(operator: Operator) -> bool {
@@ -363,29 +369,29 @@ fn flatten<'a>(condition: &'a Condition, is_or: bool, parts: &mut Vec<&'a Condit
 }
 
 /// Joins several parts by `and` or `or`. Shows the parts that decided, or that may still decide.
-fn joined(parts: Vec<JudgedPart>, is_or: bool) -> JudgedPart {
+fn joined(parts: Vec<PartJudgement>, is_or: bool) -> PartJudgement {
     let join = if is_or { Margin::or } else { Margin::and };
     let margin = parts.iter().map(|part| part.margin).reduce(join).expect("there are two sides at least");
     let decisive = if is_or { Verdict::Holds } else { Verdict::Fails };
     let missing = parts.iter().find_map(|part| part.missing.clone());
-    let is_shown = |part: &&JudgedPart| match margin.verdict() {
+    let is_shown = |part: &&PartJudgement| match margin.verdict() {
         verdict if verdict == decisive => part.margin.verdict() == decisive,
         Verdict::Undecided => part.margin.verdict() == Verdict::Undecided && part.missing.is_none(),
         _ => true,
     };
-    let shown: Vec<&JudgedPart> = parts.iter().filter(is_shown).collect();
+    let shown: Vec<&PartJudgement> = parts.iter().filter(is_shown).collect();
     let interval = if let [one] = &shown[..] { one.interval } else { None };
     let doubt = shown.iter().find_map(|part| part.doubt.clone());
     let texts: Vec<&str> = shown.iter().map(|part| part.shown.as_str()).collect();
-    JudgedPart { interval, missing, doubt, ..JudgedPart::new(margin, texts.join(" and ")) }
+    PartJudgement { interval, missing, doubt, ..PartJudgement::new(margin, texts.join(" and ")) }
 }
 
 /// All of several cases, showing the one that is most likely to be a counterexample.
-fn worst(cases: Vec<JudgedPart>) -> JudgedPart {
+fn worst(cases: Vec<PartJudgement>) -> PartJudgement {
     let margin = cases.iter().map(|case| case.margin).reduce(Margin::and).expect("there is a case");
     let missing = cases.iter().find_map(|case| case.missing.clone());
-    let is_worse = |a: &&JudgedPart, b: &&JudgedPart| {
-        let key = |part: &JudgedPart| match margin.verdict() {
+    let is_worse = |a: &&PartJudgement, b: &&PartJudgement| {
+        let key = |part: &PartJudgement| match margin.verdict() {
             Verdict::Fails => (part.margin.high, part.margin.value),
             _ => (part.margin.low, part.margin.value),
         };
@@ -394,7 +400,7 @@ fn worst(cases: Vec<JudgedPart>) -> JudgedPart {
     };
     let known = cases.iter().filter(|case| case.missing.is_none());
     match known.min_by(is_worse).cloned() {
-        Some(worst) => JudgedPart { margin, missing: worst.missing.clone().or(missing), ..worst },
-        None => JudgedPart::missing(missing.expect("a case that is not known says why")),
+        Some(worst) => PartJudgement { margin, missing: worst.missing.clone().or(missing), ..worst },
+        None => PartJudgement::missing(missing.expect("a case that is not known says why")),
     }
 }

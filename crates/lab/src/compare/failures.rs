@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failed::{Failed, reason};
+use crate::failed::{FailureCounts, reason};
 use crate::results::{FailedRequests, Point, Results};
 
 /// The least difference of two shares of failed requests that is shown.
@@ -55,7 +55,7 @@ pub struct WithoutValidRun {
 }
 
 impl FailedShare {
-    fn of(cell: &Failed<'_>) -> Self {
+    fn of(cell: &FailureCounts<'_>) -> Self {
         FailedShare { failed: cell.aborted.error, ended: cell.ended(), reasons: cell.reasons.clone() }
     }
 
@@ -83,8 +83,8 @@ impl FailedShare {
 
 /// The workloads of which more requests failed in one of the two, the largest difference first.
 pub(super) fn failures(base: &Results, other: &Results) -> Vec<ComparedFailures> {
-    let others = Failed::all(&other.points);
-    let all = Failed::all(&base.points);
+    let others = FailureCounts::all(&other.points);
+    let all = FailureCounts::all(&base.points);
     let compared = all.iter().filter_map(|cell| {
         let (base, other) =
             (FailedShare::of(cell), FailedShare::of(others.iter().find(|of| of.cell() == cell.cell())?));

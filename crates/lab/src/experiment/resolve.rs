@@ -58,6 +58,14 @@ impl<'a> Terms<'a> {
         let others_max = std::env::var(OTHERS_MAX_VARIABLE).ok().and_then(|text| text.parse().ok());
         Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick, others_max }
     }
+
+    /// The same with a number of this machine's cores, if one is requested.
+    pub fn sized(targets: &'a dyn Targets, quick: bool, cores: Option<usize>) -> Result<Terms<'a>, String> {
+        let usual = Terms::here(targets, quick);
+        let Some(count) = cores else { return Ok(usual) };
+        let cores = Cores::asked(count, cores_usable()).map_err(|why| format!("--cores: {why}"))?;
+        Ok(Terms { cores, ..usual })
+    }
 }
 
 /// Checks an experiment and fills in every default.
@@ -116,12 +124,12 @@ pub(super) struct Resolver<'a> {
 }
 
 /// A plan without claims, and the names beyond it that claims may use.
-pub(super) struct Resolved {
+pub(super) struct ResolvedPlan {
     plan: Plan,
     requests: Requests,
 }
 
-impl Resolved {
+impl ResolvedPlan {
     fn names(&self) -> Names<'_> {
         Names { plan: &self.plan, transactions: &self.requests.transactions, priorities: &self.requests.priorities }
     }
@@ -137,7 +145,7 @@ struct TargetChoice {
 
 impl Resolver<'_> {
     /// The plan. Each stage rests on the ones before, so faults are reported by stage.
-    fn plan(&self, is_quick: bool) -> Result<Resolved, Vec<Problem>> {
+    fn plan(&self, is_quick: bool) -> Result<ResolvedPlan, Vec<Problem>> {
         let typed = self.typed;
         let quick = is_quick.then_some(&typed.quick);
         if simulated::is_simulated(typed) {
@@ -195,7 +203,7 @@ impl Resolver<'_> {
         arms: Vec<Arm>,
         run: RunPlan,
         requests: Requests,
-    ) -> Result<Resolved, Vec<Problem>> {
+    ) -> Result<ResolvedPlan, Vec<Problem>> {
         let typed = self.typed;
         let plan = Plan {
             name: typed.name.value().clone(),
@@ -217,7 +225,7 @@ impl Resolver<'_> {
                 "this sweep has more settings than can be counted; shorten its lists",
             )]);
         }
-        Ok(Resolved { plan, requests })
+        Ok(ResolvedPlan { plan, requests })
     }
 
     pub(super) fn check_name(&self, problems: &mut Problems) {
@@ -242,7 +250,7 @@ impl Resolver<'_> {
         let urls = self.swept_targets(quick).unwrap_or_else(|| vec![one()]);
         let mut choice = TargetChoice { urls, options: BTreeMap::new() };
         for (url, span) in &choice.urls {
-            if let Err(why) = self.targets.check(url, &BTreeMap::new()) {
+            if let Err(why) = self.check(url, &BTreeMap::new()) {
                 problems.add(span.clone(), why);
                 return choice;
             }
@@ -256,7 +264,7 @@ impl Resolver<'_> {
                 owners.push(&choice.urls[0]);
             }
             let alone = BTreeMap::from([(key.value().clone(), anchored_option(key.value(), &text, self.folder))]);
-            match owners.iter().try_for_each(|(url, _)| self.targets.check(url, &alone)) {
+            match owners.iter().try_for_each(|(url, _)| self.check(url, &alone)) {
                 Ok(()) => {
                     choice.options.insert(key.value().clone(), text);
                     let all = owners.iter().try_for_each(|(url, _)| self.check_own(url, &choice.options));
@@ -282,7 +290,11 @@ impl Resolver<'_> {
         let known = self.targets.option_names(url);
         let own = options.iter().filter(|(name, _)| known.contains(&name.as_str()));
         let anchored = own.map(|(name, value)| (name.clone(), anchored_option(name, value, self.folder)));
-        self.targets.check(url, &anchored.collect())
+        self.check(url, &anchored.collect())
+    }
+
+    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        self.targets.target(url, options)?.check()
     }
 
     fn check_users(&self, urls: &[(String, Range<usize>)], problems: &mut Problems) {

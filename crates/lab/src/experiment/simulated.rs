@@ -9,7 +9,7 @@ use plimsoll_notation::{At, Problem, Problems, choices, did_you_mean};
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
 
 use super::benchmarks::{Requests, combinations};
-use super::resolve::{Resolved, Resolver};
+use super::resolve::{ResolvedPlan, Resolver};
 use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
 use super::typed::{TypedExperiment, TypedQuick, TypedWorkload};
@@ -22,7 +22,7 @@ pub(super) fn is_simulated(typed: &TypedExperiment) -> bool {
 }
 
 /// The plan of an experiment that is simulated.
-pub(super) fn plan(of: &Resolver<'_>, quick: Option<&TypedQuick>) -> Result<Resolved, Vec<Problem>> {
+pub(super) fn plan(of: &Resolver<'_>, quick: Option<&TypedQuick>) -> Result<ResolvedPlan, Vec<Problem>> {
     let typed = of.typed;
     let mut problems = Problems::default();
     of.check_name(&mut problems);

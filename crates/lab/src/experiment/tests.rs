@@ -11,11 +11,11 @@ use plimsoll_policy::Priority;
 use plimsoll_workload::database::Database;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::plan::{Plan, Reload, Search, SweepTarget};
-use crate::targets::Targets;
+use crate::targets::{Target, Targets};
 use plimsoll_workload::driver::WarmUp;
 
 /// A target that only answers questions about its options.
@@ -24,7 +24,7 @@ struct Paper;
 const POLICIES: [&str; 5] = ["standard", "nprio", "nprio-inherit", "pabort", "pow"];
 
 impl Targets for Paper {
-    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+    fn target(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target>, String> {
         if !["embedded:", "other:", "postgres:"].contains(&url) {
             return Err(format!("target `{url}` is not available; use `embedded:`"));
         }
@@ -43,7 +43,7 @@ impl Targets for Paper {
                 return Err(format!("option `{name}` cannot be `{value}`"));
             }
         }
-        Ok(())
+        Ok(Box::new(Paper))
     }
 
     fn option_names(&self, url: &str) -> Vec<&'static str> {
@@ -57,12 +57,10 @@ impl Targets for Paper {
     fn has_users(&self, url: &str) -> bool {
         url == "postgres:"
     }
+}
 
-    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-        BTreeMap::new()
-    }
-
-    fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+impl Target for Paper {
+    fn open(&self) -> Result<Box<dyn Database>, String> {
         Err("paper holds no rows".to_owned())
     }
 }
@@ -245,21 +243,15 @@ fn a_governors_own_settings_lie_beside_the_experiment() {
     // This target refuses paths that were not resolved against the experiment's folder.
     struct Anchored;
     impl Targets for Anchored {
-        fn check(&self, _: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        fn target(&self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target>, String> {
             let wrong = options.values().find(|value| *value != "none" && !std::path::Path::new(value).is_file());
-            wrong.map_or(Ok(()), |value| Err(format!("{value}:2:1: no such class")))
+            wrong.map_or(Ok(Box::new(Paper)), |value| Err(format!("{value}:2:1: no such class")))
         }
         fn option_names(&self, _: &str) -> Vec<&'static str> {
             vec!["governor_config"]
         }
         fn has_users(&self, _: &str) -> bool {
             true
-        }
-        fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-            BTreeMap::new()
-        }
-        fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-            Err("paper holds no rows".to_owned())
         }
     }
     let resolved = resolve(&experiment, &Terms::here(&Anchored, false)).unwrap_or_else(|error| panic!("{error}"));

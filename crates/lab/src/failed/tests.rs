@@ -56,7 +56,7 @@ fn failures_are_listed_by_arm_and_setting_with_the_largest_share_first() {
         point("together", vec![failing("w", 5, errors(0), &[]), failing("v", 99, errors(1), &[])]),
         swept,
     ];
-    let failed = Failed::with_failures(&points);
+    let failed = FailureCounts::with_failures(&points);
     let told: Vec<_> = failed.iter().map(|cell| (cell.arm, cell.workload, cell.setting.len(), cell.told())).collect();
     let expect = [
         ("alone:w", "w", 1, "9 of 10 requests failed (90 %)".to_owned()),

@@ -3,7 +3,7 @@
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
 
-use super::{Asked, Figure, Found, Merge, Of, Read, Reading, Unit, by, by_word, known};
+use super::{ClaimName, Figure, FigureSource, FigureSubject, FigureValue, Merge, Reading, Unit, by, by_word, known};
 use crate::results::Counters;
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -80,9 +80,9 @@ pub(super) const FIGURES: &[Figure] = &[
         unit: Unit::Share,
         meaning: "hits of the shared cache over the references that reached it; of simulations only",
         merge: Merge::Together,
-        of: Of::Workload,
+        of: FigureSubject::Workload,
         claim: by("llc_hit_ratio"),
-        read: Read::Plain(|of| {
+        read: FigureSource::Plain(|of| {
             let simulated = of.workload.simulated.as_ref();
             let simulated = simulated.ok_or("it is known of simulations only (plimsoll simulate)")?;
             known(simulated.shared_hit_ratio(), "no reference reached the shared cache")
@@ -96,51 +96,59 @@ const fn event(
     key: &'static str,
     subject: &'static str,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
     counted(key, Unit::PerRequest, by_word("per_request", subject), meaning, read)
 }
 
-const fn rate(key: &'static str, unit: Unit, meaning: &'static str, read: fn(&Reading<'_>) -> Found) -> Figure {
+const fn rate(key: &'static str, unit: Unit, meaning: &'static str, read: fn(&Reading<'_>) -> FigureValue) -> Figure {
     counted(key, unit, None, meaning, read)
 }
 
 const fn counted(
     key: &'static str,
     unit: Unit,
-    claim: Option<Asked>,
+    claim: Option<ClaimName>,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
-    Figure { key, unit, meaning, merge: Merge::Together, of: Of::Workload, claim, read: Read::Plain(read) }
+    Figure {
+        key,
+        unit,
+        meaning,
+        merge: Merge::Together,
+        of: FigureSubject::Workload,
+        claim,
+        read: FigureSource::Plain(read),
+    }
 }
 
 const fn slots(
     key: &'static str,
     part: &'static str,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
-    let (unit, merge, of) = (Unit::Share, Merge::Runs, Of::Workload);
-    Figure { key, unit, meaning, merge, of, claim: by_word("top_down", part), read: Read::Plain(read) }
+    let (unit, merge, of) = (Unit::Share, Merge::Runs, FigureSubject::Workload);
+    Figure { key, unit, meaning, merge, of, claim: by_word("top_down", part), read: FigureSource::Plain(read) }
 }
 
 const fn misses(
     key: &'static str,
     part: &'static str,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
-    let (unit, merge, of) = (Unit::Ratio, Merge::Runs, Of::Workload);
-    Figure { key, unit, meaning, merge, of, claim: by_word("cache_misses", part), read: Read::Plain(read) }
+    let (unit, merge, of) = (Unit::Ratio, Merge::Runs, FigureSubject::Workload);
+    Figure { key, unit, meaning, merge, of, claim: by_word("cache_misses", part), read: FigureSource::Plain(read) }
 }
 
-fn per_request(of: &Reading<'_>, event: fn(&Counters) -> Option<u64>) -> Found {
+fn per_request(of: &Reading<'_>, event: fn(&Counters) -> Option<u64>) -> FigureValue {
     let count = of.workload.counters.as_ref().and_then(event).ok_or(NOT_COUNTED)? as f64;
     if of.part.completed == 0 { Err("no request completed".to_owned()) } else { Ok(count / of.part.completed as f64) }
 }
 
-fn over(of: &Reading<'_>, part: fn(&Counters) -> Option<u64>, whole: fn(&Counters) -> Option<u64>) -> Found {
+fn over(of: &Reading<'_>, part: fn(&Counters) -> Option<u64>, whole: fn(&Counters) -> Option<u64>) -> FigureValue {
     let ratio = of.workload.counters.as_ref().and_then(|one| {
         let whole = whole(one).filter(|whole| *whole > 0)?;
         Some(part(one)? as f64 / whole as f64)
@@ -148,10 +156,10 @@ fn over(of: &Reading<'_>, part: fn(&Counters) -> Option<u64>, whole: fn(&Counter
     ratio.ok_or_else(|| NOT_COUNTED.to_owned())
 }
 
-fn top_down(of: &Reading<'_>, part: fn(&TopDown) -> Option<f64>) -> Found {
+fn top_down(of: &Reading<'_>, part: fn(&TopDown) -> Option<f64>) -> FigureValue {
     known(of.workload.top_down.as_ref().and_then(part), NOT_COUNTED)
 }
 
-fn cache_misses(of: &Reading<'_>, part: fn(&CacheMissBreakdown) -> Option<f64>) -> Found {
+fn cache_misses(of: &Reading<'_>, part: fn(&CacheMissBreakdown) -> Option<f64>) -> FigureValue {
     known(of.workload.cache_misses.as_ref().and_then(part), NOT_COUNTED)
 }

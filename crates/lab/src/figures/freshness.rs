@@ -2,7 +2,7 @@
 
 use plimsoll_workload::freshness::{Freshness, Spread, Tail};
 
-use super::{Figure, Found, Reading, Unit, known, of_run};
+use super::{Figure, FigureValue, Reading, Unit, known, of_run};
 
 pub(super) const FIGURES: &[Figure] = &[
     of_run(
@@ -120,15 +120,19 @@ pub(super) const FIGURES: &[Figure] = &[
     }),
 ];
 
-fn plain(of: &Reading<'_>, which: fn(&Freshness) -> Option<f64>, why: &str) -> Found {
+fn plain(of: &Reading<'_>, which: fn(&Freshness) -> Option<f64>, why: &str) -> FigureValue {
     known(which(freshness(of)?), why)
 }
 
-fn spread(of: &Reading<'_>, which: fn(&Freshness) -> Option<Spread>, figure: fn(&Spread) -> Option<f64>) -> Found {
+fn spread(
+    of: &Reading<'_>,
+    which: fn(&Freshness) -> Option<Spread>,
+    figure: fn(&Spread) -> Option<f64>,
+) -> FigureValue {
     known(which(freshness(of)?).as_ref().and_then(figure), "there were too few looks; measure longer")
 }
 
-fn tail(of: &Reading<'_>, figure: fn(&Tail) -> Option<f64>) -> Found {
+fn tail(of: &Reading<'_>, figure: fn(&Tail) -> Option<f64>) -> FigureValue {
     let why =
         "the target does not tell how long commits waited, or there were fewer than 10,000 of them; measure longer";
     known(freshness(of)?.blocked_us.as_ref().and_then(figure), why)

@@ -1,6 +1,6 @@
 //! Lock waiting and preemption (MW 3.7): over requests that ended, completed or given up, with all of their attempts.
 
-use super::{Figure, Found, Merge, Of, Read, Reading, Times, Unit, by, known};
+use super::{Figure, FigureSource, FigureSubject, FigureValue, Merge, Reading, Times, Unit, by, known};
 use crate::results::{LockStatistics, MeanLength, share_of};
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -112,9 +112,17 @@ const fn row(
     unit: Unit,
     claim: &'static str,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
-    Figure { key, unit, meaning, merge: Merge::Together, of: Of::Class, claim: by(claim), read: Read::Plain(read) }
+    Figure {
+        key,
+        unit,
+        meaning,
+        merge: Merge::Together,
+        of: FigureSubject::Class,
+        claim: by(claim),
+        read: FigureSource::Plain(read),
+    }
 }
 
 const fn of_times(
@@ -122,9 +130,17 @@ const fn of_times(
     unit: Unit,
     claim: &'static str,
     meaning: &'static str,
-    read: fn(&Reading<'_>, Times) -> Found,
+    read: fn(&Reading<'_>, Times) -> FigureValue,
 ) -> Figure {
-    Figure { key, unit, meaning, merge: Merge::Together, of: Of::Class, claim: by(claim), read: Read::OfTimes(read) }
+    Figure {
+        key,
+        unit,
+        meaning,
+        merge: Merge::Together,
+        of: FigureSubject::Class,
+        claim: by(claim),
+        read: FigureSource::OfTimes(read),
+    }
 }
 
 /// Lock statistics of requests that ended; an error if none did.
@@ -133,7 +149,7 @@ fn locks<'a>(of: &Reading<'a>) -> Result<&'a LockStatistics, String> {
     if locks.requests == 0 { Err(NOTHING_ENDED.to_owned()) } else { Ok(locks) }
 }
 
-fn share(requests: &[u64], times: Times) -> Found {
+fn share(requests: &[u64], times: Times) -> FigureValue {
     known(share_of(requests, times.from, times.to), NOTHING_ENDED)
 }
 

@@ -1,7 +1,7 @@
 //! The machine: its activity and that of its devices during a run, for all processes, and the amounts reached under its
 //! limits.
 
-use super::{Asked, Figure, Merge, Of, Read, Unit};
+use super::{ClaimName, Figure, FigureSource, FigureSubject, Merge, Unit};
 use crate::results::Device;
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -206,9 +206,9 @@ pub(super) const FIGURES: &[Figure] = &[
         unit: Unit::AsLimit,
         meaning: "what was seen of a limit that was in force",
         merge: Merge::Runs,
-        of: Of::Run,
-        claim: Some(Asked { function: "achieved", subject: None }),
-        read: Read::OfLimit(|of, limit| {
+        of: FigureSubject::Run,
+        claim: Some(ClaimName { function: "achieved", subject: None }),
+        read: FigureSource::OfLimit(|of, limit| {
             let seen = of.achieved.get(limit).and_then(serde_json::Value::as_f64);
             seen.ok_or_else(|| format!("{limit} was not in force, or was not seen"))
         }),
@@ -222,6 +222,6 @@ const fn device(
     meaning: &'static str,
     read: fn(&Device) -> Option<f64>,
 ) -> Figure {
-    let claim = Some(Asked { function: "device", subject: Some(subject) });
-    Figure { key, unit, meaning, merge: Merge::Runs, of: Of::Run, claim, read: Read::OfDevice(read) }
+    let claim = Some(ClaimName { function: "device", subject: Some(subject) });
+    Figure { key, unit, meaning, merge: Merge::Runs, of: FigureSubject::Run, claim, read: FigureSource::OfDevice(read) }
 }

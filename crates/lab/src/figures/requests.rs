@@ -1,6 +1,6 @@
 //! Requests: how many, how fast, how long, how many failed, and where their time went.
 
-use super::{Figure, Found, Merge, Of, Read, Reading, Unit, by, by_word, known};
+use super::{Figure, FigureSource, FigureSubject, FigureValue, Merge, Reading, Unit, by, by_word, known};
 use crate::results::{Latency, TimeShare};
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -9,27 +9,27 @@ pub(super) const FIGURES: &[Figure] = &[
         unit: Unit::Count,
         meaning: "requests that ended within the window, those that rolled themselves back as prescribed included",
         merge: Merge::Sum,
-        of: Of::Transaction,
+        of: FigureSubject::Transaction,
         claim: None,
-        read: Read::Plain(|of| Ok(of.part.completed as f64)),
+        read: FigureSource::Plain(|of| Ok(of.part.completed as f64)),
     },
     Figure {
         key: "throughput_per_s",
         unit: Unit::PerSecond,
         meaning: "completed requests per second; of queries, each credited with the share of its time within the window",
         merge: Merge::Runs,
-        of: Of::Transaction,
+        of: FigureSubject::Transaction,
         claim: by("throughput"),
-        read: Read::Plain(|of| Ok(of.part.throughput_per_s)),
+        read: FigureSource::Plain(|of| Ok(of.part.throughput_per_s)),
     },
     Figure {
         key: "latency_us.mean",
         unit: Unit::Microseconds,
         meaning: "mean latency of completed requests, from their intended start",
         merge: Merge::Together,
-        of: Of::Transaction,
+        of: FigureSubject::Transaction,
         claim: by("mean"),
-        read: Read::Plain(|of| known(of.part.latency_us.map(|latency| latency.mean), NOTHING_COMPLETED)),
+        read: FigureSource::Plain(|of| known(of.part.latency_us.map(|latency| latency.mean), NOTHING_COMPLETED)),
     },
     percentile("latency_us.p50", "p50", "median latency", |of| of_percentile(of, 0.5, |latency| latency.p50)),
     percentile("latency_us.p90", "p90", "90th percentile of latency", |of| of_percentile(of, 0.9, |one| one.p90)),
@@ -43,9 +43,9 @@ pub(super) const FIGURES: &[Figure] = &[
         unit: Unit::Microseconds,
         meaning: "largest latency",
         merge: Merge::Largest,
-        of: Of::Transaction,
+        of: FigureSubject::Transaction,
         claim: None,
-        read: Read::Plain(|of| known(of.part.latency_us.map(|latency| latency.max as f64), NOTHING_COMPLETED)),
+        read: FigureSource::Plain(|of| known(of.part.latency_us.map(|latency| latency.max as f64), NOTHING_COMPLETED)),
     },
     aborted("aborted.deadlock", "deadlock", "attempts rolled back as victim of a deadlock, and run again", |of| {
         Ok(of.workload.aborted.deadlock as f64)
@@ -92,18 +92,18 @@ pub(super) const FIGURES: &[Figure] = &[
         unit: Unit::Share,
         meaning: "part of response time that clients spent on round trips between their statements; within client or other",
         merge: Merge::Runs,
-        of: Of::Workload,
+        of: FigureSubject::Workload,
         claim: by_word("share", "round_trip"),
-        read: Read::Plain(|of| known(of.workload.round_trip_share, NOT_MEASURED)),
+        read: FigureSource::Plain(|of| known(of.workload.round_trip_share, NOT_MEASURED)),
     },
     Figure {
         key: "block_io_s",
         unit: Unit::Seconds,
         meaning: "how long the threads or processes that serve the workload waited for block I/O, added up; null where the kernel does not measure it",
         merge: Merge::Sum,
-        of: Of::Workload,
+        of: FigureSubject::Workload,
         claim: None,
-        read: Read::Plain(|of| known(of.workload.block_io_s, NOT_MEASURED)),
+        read: FigureSource::Plain(|of| known(of.workload.block_io_s, NOT_MEASURED)),
     },
 ];
 
@@ -115,13 +115,13 @@ const fn percentile(
     key: &'static str,
     claim: &'static str,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
-    let (unit, merge, of) = (Unit::Microseconds, Merge::Joined, Of::Transaction);
-    Figure { key, unit, meaning, merge, of, claim: by(claim), read: Read::Plain(read) }
+    let (unit, merge, of) = (Unit::Microseconds, Merge::Joined, FigureSubject::Transaction);
+    Figure { key, unit, meaning, merge, of, claim: by(claim), read: FigureSource::Plain(read) }
 }
 
-fn of_percentile(of: &Reading<'_>, quantile: f64, which: fn(&Latency) -> Option<u64>) -> Found {
+fn of_percentile(of: &Reading<'_>, quantile: f64, which: fn(&Latency) -> Option<u64>) -> FigureValue {
     let latency = of.part.latency_us.as_ref().ok_or_else(|| NOTHING_COMPLETED.to_owned())?;
     let (completed, needed) = (of.part.completed, Latency::completed_min(quantile));
     which(latency).map(|us| us as f64).ok_or_else(|| match completed {
@@ -135,17 +135,22 @@ const fn aborted(
     key: &'static str,
     cause: &'static str,
     meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
+    read: fn(&Reading<'_>) -> FigureValue,
 ) -> Figure {
-    let (unit, merge, of) = (Unit::Count, Merge::Sum, Of::Workload);
-    Figure { key, unit, meaning, merge, of, claim: by_word("aborted", cause), read: Read::Plain(read) }
+    let (unit, merge, of) = (Unit::Count, Merge::Sum, FigureSubject::Workload);
+    Figure { key, unit, meaning, merge, of, claim: by_word("aborted", cause), read: FigureSource::Plain(read) }
 }
 
-const fn time(key: &'static str, part: &'static str, meaning: &'static str, read: fn(&Reading<'_>) -> Found) -> Figure {
-    let (unit, merge, of) = (Unit::Share, Merge::Runs, Of::Transaction);
-    Figure { key, unit, meaning, merge, of, claim: by_word("share", part), read: Read::Plain(read) }
+const fn time(
+    key: &'static str,
+    part: &'static str,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> FigureValue,
+) -> Figure {
+    let (unit, merge, of) = (Unit::Share, Merge::Runs, FigureSubject::Transaction);
+    Figure { key, unit, meaning, merge, of, claim: by_word("share", part), read: FigureSource::Plain(read) }
 }
 
-fn share(of: &Reading<'_>, which: fn(&TimeShare) -> Option<f64>) -> Found {
+fn share(of: &Reading<'_>, which: fn(&TimeShare) -> Option<f64>) -> FigureValue {
     known(of.part.time_share.as_ref().and_then(which), NOT_MEASURED)
 }

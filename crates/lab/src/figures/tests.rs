@@ -188,11 +188,11 @@ fn locks(times: u64) -> LockStatistics {
 }
 
 /// An argument that a figure accepts.
-fn asking(figure: &Figure) -> Asking {
+fn asking(figure: &Figure) -> FigureArgument {
     match figure.read {
-        Read::Plain(_) | Read::OfDevice(_) => Asking::Nothing,
-        Read::OfTimes(_) => Asking::Times(Times { from: 1, to: Some(1) }),
-        Read::OfLimit(_) => Asking::Limit("cores"),
+        FigureSource::Plain(_) | FigureSource::OfDevice(_) => FigureArgument::Nothing,
+        FigureSource::OfTimes(_) => FigureArgument::Times(Times { from: 1, to: Some(1) }),
+        FigureSource::OfLimit(_) => FigureArgument::Limit("cores"),
     }
 }
 
@@ -211,7 +211,7 @@ fn names_are_of_one_figure_each() {
 #[test]
 fn every_figure_is_read_and_merges_as_its_row_says() {
     let [(one, one_histograms), (two, two_histograms)] = [run(1), run(2)];
-    let merged = crate::analysis::cells::Measured::of(&[&one, &two], "shop", &[&one_histograms, &two_histograms]);
+    let merged = crate::analysis::cells::CellFigures::of(&[&one, &two], "shop", &[&one_histograms, &two_histograms]);
     let merged = merged.expect("there are two");
     for figure in figures() {
         let read = |reading: Reading<'_>| figure.read(&reading, asking(figure)).unwrap_or_else(|why| panic!("{why}"));
@@ -227,10 +227,11 @@ fn every_figure_is_read_and_merges_as_its_row_says() {
         assert!((together - expect).abs() <= 1e-9 * expect.abs(), "{figure:?}: {values:?} merge to {together}");
         let (low, high) = (values[0].min(values[1]), values[0].max(values[1]));
         assert!(figure.merge == Merge::Sum || (low - 1e-9..=high + 1e-9).contains(&together), "{figure:?}");
-        for (of, part) in
-            [(Of::Class, merged.reading().class("high")), (Of::Transaction, merged.reading().transaction("payment"))]
-        {
-            let is_known = figure.of == of || figure.of == Of::Transaction;
+        for (of, part) in [
+            (FigureSubject::Class, merged.reading().class("high")),
+            (FigureSubject::Transaction, merged.reading().transaction("payment")),
+        ] {
+            let is_known = figure.of == of || figure.of == FigureSubject::Transaction;
             let part = part.expect("there is one");
             assert!(!is_known || figure.read(&part, asking(figure)).is_ok(), "{figure:?} of {of:?}");
         }
@@ -246,8 +247,8 @@ fn the_document_has_the_figures_under_their_names() {
     let reading = Reading::of_run(&point, &point.workloads[0]);
     let (of_run, of_workload) = (json!(point), json!(point.workloads[0]));
     let mut found = 0;
-    for figure in figures().filter(|figure| matches!(figure.read, Read::Plain(_) | Read::OfDevice(_))) {
-        let document = if figure.of == Of::Run { &of_run } else { &of_workload };
+    for figure in figures().filter(|figure| matches!(figure.read, FigureSource::Plain(_) | FigureSource::OfDevice(_))) {
+        let document = if figure.of == FigureSubject::Run { &of_run } else { &of_workload };
         let told = document.pointer(&format!("/{}", figure.key.replace('.', "/"))).and_then(Value::as_f64);
         // Events are counts there and per request here.
         let Some(told) = told.filter(|_| figure.unit != Unit::PerRequest) else { continue };
@@ -259,37 +260,42 @@ fn the_document_has_the_figures_under_their_names() {
 
 #[test]
 fn what_did_not_happen_has_no_length() {
-    let check = |locks: &LockStatistics, key: &str, asking: Asking, expect: Result<f64, &str>| {
+    let check = |locks: &LockStatistics, key: &str, asking: FigureArgument, expect: Result<f64, &str>| {
         let (mut point, _) = run(1);
         point.workloads[0].all.locks = Some(locks.clone());
         let found = figure(key).read(&Reading::of_run(&point, &point.workloads[0]), asking);
         assert_eq!(found, expect.map_err(|why| format!("no {key}: {why}")), "{key}");
     };
     let calm = LockStatistics { requests: 4, requests_by_waits: vec![4], ..LockStatistics::default() };
-    check(&calm, "locks.waits_per_request", Asking::Nothing, Ok(0.0));
-    check(&calm, "locks.preemptions_per_request", Asking::Nothing, Ok(0.0));
-    check(&calm, "locks.queue_time_us.mean", Asking::Nothing, Err("no lock request had to wait"));
-    check(&calm, "locks.work_lost_share", Asking::Nothing, Err("no attempt was preempted"));
-    let once = Asking::Times(Times { from: 1, to: Some(1) });
+    check(&calm, "locks.waits_per_request", FigureArgument::Nothing, Ok(0.0));
+    check(&calm, "locks.preemptions_per_request", FigureArgument::Nothing, Ok(0.0));
+    check(&calm, "locks.queue_time_us.mean", FigureArgument::Nothing, Err("no lock request had to wait"));
+    check(&calm, "locks.work_lost_share", FigureArgument::Nothing, Err("no attempt was preempted"));
+    let once = FigureArgument::Times(Times { from: 1, to: Some(1) });
     check(&calm, "locks.response_by_waits", once, Err("no request completed that waited 1 times"));
     let none = "no attempt was rolled back for another or as a deadlock's victim";
-    check(&calm, "locks.rollback_us.mean", Asking::Nothing, Err(none));
+    check(&calm, "locks.rollback_us.mean", FigureArgument::Nothing, Err(none));
     let mute = LockStatistics { rollback_s: None, ..locks(1) };
-    check(&mute, "locks.rollback_us.mean", Asking::Nothing, Err("this target cannot tell how long rollbacks take"));
-    check(&LockStatistics::default(), "locks.queue_time_share", Asking::Nothing, Err("no request ended"));
+    check(
+        &mute,
+        "locks.rollback_us.mean",
+        FigureArgument::Nothing,
+        Err("this target cannot tell how long rollbacks take"),
+    );
+    check(&LockStatistics::default(), "locks.queue_time_share", FigureArgument::Nothing, Err("no request ended"));
 }
 
 #[test]
 fn figures_of_locks_are_of_all_requests() {
     let (point, _) = run(1);
     let reading = Reading::of_run(&point, &point.workloads[0]);
-    let check = |key: &str, asking: Asking, expect: f64| {
+    let check = |key: &str, asking: FigureArgument, expect: f64| {
         let found = figure(key).read(&reading, asking).unwrap_or_else(|why| panic!("{why}"));
         assert!((found - expect).abs() < 1e-9, "{key} {asking:?}: {found}");
     };
-    let times = |from, to| Asking::Times(Times { from, to });
-    check("locks.waits_per_request", Asking::Nothing, 0.7);
-    check("locks.queue_time_share", Asking::Nothing, 2_800.0 / 5_700.0);
+    let times = |from, to| FigureArgument::Times(Times { from, to });
+    check("locks.waits_per_request", FigureArgument::Nothing, 0.7);
+    check("locks.queue_time_share", FigureArgument::Nothing, 2_800.0 / 5_700.0);
     check("locks.requests_by_waits", times(1, Some(1)), 0.3);
     check("locks.requests_by_waits", times(1, None), 0.5);
     check("locks.requests_by_waits", times(9, Some(9)), 0.0);
@@ -297,9 +303,9 @@ fn figures_of_locks_are_of_all_requests() {
     check("locks.response_by_waits", times(1, None), 1_040.0);
     check("locks.response_by_waits", times(2, None), 1_700.0);
     check("locks.requests_by_preemptions", times(1, None), 0.1);
-    check("locks.rollbacks_per_request", Asking::Nothing, 0.3);
-    check("locks.rollback_us.mean", Asking::Nothing, 200.0);
-    check("locks.work_lost_share", Asking::Nothing, 0.9);
+    check("locks.rollbacks_per_request", FigureArgument::Nothing, 0.3);
+    check("locks.rollback_us.mean", FigureArgument::Nothing, 200.0);
+    check("locks.work_lost_share", FigureArgument::Nothing, 0.9);
 }
 
 #[test]
@@ -307,7 +313,7 @@ fn too_few_requests_are_told_with_what_is_needed() {
     let (mut point, _) = run(1);
     let latency = Latency { p99: None, ..point.workloads[0].all.latency_us.expect("measured") };
     (point.workloads[0].all.completed, point.workloads[0].all.latency_us) = (400, Some(latency));
-    let why = figure("latency_us.p99").read(&Reading::of_run(&point, &point.workloads[0]), Asking::Nothing);
+    let why = figure("latency_us.p99").read(&Reading::of_run(&point, &point.workloads[0]), FigureArgument::Nothing);
     let expect = "no latency_us.p99: it needs 1000 completed requests, so that ten lie beyond it, and there are 400";
     assert_eq!(why, Err(expect.to_owned()));
 }
@@ -325,11 +331,11 @@ fn with_block(text: &str, name: &str, block: &str) -> String {
 fn row(figure: &Figure) -> String {
     let claim = match figure.claim {
         None => String::new(),
-        Some(Asked { function, subject: Some(subject) }) => format!("`{function}({subject}, …)`"),
-        Some(Asked { function, subject: None }) => match figure.read {
-            Read::Plain(_) | Read::OfDevice(_) => format!("`{function}(…)`"),
-            Read::OfTimes(_) => format!("`{function}(TIMES, …)`"),
-            Read::OfLimit(_) => format!("`{function}(LIMIT, …)`"),
+        Some(ClaimName { function, subject: Some(subject) }) => format!("`{function}({subject}, …)`"),
+        Some(ClaimName { function, subject: None }) => match figure.read {
+            FigureSource::Plain(_) | FigureSource::OfDevice(_) => format!("`{function}(…)`"),
+            FigureSource::OfTimes(_) => format!("`{function}(TIMES, …)`"),
+            FigureSource::OfLimit(_) => format!("`{function}(LIMIT, …)`"),
         },
     };
     let Figure { key, meaning, .. } = figure;

@@ -85,7 +85,7 @@ fn a_limit_takes_in_what_was_started_before_it() {
 /// The hogs that implement limits here, with this much cache, on two cores and without cache allocation.
 fn hogs_of(llc_mib: Result<[f64; 2], String>, wanted: f64) -> Result<Vec<String>, String> {
     let limits = HostLimits { llc_mib, llc_count: 1, cores: vec![0, 1], ..HostLimits::new(Vec::new()) };
-    let mut translated = Translated { controls: Limits::new(), hogs: BTreeMap::new(), allocated: None };
+    let mut translated = LimitPlan { controls: Limits::new(), hogs: BTreeMap::new(), allocated: None };
     limits.share_cache(wanted, &mut translated).map_err(|error| error.to_string())?;
     assert_eq!(translated.controls["cores"].to_string(), "0", "at every amount alike");
     Ok(translated.hogs.values().map(|(spec, cores)| format!("{spec} on {cores:?}")).collect())

@@ -18,15 +18,15 @@ use crate::results::{Estimate, Results};
 use crate::summary::TOGETHER;
 
 /// Each workload's predicted part of its throughput alone.
-type Predicted = BTreeMap<String, f64>;
+type PredictedShares = BTreeMap<String, f64>;
 
 /// Levers with their predictions, the most promising first.
-pub(super) fn ranked(results: &Results, protect: &str, slo: f64, levers: Vec<Lever>) -> Vec<(Lever, Predicted)> {
+pub(super) fn ranked(results: &Results, protect: &str, slo: f64, levers: Vec<Lever>) -> Vec<(Lever, PredictedShares)> {
     let machine = Machine::of(results, protect);
     let told = |effect: &Effect| machine.as_ref().map(|machine| machine.keeps(effect)).unwrap_or_default();
-    let mut all: Vec<(Lever, Predicted)> =
+    let mut all: Vec<(Lever, PredictedShares)> =
         levers.into_iter().map(|lever| (told(&lever.effect), lever)).map(|(a, b)| (b, a)).collect();
-    let worth = |predicted: &Predicted| {
+    let worth = |predicted: &PredictedShares| {
         let own = predicted.get(protect).copied().unwrap_or(0.0);
         let others: f64 = predicted.iter().filter(|(name, _)| *name != protect).map(|(_, keeps)| keeps).sum();
         (own >= slo, if own >= slo { others } else { own })
@@ -87,7 +87,7 @@ impl Machine {
         Some(machine)
     }
 
-    fn keeps(&self, effect: &Effect) -> Predicted {
+    fn keeps(&self, effect: &Effect) -> PredictedShares {
         let demand = |class: &Class| {
             let (clients, dop, weight) = match class.is_protected {
                 true => (class.clients, class.dop, 1.0),

@@ -6,7 +6,7 @@ use plimsoll_model::statistics::verdict::{Levels, Margin};
 
 use crate::analysis::equal_mix::{Costs, speed};
 use crate::plan::option_text;
-use crate::results::{Interval, Kept, LineStanding, Point, Results, WorkloadResult};
+use crate::results::{Interval, KeptShare, LineStanding, Point, Results, WorkloadResult};
 use crate::summary::TOGETHER;
 
 /// Swept options with their values.
@@ -20,15 +20,15 @@ pub(super) fn kept(
     protect: &str,
     settings: (&Setting, &Setting),
     looks: usize,
-) -> Option<Vec<Kept>> {
+) -> Option<Vec<KeptShare>> {
     let names = &results.experiment.workloads;
     let order = names.iter().filter(|name| *name == protect).chain(names.iter().filter(|name| *name != protect));
-    let all: Vec<Kept> = order.map(|name| of_workload(results, name, settings, looks)).collect::<Option<_>>()?;
+    let all: Vec<KeptShare> = order.map(|name| of_workload(results, name, settings, looks)).collect::<Option<_>>()?;
     (all.len() > 1).then_some(all)
 }
 
 /// Whether the first of them, the protected one, keeps the share `slo`.
-pub(super) fn standing(kept: &[Kept], slo: f64) -> LineStanding {
+pub(super) fn standing(kept: &[KeptShare], slo: f64) -> LineStanding {
     let of = |interval: &Interval| match (interval.low, interval.high) {
         (Some(low), _) if low >= slo => LineStanding::Kept,
         (_, Some(high)) if high < slo => LineStanding::Broken,
@@ -48,7 +48,12 @@ struct Run<'a> {
     result: &'a WorkloadResult,
 }
 
-fn of_workload(results: &Results, name: &str, (alone, beside): (&Setting, &Setting), looks: usize) -> Option<Kept> {
+fn of_workload(
+    results: &Results,
+    name: &str,
+    (alone, beside): (&Setting, &Setting),
+    looks: usize,
+) -> Option<KeptShare> {
     let alone = runs(results, name, &format!("alone:{name}"), alone);
     let beside = runs(results, name, TOGETHER, beside);
     let of = |runs: &[Run<'_>]| -> Vec<_> { runs.iter().map(|run| run.result.clone()).collect() };
@@ -58,7 +63,7 @@ fn of_workload(results: &Results, name: &str, (alone, beside): (&Setting, &Setti
     let costs = Costs::of(&own, &all);
     let throughput = |result: &WorkloadResult| Some(speed(result, costs.as_ref())).filter(|speed| *speed > 0.0);
     let p95 = |result: &WorkloadResult| Some(1.0 / result.all.latency_us?.p95? as f64).filter(|one| one.is_finite());
-    Some(Kept {
+    Some(KeptShare {
         workload: name.to_owned(),
         throughput: ratio(&alone, &beside, &throughput, looks)?,
         p95: ratio(&alone, &beside, &p95, looks),

@@ -42,7 +42,7 @@ fn line(noise: f64, truth: Truth) -> (Line, Option<String>) {
     let options = options();
     let study = study(&options);
     let first = run(&study.experiment(lengths()), noise, truth);
-    let wanted = Wanted { protect: None, slo: SLO, measured_max: 2 };
+    let wanted = LineRequest { protect: None, slo: SLO, measured_max: 2 };
     let attempt = Attempt::consider(&first, &wanted).expect("both ran alone and together");
     if attempt.is_empty() {
         return (attempt.line(None), None);
@@ -138,12 +138,14 @@ fn noise_leaves_it_undecided() {
 fn a_line_that_could_not_be_measured_says_so() {
     let options = options();
     let first = run(&study(&options).experiment(lengths()), 0.005, helped);
-    let wanted = Wanted { protect: Some("oltp".to_owned()), slo: SLO, measured_max: 1 };
+    let wanted = LineRequest { protect: Some("oltp".to_owned()), slo: SLO, measured_max: 1 };
     let line = Attempt::consider(&first, &wanted).expect("both ran").line(None);
     let unmeasured: Vec<&Isolation> = line.tried.iter().filter(|one| one.standing.is_none()).collect();
     assert!(unmeasured.len() > 1 && line.best == Some(0), "{line:?}");
     assert!(line.sentence.contains("nothing that would isolate it was measured"), "{}", line.sentence);
-    assert!(check_protect("oltq", &WORKLOADS).is_err_and(|why| why.contains("did you mean `oltp`?")));
+    let refused = |protect: &str, slo: f64| LineRequest::of_study(protect, slo, true).expect_err("it makes no sense");
+    assert!(refused("oltq", 0.9).contains("did you mean `oltp`?"));
+    assert!(refused("oltp", 0.0).contains("--slo 0: ") && refused("oltp", f64::NAN).contains("--slo NaN: "));
 }
 
 /// On two cores that both use up alone, nice 10 leaves the others a tenth of a share, and one of two threads a third.
@@ -152,7 +154,7 @@ fn levers_are_ranked_by_what_dividing_cores_would_leave() {
     let options = options();
     let mut first = run(&study(&options).experiment(lengths()), 0.0, helped);
     first.machine.cores_usable = 2;
-    let wanted = Wanted { protect: None, slo: SLO, measured_max: 1 };
+    let wanted = LineRequest { protect: None, slo: SLO, measured_max: 1 };
     let attempt = Attempt::consider(&first, &wanted).expect("both ran");
     let predicted =
         |words: &str| attempt.line.tried.iter().find(|one| one.words == words).expect(words).predicted.clone();
@@ -173,7 +175,7 @@ fn cache_classes_are_predicted_to_mend_what_dividing_cores_does_not_explain() {
     let mut first = run(&study(&options).experiment(lengths()), 0.0, truth);
     first.machine.cores_usable = 2;
     first.experiment.settings.insert("target.cache_classes".to_owned(), "off".into());
-    let wanted = Wanted { protect: None, slo: SLO, measured_max: 1 };
+    let wanted = LineRequest { protect: None, slo: SLO, measured_max: 1 };
     let considered = |results: &Results| {
         let attempt = Attempt::consider(results, &wanted).expect("both ran");
         attempt.line.tried.into_iter().find(|one| one.words == "cache classes").map(|one| one.predicted)
@@ -199,7 +201,7 @@ fn who_folds_changes_is_a_lever_where_transactions_are_protected() {
     first.experiment.settings.insert("target.url".to_owned(), "embedded:".into());
     first.experiment.settings.insert("target.propagation".to_owned(), "background".into());
     let considered = |protect: &str| {
-        let wanted = Wanted { protect: Some(protect.to_owned()), slo: SLO, measured_max: 1 };
+        let wanted = LineRequest { protect: Some(protect.to_owned()), slo: SLO, measured_max: 1 };
         let attempt = Attempt::consider(&first, &wanted).expect("both ran");
         attempt.line.tried.iter().any(|one| one.options.get("propagation").is_some_and(|how| how == "before_query"))
     };

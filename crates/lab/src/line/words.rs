@@ -1,6 +1,6 @@
 //! The line in a sentence.
 
-use crate::results::{Interval, Isolation, Kept, Line, LineStanding};
+use crate::results::{Interval, Isolation, KeptShare, Line, LineStanding};
 use plimsoll_display::percent;
 
 /// The best measured setting: the one that most certainly keeps the bound. Of several that keep it, the one at which
@@ -21,7 +21,7 @@ pub(super) fn best(tried: &[Isolation]) -> Option<usize> {
 }
 
 /// The smallest share that a workload keeps, of its throughput and of its p95.
-fn least(kept: &Kept) -> f64 {
+fn least(kept: &KeptShare) -> f64 {
     kept.p95.map_or(kept.throughput.value, |p95| p95.value.min(kept.throughput.value))
 }
 
@@ -64,7 +64,7 @@ pub(super) fn sentence(line: &Line) -> String {
 
 /// `oltp keeps 0.93 (0.90 to 0.96) of its throughput alone, its p95 being 1.05 (1.02 to 1.08) times as long, and olap keeps …`.
 fn figures(one: &Isolation) -> String {
-    let of = |(at, kept): (usize, &Kept)| {
+    let of = |(at, kept): (usize, &KeptShare)| {
         let keeps = format!("{} keeps {} of its throughput alone", kept.workload, told(kept.throughput));
         let p95 = kept.p95.filter(|_| at == 0).map(|p95| {
             let longer = Interval {

@@ -12,7 +12,7 @@ use plimsoll_model::idd::{self, Lesson, Machine, Mix, Prediction, Slowdown, Turn
 use serde::Serialize;
 
 use super::Model;
-use super::points::Asked;
+use super::points::RequestedMix;
 use plimsoll_display::distinct;
 
 /// Errors of one way to predict mean responses, over measured mixes that were not used to adjust the model. All are
@@ -43,26 +43,26 @@ pub(crate) const ALL: &str = "all";
 pub(crate) const MIX: &str = "any request";
 
 /// A mix with several ways to predict it.
-pub(super) struct Judged {
+pub(super) struct MixComparison {
     /// The measured means, seconds, by workload; then of any request.
     measured: Vec<(String, Option<f64>)>,
-    ways: Vec<Way>,
+    ways: Vec<Predictor>,
 }
 
 /// A predicted mean in seconds, and the ends of its interval.
-type Predicted = (f64, Option<(f64, f64)>);
+type PredictedMean = (f64, Option<(f64, f64)>);
 
 /// One way to predict a mix.
-struct Way {
+struct Predictor {
     name: &'static str,
     is_calibrated: bool,
     /// In the order of the measured means.
-    predicted: Vec<Option<Predicted>>,
+    predicted: Vec<Option<PredictedMean>>,
 }
 
 /// The known figures of a mix, for the ways that need no model.
 struct KnownFigures<'a> {
-    asked: &'a Asked,
+    asked: &'a RequestedMix,
     mix: &'a Mix,
 }
 
@@ -83,7 +83,7 @@ impl KnownFigures<'_> {
 
     /// The measured means. The mean of any request needs all of them.
     fn measured(&self) -> Vec<(String, Option<f64>)> {
-        let of = |member: &super::points::AskedMember| Some(member.measured?.response_ms?.value * 1e-3);
+        let of = |member: &super::points::RequestedWorkload| Some(member.measured?.response_ms?.value * 1e-3);
         let members = &self.asked.members;
         let mut measured: Vec<_> = members.iter().map(|member| (member.name.clone(), of(member))).collect();
         let (mut seconds, mut requests) = (0.0, Some(0.0));
@@ -97,23 +97,23 @@ impl KnownFigures<'_> {
         measured
     }
 
-    fn plain_way(&self, name: &'static str, responses_s: Vec<Option<f64>>) -> Way {
+    fn plain_way(&self, name: &'static str, responses_s: Vec<Option<f64>>) -> Predictor {
         let of_any = self.of_any(&responses_s);
         let predicted = responses_s.into_iter().chain([of_any]).map(|seconds| Some((seconds?, None))).collect();
-        Way { name, is_calibrated: false, predicted }
+        Predictor { name, is_calibrated: false, predicted }
     }
 
-    fn of_prediction(&self, name: &'static str, is_calibrated: bool, prediction: &Prediction) -> Way {
+    fn of_prediction(&self, name: &'static str, is_calibrated: bool, prediction: &Prediction) -> Predictor {
         let all = prediction.classes.iter().map(|class| class.response_s).chain([prediction.response_s]);
         let predicted = all.map(|response| response.map(|one| (one.value, one.low.zip(one.high)))).collect();
-        Way { name, is_calibrated, predicted }
+        Predictor { name, is_calibrated, predicted }
     }
 
     fn alone_s(&self) -> Vec<Option<f64>> {
         self.mix.members.iter().map(|member| member.alone.demand(None).ok().map(|demand| demand.response_s)).collect()
     }
 
-    fn bounds(&self, plain: &Prediction) -> Way {
+    fn bounds(&self, plain: &Prediction) -> Predictor {
         let mut bounds = bounds::asymptotic(&plain.network);
         // After its classes the network has upkeep.
         bounds.truncate(self.mix.members.len());
@@ -127,7 +127,7 @@ impl KnownFigures<'_> {
     }
 
     /// `None` if a workload was never paired with one of the others.
-    fn linear(&self, lessons: &[Lesson]) -> Option<Way> {
+    fn linear(&self, lessons: &[Lesson]) -> Option<Predictor> {
         let alone_s = self.alone_s();
         let of = |at: usize| {
             let others = self.mix.members.iter().enumerate().filter(|(other, _)| *other != at);
@@ -139,7 +139,7 @@ impl KnownFigures<'_> {
         };
         let responses_s: Vec<Option<f64>> = (0..self.mix.members.len()).map(of).collect();
         let is_known = responses_s.iter().any(Option::is_some);
-        is_known.then(|| Way { is_calibrated: true, ..self.plain_way("linear interference", responses_s) })
+        is_known.then(|| Predictor { is_calibrated: true, ..self.plain_way("linear interference", responses_s) })
     }
 }
 
@@ -160,11 +160,11 @@ fn per_client_s(lessons: &[Lesson], own: &str, other: &str, alone_s: f64) -> Opt
 /// The measurements of a mix with every prediction of it; `None` if there are none, or if the model has used them.
 pub(super) fn judged(
     model: Model,
-    asked: &Asked,
+    asked: &RequestedMix,
     mix: &Mix,
     lessons: &[Lesson],
     (prediction, machine): (&Prediction, &Machine),
-) -> Option<Judged> {
+) -> Option<MixComparison> {
     let is_seen = asked.is_calibration && mix.is_adjusted();
     if is_seen || asked.members.iter().all(|member| member.measured.is_none()) {
         return None;
@@ -180,11 +180,11 @@ pub(super) fn judged(
     }
     ways.extend(known.linear(lessons));
     ways.push(known.plain_way("no change", known.alone_s()));
-    Some(Judged { measured: known.measured(), ways })
+    Some(MixComparison { measured: known.measured(), ways })
 }
 
 /// Errors by subject, then by model: the requested one first, then the baselines.
-pub(super) fn summed(judged: &[Judged]) -> Vec<Accuracy> {
+pub(super) fn summed(judged: &[MixComparison]) -> Vec<Accuracy> {
     let measured = judged.iter().flat_map(|one| &one.measured).map(|(name, _)| name.as_str());
     let mut names = distinct([ALL].into_iter().chain(measured.filter(|name| *name != MIX)));
     names.push(MIX);
@@ -193,7 +193,7 @@ pub(super) fn summed(judged: &[Judged]) -> Vec<Accuracy> {
     names.iter().flat_map(each).collect()
 }
 
-fn summary(judged: &[Judged], way: &'static str, of: &str) -> Option<Accuracy> {
+fn summary(judged: &[MixComparison], way: &'static str, of: &str) -> Option<Accuracy> {
     let mut ratios = Vec::new();
     let mut covered = Some((0, 0));
     let mut is_calibrated = false;

@@ -10,7 +10,7 @@ use plimsoll_workload::driver::Delay;
 use serde_json::Value;
 
 use super::PredictError;
-use super::points::{Asked, AskedMember};
+use super::points::{RequestedMix, RequestedWorkload};
 use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s, response};
 use crate::analysis::cells::{Cell, Cells};
 use crate::failed::invalid_runs;
@@ -80,7 +80,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// Whether an arm of this run had exactly these workloads with these clients, on as many cores.
-    pub(super) fn has_measured(&self, asked: &Asked) -> bool {
+    pub(super) fn has_measured(&self, asked: &RequestedMix) -> bool {
         if asked.cores.is_some_and(|cores| cores != self.cores_at(&asked.base)) {
             return false;
         }
@@ -106,7 +106,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// How far a mix lies beyond the measured range, in doublings of clients or cores; 0 for one that was measured itself.
-    pub(super) fn doublings_beyond(&self, asked: &Asked) -> f64 {
+    pub(super) fn doublings_beyond(&self, asked: &RequestedMix) -> f64 {
         if self.has_measured(asked) {
             return 0.0;
         }
@@ -189,7 +189,7 @@ impl<'a> Inputs<'a> {
 
     /// The requested mix. With `turns`, learned from the lessons at its settings, demands are adjusted as far as the
     /// lessons show; without, they are as alone.
-    pub(super) fn mix(&self, asked: &Asked, turns: Option<&Turns>) -> Result<Mix, PredictError> {
+    pub(super) fn mix(&self, asked: &RequestedMix, turns: Option<&Turns>) -> Result<Mix, PredictError> {
         let mut members = Vec::new();
         for member in &asked.members {
             members.push(self.member(&asked.base, &member.name, member.clients, member.think_s)?);
@@ -282,11 +282,11 @@ impl<'a> Inputs<'a> {
 
     /// The rank of each member at the cores, larger first; `None` if all are equal there. An error says what the model
     /// lacks.
-    pub(super) fn ranks(&self, asked: &Asked) -> Option<Result<Vec<u8>, String>> {
+    pub(super) fn ranks(&self, asked: &RequestedMix) -> Option<Result<Vec<u8>, String>> {
         let option =
             |key: &str| asked.base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")));
         let has_policy = option("cpu_policy").and_then(Value::as_str).is_some_and(|policy| policy != "none");
-        let text = |member: &AskedMember| {
+        let text = |member: &RequestedWorkload| {
             let rule = self.setting(&asked.base, &member.name, "priority").and_then(Value::as_str);
             rule.unwrap_or("low").to_owned()
         };
@@ -315,8 +315,8 @@ impl<'a> Inputs<'a> {
 
     /// Whether locks determine the result: two workloads use the same tables, or one that waits for its own clients'
     /// locks has another number of clients than it was measured with.
-    fn shares_tables(&self, asked: &Asked, members: &[Member]) -> bool {
-        let tables = |member: &AskedMember| {
+    fn shares_tables(&self, asked: &RequestedMix, members: &[Member]) -> bool {
+        let tables = |member: &RequestedWorkload| {
             let setting = |key: &str| self.setting(&asked.base, &member.name, key).map(Value::to_string);
             (setting("kind"), setting("scale"), setting("instance"))
         };
@@ -354,7 +354,7 @@ impl<'a> Inputs<'a> {
         limited.and_then(Value::as_u64).map_or(usable, |cores| cores as u32)
     }
 
-    pub(super) fn machine(&self, asked: &Asked) -> Machine {
+    pub(super) fn machine(&self, asked: &RequestedMix) -> Machine {
         Machine { cores: asked.cores.unwrap_or_else(|| self.cores_at(&asked.base)), ..self.machine_of(&asked.base) }
     }
 

@@ -104,20 +104,20 @@ impl FromStr for Vary {
 
 /// The measurements of a workload in a mix, with 95 % intervals over blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Measured {
+pub struct MeasuredWorkload {
     /// Requests per second.
     pub throughput_per_s: Interval,
     /// Mean response, milliseconds; `None` if no request was answered, or windows were too short for it.
     pub response_ms: Option<Interval>,
 }
 
-impl Measured {
+impl MeasuredWorkload {
     /// The response is left out if the windows do not obey Little's law: they are then too short for it.
     fn of(cell: &Estimate, results: &Results) -> Self {
         let points = cell.runs.iter().filter_map(|run| results.points.get(*run));
         let runs = points.flat_map(|point| &point.workloads).filter(|one| one.name == cell.workload);
         let is_steady = WorkloadResult::littles_law(runs).doubt().is_none();
-        Measured {
+        MeasuredWorkload {
             throughput_per_s: cell.throughput_per_s,
             response_ms: cell.mean_latency_us.filter(|_| is_steady).map(|us| us.times(1e-3)),
         }
@@ -125,10 +125,10 @@ impl Measured {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct RequestedMix {
     /// Swept settings that are not loads.
     pub(super) base: Setting,
-    pub(super) members: Vec<AskedMember>,
+    pub(super) members: Vec<RequestedWorkload>,
     /// Other cores than those of the runs.
     pub(super) cores: Option<u32>,
     /// Whether its measurement adjusts the model.
@@ -137,23 +137,24 @@ pub(super) struct Asked {
 
 /// A workload in it.
 #[derive(Debug, Clone)]
-pub(super) struct AskedMember {
+pub(super) struct RequestedWorkload {
     pub(super) name: String,
     pub(super) clients: u32,
     pub(super) think_s: f64,
-    pub(super) measured: Option<Measured>,
+    pub(super) measured: Option<MeasuredWorkload>,
 }
 
 pub(super) fn asked(
     inputs: &Inputs<'_>,
     against: Option<&Results>,
     request: &Request,
-) -> Result<Vec<Asked>, PredictError> {
+) -> Result<Vec<RequestedMix>, PredictError> {
     let vary = request.vary.as_ref();
     let known = &inputs.results.experiment.workloads;
     request.workloads.iter().try_for_each(|name| check_workload(inputs.results, name))?;
     if let Some(other) = against {
-        let mixes: Vec<Asked> = measured(inputs, other, false).into_iter().filter(|mix| is_within(mix, vary)).collect();
+        let mixes: Vec<RequestedMix> =
+            measured(inputs, other, false).into_iter().filter(|mix| is_within(mix, vary)).collect();
         let names = || choices(&inputs.results.experiment.workloads);
         return if mixes.is_empty() { Err(PredictError::NothingAgainst(names())) } else { Ok(mixes) };
     }
@@ -176,24 +177,24 @@ fn no_mix(results: &Results) -> PredictError {
 }
 
 /// The arms of a run with several workloads.
-fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec<Asked> {
+fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec<RequestedMix> {
     let of = Inputs::of(results);
-    let mut mixes: Vec<(Setting, &str, Asked)> = Vec::new();
+    let mut mixes: Vec<(Setting, &str, RequestedMix)> = Vec::new();
     for cell in &results.estimates {
         if cell.arm.starts_with("alone:") || !inputs.results.experiment.workloads.contains(&cell.workload) {
             continue;
         }
-        let member = AskedMember {
+        let member = RequestedWorkload {
             name: cell.workload.clone(),
             clients: cell.measured.clients as u32,
             think_s: of.think_s(&cell.setting, &cell.workload),
-            measured: Some(Measured::of(cell, results)),
+            measured: Some(MeasuredWorkload::of(cell, results)),
         };
         match mixes.iter_mut().find(|(setting, arm, _)| *setting == cell.setting && *arm == cell.arm) {
             Some((_, _, mix)) => mix.members.push(member),
             None => {
                 let base = base_of(&cell.setting);
-                let mix = Asked { base, members: vec![member], cores: None, is_calibration };
+                let mix = RequestedMix { base, members: vec![member], cores: None, is_calibration };
                 mixes.push((cell.setting.clone(), &cell.arm, mix));
             }
         }
@@ -233,7 +234,7 @@ pub fn hold_out(results: &Results, held: &Vary) -> Result<(Results, Results), Va
 }
 
 /// Whether a measured mix is among the requested values.
-fn is_within(mix: &Asked, vary: Option<&Vary>) -> bool {
+fn is_within(mix: &RequestedMix, vary: Option<&Vary>) -> bool {
     vary.is_none_or(|vary| {
         if let Some(value) = mix.base.get(&vary.key) {
             return value.as_u64().is_some_and(|value| vary.values.iter().any(|wanted| u64::from(*wanted) == value));
@@ -245,7 +246,7 @@ fn is_within(mix: &Asked, vary: Option<&Vary>) -> bool {
 
 /// These workloads together, with each value of the key: clients of one of them, cores, or a swept setting such as
 /// `dop`. The effect of a setting on a workload alone is not predicted, so each of its values must have been measured.
-fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Asked>, PredictError> {
+fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<RequestedMix>, PredictError> {
     let bases = inputs.bases();
     let own: Vec<String> = names.iter().map(|name| format!("{name}.clients")).collect();
     let swept: BTreeSet<&str> = bases.iter().flat_map(|base| base.keys()).map(String::as_str).collect();
@@ -263,7 +264,7 @@ fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Ask
         return Err(VaryError::Values { key: vary.key.clone(), why: "nothing runs on 0 cores".to_owned() }.into());
     }
     let mix = |base: &Setting, value: u32| {
-        let member = |(name, key): (&&String, &String)| AskedMember {
+        let member = |(name, key): (&&String, &String)| RequestedWorkload {
             name: (*name).clone(),
             clients: if *key == vary.key { value } else { inputs.usual_clients(name) },
             think_s: inputs.think_s(&inputs.results.points[0].setting, name),
@@ -271,7 +272,7 @@ fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Ask
         };
         let members = names.iter().zip(&own).map(member).collect();
         let cores = (vary.key == CORES).then_some(value);
-        Asked { base: base.clone(), members, cores, is_calibration: false }
+        RequestedMix { base: base.clone(), members, cores, is_calibration: false }
     };
     if vary.key == CORES || own.contains(&vary.key) {
         return Ok(bases.iter().flat_map(|base| vary.values.iter().map(|value| mix(base, *value))).collect());

@@ -78,7 +78,7 @@ pub(super) fn unmeasured(page: &Page) -> Markup {
 mod tests {
     use plimsoll_machine::pressure::PressureUse;
 
-    use super::super::{Source, fixture};
+    use super::super::{ReportInput, fixture};
     use super::*;
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         results.points[1].device.mhz = Some(2450.0);
         let why = Unmeasured { reason: "no cpufreq".to_owned(), remedy: Some("bare metal".to_owned()) };
         results.points[0].unmeasured.insert("frequency".to_owned(), why);
-        let source = Source::from(&results);
+        let source = ReportInput::from(&results);
         let page = Page::new(&source, None);
         let table = devices(&page).into_string();
         for there in ["pressure_io_some", "25 %", ">mhz<", "MHz", "write_mb_s"] {
@@ -101,6 +101,6 @@ mod tests {
             assert!(reasons.contains(there), "{there}: {reasons}");
         }
         let told = fixture::study();
-        assert_eq!(unmeasured(&Page::new(&Source::from(&told), None)).into_string(), "");
+        assert_eq!(unmeasured(&Page::new(&ReportInput::from(&told), None)).into_string(), "");
     }
 }

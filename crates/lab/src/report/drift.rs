@@ -13,7 +13,7 @@ use plimsoll_display::ratio;
 const RUNS_MAX: usize = 600;
 
 /// A run's throughput over the mean of the runs of its setting and arm.
-struct Beside<'a> {
+struct RelativeThroughput<'a> {
     arm: &'a str,
     block: u32,
     run: usize,
@@ -22,7 +22,7 @@ struct Beside<'a> {
 
 /// The section; nothing with one block, which cannot show drift.
 pub(super) fn section_of(page: &Page) -> Markup {
-    let all: Vec<(&str, Vec<Beside<'_>>)> =
+    let all: Vec<(&str, Vec<RelativeThroughput<'_>>)> =
         page.workloads().into_iter().map(|workload| (workload, beside_mean(page, workload))).collect();
     let shown = all.iter().filter(|(_, runs)| !runs.is_empty());
     let panels: Vec<LinePanel> = shown.clone().map(|(workload, runs)| panel(page, workload, runs)).collect();
@@ -54,33 +54,33 @@ pub(super) fn section_of(page: &Page) -> Markup {
     )
 }
 
-fn beside_mean<'a>(page: &Page<'a>, workload: &str) -> Vec<Beside<'a>> {
+fn beside_mean<'a>(page: &Page<'a>, workload: &str) -> Vec<RelativeThroughput<'a>> {
     let of_cell =
         page.estimates(workload).into_iter().filter(|estimate| estimate.runs.len() > 1).flat_map(|estimate| {
             let samples = page.samples(estimate, |result| Some(result.all.throughput_per_s));
             let mean = samples.iter().map(|(_, value, _)| value).sum::<f64>() / samples.len() as f64;
             let beside = samples.into_iter().filter_map(move |(run, value, _)| {
                 let block = page.results.points.get(run)?.repeat;
-                (mean > 0.0).then(|| Beside { arm: &estimate.arm, block, run, ratio: value / mean })
+                (mean > 0.0).then(|| RelativeThroughput { arm: &estimate.arm, block, run, ratio: value / mean })
             });
             beside.collect::<Vec<_>>()
         });
-    let runs: Vec<Beside<'_>> = of_cell.collect();
+    let runs: Vec<RelativeThroughput<'_>> = of_cell.collect();
     let blocks = by_block(&runs).len();
     if blocks > 1 { runs } else { Vec::new() }
 }
 
-fn by_block<'a>(runs: &'a [Beside<'_>]) -> BTreeMap<u32, Vec<&'a Beside<'a>>> {
-    let mut blocks: BTreeMap<u32, Vec<&Beside<'_>>> = BTreeMap::new();
+fn by_block<'a>(runs: &'a [RelativeThroughput<'_>]) -> BTreeMap<u32, Vec<&'a RelativeThroughput<'a>>> {
+    let mut blocks: BTreeMap<u32, Vec<&RelativeThroughput<'_>>> = BTreeMap::new();
     runs.iter().for_each(|run| blocks.entry(run.block).or_default().push(run));
     blocks
 }
 
-fn mean(runs: &[&Beside]) -> f64 {
+fn mean(runs: &[&RelativeThroughput]) -> f64 {
     runs.iter().map(|run| run.ratio).sum::<f64>() / runs.len() as f64
 }
 
-fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
+fn panel(page: &Page, workload: &str, runs: &[RelativeThroughput]) -> LinePanel {
     let means = by_block(runs).iter().map(|(block, runs)| (f64::from(*block), short(mean(runs)))).collect();
     let line =
         |name: &str, colour, style, points| Line { name: name.to_owned(), colour, style, points, ..Line::default() };
@@ -100,7 +100,7 @@ fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
     LinePanel { title: workload.to_owned(), lines, ..LinePanel::default() }
 }
 
-fn numbers_table(all: &[(&str, Vec<Beside>)]) -> Markup {
+fn numbers_table(all: &[(&str, Vec<RelativeThroughput>)]) -> Markup {
     let columns = [
         text("Workload"),
         number("Block"),

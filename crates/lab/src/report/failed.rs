@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::page::{Page, arm_label};
-use crate::failed::{Failed, invalid_runs, told_again};
+use crate::failed::{FailureCounts, invalid_runs, told_again};
 use crate::results::FailedRequests;
 use plimsoll_display::page::{Column, figure_cell, number, section, table, text};
 use plimsoll_display::{count, fine_percent};
@@ -14,7 +14,7 @@ const ROWS_MAX: usize = 400;
 /// The section; nothing if nothing failed and nothing was run again.
 pub(super) fn section_of(page: &Page) -> Markup {
     let points = &page.results.points;
-    let (failed, invalid, again) = (Failed::with_failures(points), invalid_runs(points), told_again(points));
+    let (failed, invalid, again) = (FailureCounts::with_failures(points), invalid_runs(points), told_again(points));
     if failed.is_empty() && invalid.is_empty() && again.is_empty() {
         return html! {};
     }
@@ -31,7 +31,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     )
 }
 
-fn requests(page: &Page, failed: &[Failed<'_>]) -> Markup {
+fn requests(page: &Page, failed: &[FailureCounts<'_>]) -> Markup {
     let mut columns: Vec<Column> = page.keys().iter().map(|key| text(key)).collect();
     columns.extend([text("Workload"), text("Arm"), number("Failed"), number("Share of all"), text("Reason")]);
     table(

@@ -27,7 +27,7 @@ pub(crate) mod speeds;
 
 /// The figures of a workload of the fixture in one run; the rest follows from them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Did {
+pub(crate) struct WorkloadRun {
     /// Requests per second.
     pub throughput_per_s: f64,
     /// Median latency, microseconds.
@@ -44,7 +44,7 @@ pub(crate) struct Did {
 
 pub(crate) const WINDOW_S: f64 = 20.0;
 
-const SHOP_ALONE: Did = Did {
+const SHOP_ALONE: WorkloadRun = WorkloadRun {
     throughput_per_s: 3120.0,
     p50: 2_450,
     tail: 4.2,
@@ -52,7 +52,7 @@ const SHOP_ALONE: Did = Did {
     ipc: 1.12,
     llc: 2.1,
 };
-const SHOP_TOGETHER: Did = Did {
+const SHOP_TOGETHER: WorkloadRun = WorkloadRun {
     throughput_per_s: 1290.0,
     p50: 5_900,
     tail: 9.0,
@@ -60,7 +60,7 @@ const SHOP_TOGETHER: Did = Did {
     ipc: 0.81,
     llc: 5.3,
 };
-const REPORTS_ALONE: Did = Did {
+const REPORTS_ALONE: WorkloadRun = WorkloadRun {
     throughput_per_s: 2.05,
     p50: 1_420_000,
     tail: 3.1,
@@ -68,7 +68,7 @@ const REPORTS_ALONE: Did = Did {
     ipc: 1.64,
     llc: 6.4,
 };
-const REPORTS_TOGETHER: Did = Did {
+const REPORTS_TOGETHER: WorkloadRun = WorkloadRun {
     throughput_per_s: 1.86,
     p50: 1_590_000,
     tail: 3.3,
@@ -80,8 +80,8 @@ const REPORTS_TOGETHER: Did = Did {
 /// Two blocks of three arms on a machine with everything.
 pub(crate) fn study() -> Results {
     let points = [(1, 1.0), (2, 1.035)].into_iter().flat_map(|(repeat, luck)| {
-        let shop = |did: Did| workload("shop", "tpcc", 100, faster(did, luck));
-        let reports = |did: Did| workload("reports", "tpch", 2, faster(did, 2.0 - luck));
+        let shop = |did: WorkloadRun| workload("shop", "tpcc", 100, faster(did, luck));
+        let reports = |did: WorkloadRun| workload("reports", "tpch", 2, faster(did, 2.0 - luck));
         [
             point("alone:shop", repeat, vec![shop(SHOP_ALONE)]),
             point("together", repeat, vec![shop(SHOP_TOGETHER), reports(REPORTS_TOGETHER)]),
@@ -309,7 +309,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
 }
 
 /// A workload with the figures `did` for one window.
-pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> WorkloadResult {
+pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: WorkloadRun) -> WorkloadResult {
     let completed = (did.throughput_per_s * WINDOW_S).round() as u64;
     let [cpu_run, cpu_wait, io, lock] = did.share;
     let other = 1.0 - did.share.iter().flatten().sum::<f64>();
@@ -368,8 +368,8 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
 }
 
 /// The same figures at `times` the speed.
-pub(crate) fn faster(did: Did, times: f64) -> Did {
-    Did { throughput_per_s: did.throughput_per_s * times, p50: (did.p50 as f64 / times) as u64, ..did }
+pub(crate) fn faster(did: WorkloadRun, times: f64) -> WorkloadRun {
+    WorkloadRun { throughput_per_s: did.throughput_per_s * times, p50: (did.p50 as f64 / times) as u64, ..did }
 }
 
 /// Microseconds at quantile `q`: straight lines between the median, the 99th percentile and beyond on a log scale.

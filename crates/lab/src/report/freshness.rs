@@ -106,19 +106,19 @@ fn of_runs(page: &Page) -> Markup {
 mod tests {
     use plimsoll_workload::freshness::Freshness;
 
-    use super::super::{Source, fixture};
+    use super::super::{ReportInput, fixture};
     use super::*;
 
     #[test]
     fn a_copy_that_falls_behind_is_drawn_and_said() {
         let without = fixture::study();
-        assert_eq!(section_of(&Page::new(&Source::from(&without), None)).into_string(), "");
+        assert_eq!(section_of(&Page::new(&ReportInput::from(&without), None)).into_string(), "");
         let mut results = fixture::study();
         let slow = Freshness { lambda: Some(9e6), ..fixture::copy::standby() };
         results.points.iter_mut().for_each(|point| point.device.freshness = Some(slow));
         results.estimates.iter_mut().for_each(|cell| cell.device.freshness = Some(slow));
         let records = fixture::records::records(&results);
-        let source = Source::new(&results, &records);
+        let source = ReportInput::new(&results, &records);
         let page = section_of(&Page::new(&source, None)).into_string();
         for there in ["Freshness", "cannot keep up", "9.00 MB", "12.0 ms", "seconds since the window opened"] {
             assert!(page.contains(there), "{there}: {page}");

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Reference, Unit, figure, numbers};
 use super::layout::interval_cell;
 use super::page::Page;
-use crate::results::{Isolation, Kept, Line, LineStanding};
+use crate::results::{Isolation, KeptShare, Line, LineStanding};
 use plimsoll_display::page::{figure_cell, number, section, table, text};
 use plimsoll_display::percent;
 use plimsoll_display::ratio;
@@ -98,7 +98,7 @@ fn numbers_table(line: &Line) -> Markup {
     )
 }
 
-fn row(one: &Isolation, kept: &Kept, predicted: &Markup) -> Markup {
+fn row(one: &Isolation, kept: &KeptShare, predicted: &Markup) -> Markup {
     html! {
         tr {
             th scope="row" { (one.words) }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::chart::Sample;
-use super::source::Source;
+use super::input::ReportInput;
 use crate::record::RunRecord;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
 use plimsoll_display::{distinct, value};
@@ -27,7 +27,7 @@ pub(super) struct Page<'a> {
 
 impl<'a> Page<'a> {
     /// The only document, or the one at this position, from 1, of several.
-    pub(super) fn new(source: &'a Source<'_>, position: Option<usize>) -> Self {
+    pub(super) fn new(source: &'a ReportInput<'_>, position: Option<usize>) -> Self {
         let (results, records) = (source.results.as_ref(), source.records.as_ref());
         Self { results, records, prefix: position.map_or_else(String::new, |position| format!("r{position}-")) }
     }

@@ -14,7 +14,7 @@ use plimsoll_display::{percent, significant};
 const CELLS_MAX: usize = 60;
 
 /// The use of memory by a workload over all of its runs.
-struct Used<'a> {
+struct MemoryUse<'a> {
     estimate: &'a Estimate,
     /// Instructions per byte read from memory.
     intensity: f64,
@@ -28,7 +28,7 @@ struct Used<'a> {
 pub(super) fn section_of(page: &Page) -> Markup {
     let Some(roof) = roof(page) else { return html! {} };
     let estimates = page.all_estimates().into_iter();
-    let used: Vec<Used<'_>> = estimates.filter_map(|estimate| used(page, estimate)).collect();
+    let used: Vec<MemoryUse<'_>> = estimates.filter_map(|estimate| used(page, estimate)).collect();
     if used.is_empty() {
         return html! {};
     }
@@ -73,11 +73,11 @@ fn roof<'a>(page: &Page<'a>) -> Option<&'a Bandwidth> {
 }
 
 /// `None` if a run lacks a counter: a part of the runs would give another speed.
-fn used<'a>(page: &Page<'a>, estimate: &'a Estimate) -> Option<Used<'a>> {
+fn used<'a>(page: &Page<'a>, estimate: &'a Estimate) -> Option<MemoryUse<'a>> {
     let counters = estimate.measured.counters?;
     let (instructions, bytes) = (counters.instructions? as f64, counters.dram_read_bytes? as f64);
     let seconds: f64 = estimate.runs.iter().filter_map(|run| Some(page.results.points.get(*run)?.window_s)).sum();
-    (bytes > 0.0 && seconds > 0.0).then(|| Used {
+    (bytes > 0.0 && seconds > 0.0).then(|| MemoryUse {
         estimate,
         intensity: instructions / bytes,
         speed: instructions / seconds / 1e9,
@@ -85,7 +85,7 @@ fn used<'a>(page: &Page<'a>, estimate: &'a Estimate) -> Option<Used<'a>> {
     })
 }
 
-fn chart(page: &Page, used: &[Used], gb_s: f64) -> Chart {
+fn chart(page: &Page, used: &[MemoryUse], gb_s: f64) -> Chart {
     let at = || used.iter().map(|one| one.intensity);
     let (least, most) = (at().fold(f64::INFINITY, f64::min) / 2.0, at().fold(0.0, f64::max) * 2.0);
     let line = |name: String, colour, style, points| Line { name, colour, style, points, ..Line::default() };

@@ -58,7 +58,7 @@ fn chart(page: &Document, label: &str) -> Value {
     found.unwrap_or_else(|| panic!("no chart of {label}"))
 }
 
-fn sections<'a>(source: impl Into<Source<'a>>) -> Vec<String> {
+fn sections<'a>(source: impl Into<ReportInput<'a>>) -> Vec<String> {
     let xml = as_xml(&render(source));
     let page = parse(&xml);
     named(page.root(), &["section"]).iter().filter_map(|s| s.attribute("id").map(str::to_owned)).collect()
@@ -118,9 +118,9 @@ fn pages() -> Vec<String> {
 }
 
 /// The same with a record of each run.
-fn with_records(results: Results) -> Source<'static> {
+fn with_records(results: Results) -> ReportInput<'static> {
     let records = records(&results);
-    Source::owned(results, records)
+    ReportInput::owned(results, records)
 }
 
 #[test]

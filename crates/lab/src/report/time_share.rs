@@ -6,7 +6,7 @@ use super::chart::{Chart, ShareBar, figure, numbers, short};
 use super::numbers::{key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part, TimeShare, most_urgent_first};
-use crate::sections::time_share::{Told, told};
+use crate::sections::time_share::{DisplayedPart, told};
 use plimsoll_display::page::{figure_cell, number, section, table, text};
 use plimsoll_display::{count, percent};
 
@@ -43,7 +43,13 @@ pub(super) fn section_of(page: &Page) -> Markup {
 }
 
 /// Bars by group and name, with their numbers.
-fn drawn(page: &Page, title: &str, told: &[&Told], bars: Vec<(String, String, TimeShare)>, table: Markup) -> Markup {
+fn drawn(
+    page: &Page,
+    title: &str,
+    told: &[&DisplayedPart],
+    bars: Vec<(String, String, TimeShare)>,
+    table: Markup,
+) -> Markup {
     let left_out = bars.len().saturating_sub(BARS_MAX);
     let bar = |(group, name, share): (String, String, TimeShare)| ShareBar {
         group,
@@ -67,7 +73,7 @@ fn name_of(page: &Page, estimate: &Estimate) -> String {
     if set.is_empty() { arm } else { format!("{set}, {arm}") }
 }
 
-fn numbers_table(page: &Page, told: &[&Told], shares: &[(&Estimate, TimeShare)]) -> Markup {
+fn numbers_table(page: &Page, told: &[&DisplayedPart], shares: &[(&Estimate, TimeShare)]) -> Markup {
     let has_round_trips =
         shares.iter().any(|(estimate, _)| estimate.measured.round_trip_share.is_some_and(|share| share > 0.0));
     let mut names: Vec<&str> = told.iter().map(|part| part.name).collect();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::causes::{Cause, Causes};
 use super::tally::{self, Tally};
-use super::{Exhibit, Measured};
+use super::{Exhibit, ExhibitRun};
 use crate::claim::grade::Grade;
 use crate::claim::shown;
 use crate::results::{CHANGED, ClaimResult, NearResult};
@@ -120,7 +120,7 @@ fn section(out: &mut String, exhibit: &Exhibit, causes: &Causes) {
     }
 }
 
-fn how(measured: &Measured) -> String {
+fn how(measured: &ExhibitRun) -> String {
     let form = if measured.quick { "short form" } else { "full form" };
     let day = measured.started.get(..10).unwrap_or(&measured.started);
     let (runs, invalid) = measured.runs;
@@ -129,7 +129,7 @@ fn how(measured: &Measured) -> String {
     format!(", {form}, {day}, {runs} runs{invalid}{left}")
 }
 
-fn row(out: &mut String, claim: &ClaimResult, measured: &Measured) {
+fn row(out: &mut String, claim: &ClaimResult, measured: &ExhibitRun) {
     let ours = claim.value.as_deref().or(claim.why_not.as_deref()).unwrap_or("–");
     let changed = if claim.is_changed { format!(" ({CHANGED})") } else { String::new() };
     let cells = [

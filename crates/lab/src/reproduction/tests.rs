@@ -34,7 +34,7 @@ fn exhibit(id: &str, claims: Vec<ClaimResult>) -> Exhibit {
         differs: vec!["smaller | slower".to_owned()],
         file: format!("experiments/{id}.toml"),
         directory: format!("runs/{id}"),
-        measured: Some(Measured::of(&results)),
+        measured: Some(ExhibitRun::of(&results)),
         claims,
         withdrawn: vec!["it is green".to_owned()],
         why_not_run: None,
@@ -70,7 +70,7 @@ fn the_page_counts_grades_and_tells_causes_where_they_are_asked_for() {
 #[test]
 fn how_an_exhibit_was_measured_stands_beside_every_row() {
     let results = fixture::study();
-    let measured = Measured::of(&results);
+    let measured = ExhibitRun::of(&results);
     assert_eq!(measured.runs.0, results.points.len());
     let page = page::page(&[exhibit("a", vec![claim("x", 1.0), claim("y", 1.0)])], &[], &Causes::default());
     assert_eq!(page.matches(&measured.told()).count(), 2, "{}\n{page}", measured.told());

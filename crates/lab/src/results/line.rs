@@ -31,7 +31,7 @@ pub struct Isolation {
     /// The predicted part of its throughput alone that each workload keeps, 0 to 1; empty if there is no prediction.
     pub predicted: BTreeMap<String, f64>,
     /// The measured share that each workload keeps, the protected one first; empty if it was not measured.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptShare>,
     /// Whether the protected workload keeps its required share; `None` if it was not measured.
     pub standing: Option<LineStanding>,
     /// The lines of settings, or commands, that apply it.
@@ -40,7 +40,7 @@ pub struct Isolation {
 
 /// The share of its speed alone that a workload keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptShare {
     /// The workload.
     pub workload: String,
     /// Throughput over throughput alone; of queries at an equal mix.

@@ -68,7 +68,7 @@ pub struct StatementUse {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadOnServer {
     /// The states of the processes of its clients' sessions, each counted at each look.
-    pub seen: Seen,
+    pub seen: StateCounts,
     /// Looks at clients with a request in flight. A count.
     pub under_way: u64,
     /// Of those, how many found the client at another request, or at none, when the look was over. A count.
@@ -101,7 +101,7 @@ pub struct WorkloadOnServer {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workers {
     /// Their states, each worker counted at each look.
-    pub seen: Seen,
+    pub seen: StateCounts,
     /// Mean number of workers at a look.
     pub mean: f64,
     /// The number of different workers seen. A count.
@@ -115,7 +115,7 @@ pub struct Workers {
 
 /// How often processes were found in each state. Counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct StateCounts {
     /// Waiting for nothing: on a core or waiting for one.
     pub running: u64,
     /// Waiting for a lock that another transaction holds.
@@ -132,10 +132,10 @@ pub struct Seen {
     pub idle: u64,
 }
 
-impl Seen {
+impl StateCounts {
     /// All of them. A count.
     pub fn sum(&self) -> u64 {
-        let Seen { running, lock, io, io_latch, client, other, idle } = *self;
+        let StateCounts { running, lock, io, io_latch, client, other, idle } = *self;
         running + lock + io + io_latch + client + other + idle
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The file of a failed step, and the error.
-pub(super) type Failed = (PathBuf, io::Error);
+pub(super) type StepError = (PathBuf, io::Error);
 
 /// Files of a folder that are written but not yet renamed. Files without a final name are removed when it is dropped.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl<'a> Partials<'a> {
         &mut self,
         name: &'static str,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), StepError> {
         self.names.push(name);
         let written = self.disk.create(&self.partial(name)).and_then(|file| {
             let mut file = BufWriter::new(file);
@@ -92,7 +92,7 @@ impl<'a> Partials<'a> {
 
     /// Renames all files, with `last` at the end: if it exists, so do the others, all of the same version. An earlier
     /// `last` is removed first, unless it is the only file and is replaced in one step.
-    pub(crate) fn name_all(mut self, last: &'static str) -> Result<(), Failed> {
+    pub(crate) fn name_all(mut self, last: &'static str) -> Result<(), StepError> {
         let place = |name: &str| self.folder.join(name);
         let at = |name: &'static str| move |error| (place(name), error);
         let in_folder = |error| (self.folder.to_owned(), error);

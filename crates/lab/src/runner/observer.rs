@@ -10,11 +10,13 @@ use plimsoll_workload::database::{CacheSwitches, Database, ProxyCounts};
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 use plimsoll_workload::freshness::CopyWatch;
 
-use crate::activity::{Sampled, Sampling, SeenWorkload};
+use crate::activity::{ActivityRecord, Sampling, WorkloadTally};
 use crate::copy_sampling::{CopyReading, CopySampling};
 use crate::limits::MachineLimits;
 use crate::results::{CacheSwitching, Device, GovernedClass, Server, Unmeasured};
-use crate::sensors::{Counted, Instruments, Second, ServerProcesses, WatchedWorkload, WindowReading, WindowSensors};
+use crate::sensors::{
+    Instruments, Second, ServerProcesses, ThreadCounters, WatchedWorkload, WindowReading, WindowSensors,
+};
 use crate::time_share::ServingThreads;
 
 /// Opens sensors when the window opens and reads them when it closes.
@@ -34,7 +36,7 @@ pub(super) struct SensorObserver<'a> {
     /// Why the governor's counts are not known.
     ungoverned: Option<String>,
     sampling: Option<Sampling>,
-    sampled: Option<Sampled>,
+    sampled: Option<ActivityRecord>,
     /// Samples the copy, from before the warm-up to the window's end.
     copy: Option<CopySampling>,
     copied: CopyReading,
@@ -63,7 +65,7 @@ pub(super) struct SensorReading {
     /// The measurements of each second of the window, the rest at its end included.
     pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
-    pub counted: Counted,
+    pub counted: ThreadCounters,
     /// The verdict on each limit in force.
     pub limits: BTreeMap<String, Verdict>,
     pub server: Option<Server>,
@@ -83,7 +85,7 @@ pub(super) struct WorkloadReading {
     /// How long the threads or processes that serve it waited for block I/O, summed.
     pub block_io: Option<Duration>,
     /// Hardware counters of all its threads, or of the server's processes that serve it.
-    pub counted: Counted,
+    pub counted: ThreadCounters,
     /// The results of looks at the server for it; `None` if the database is in this process.
     pub on_server: Option<ServerReading>,
 }
@@ -91,7 +93,7 @@ pub(super) struct WorkloadReading {
 /// The measurements of the server's processes that serve one workload.
 #[derive(Debug, Clone)]
 pub(super) struct ServerReading {
-    pub seen: SeenWorkload,
+    pub seen: WorkloadTally,
     pub looks: u64,
     /// Times of these processes.
     pub times: Option<ThreadTimes>,
@@ -138,7 +140,7 @@ impl<'a> SensorObserver<'a> {
         }
         let mut warnings: Vec<String> = reading.reasons.warnings.into_iter().collect();
         let mut workloads = Vec::new();
-        let Sampled { server, workloads: seen, warnings: of_sampling } = self.sampled.unwrap_or_default();
+        let ActivityRecord { server, workloads: seen, warnings: of_sampling } = self.sampled.unwrap_or_default();
         warnings.extend(of_sampling);
         warnings.extend(self.ungoverned);
         let looks = server.as_ref().map_or(0, |server| server.sampler.looks);
@@ -158,7 +160,7 @@ impl<'a> SensorObserver<'a> {
             workloads.push(WorkloadReading {
                 serving: ServingThreads { times, count, window: reading.window },
                 block_io: used.block_io,
-                counted: if is_shared { Counted::default() } else { used.counted },
+                counted: if is_shared { ThreadCounters::default() } else { used.counted },
                 on_server: is_on_server.then_some(ServerReading {
                     seen: of_looks,
                     looks,

@@ -3,7 +3,7 @@
 use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload, WorkloadMeasurement};
 
 use super::observer::{SensorReading, ServerReading, WorkloadReading};
-use crate::activity::OnServer;
+use crate::activity::ServedWorkload;
 use crate::failed;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
@@ -87,7 +87,7 @@ fn result(driven: &DrivenWorkload, sensed: &WorkloadReading, notes: &mut Vec<Str
         Some(of) => {
             let ServerReading { seen, looks, times, clients } = of;
             let window = sensed.serving.window;
-            let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
+            let known = ServedWorkload { seen, looks: *looks, times: *times, clients: *clients, window };
             known.shares(driven, notes).fill_in(&mut result);
         }
         None => result.all.time_share = time_share(driven, &sensed.serving, notes),

@@ -52,13 +52,13 @@ pub enum StoreError {
 /// A target, open or not, and its data.
 pub(super) struct Store<'a> {
     targets: &'a dyn Targets,
-    open: Option<Open>,
+    open: Option<OpenDatabase>,
     /// How often a database was opened or data was loaded into it. A count.
     generation: u64,
 }
 
 /// An open target and its data.
-pub(super) struct Open {
+pub(super) struct OpenDatabase {
     url: String,
     options: BTreeMap<String, String>,
     database: Box<dyn Database>,
@@ -74,7 +74,7 @@ struct Loaded {
     written: Writes,
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for OpenDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the URL, which may have a password in it.
         f.debug_struct("Open").field("loaded", &self.loaded.keys()).finish_non_exhaustive()
@@ -86,12 +86,12 @@ impl<'a> Store<'a> {
         Store { targets, open: None, generation: 0 }
     }
 
-    pub(super) fn into_open(self) -> Option<Open> {
+    pub(super) fn into_open(self) -> Option<OpenDatabase> {
         self.open
     }
 
     /// Continues with a database that is already open.
-    pub(super) fn adopt(&mut self, open: Option<Open>) {
+    pub(super) fn adopt(&mut self, open: Option<OpenDatabase>) {
         self.open = open;
     }
 
@@ -178,10 +178,10 @@ impl<'a> Store<'a> {
         // The old database must release its memory first.
         self.open = None;
         let url = setting.url.clone();
-        let database = self.targets.open(&url, &options);
+        let database = self.targets.target(&url, &options).and_then(|target| target.open());
         let database = database.map_err(|error| StoreError::Open { url: self.targets.shown(&url), error })?;
         self.generation += 1;
-        self.open = Some(Open { url, options, database, loaded: BTreeMap::new() });
+        self.open = Some(OpenDatabase { url, options, database, loaded: BTreeMap::new() });
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<'a> Store<'a> {
     }
 }
 
-impl Open {
+impl OpenDatabase {
     /// Whether the data of a benchmark is missing or not as required. Data that an earlier process has left counts,
     /// too.
     fn lacks(&mut self, benchmark: &dyn Benchmark, reload: Reload) -> Result<bool, StoreError> {

@@ -20,7 +20,7 @@ use super::order::order;
 use super::*;
 use crate::experiment::{Terms, parse, resolve};
 use crate::limits::NoLimits;
-use watched::{Seen, Watched};
+use watched::{Operations, Watched};
 
 /// Two workloads with tables of their own, over two degrees of parallelism: (2 settings + A/A) x 3 arms x 2 repeats.
 const TWO: &str = r#"
@@ -66,7 +66,7 @@ fn go_on(plan: &Plan, targets: &Watched, only: &str, done: Vec<RunRecord>, most:
 }
 
 /// Runs all of a plan.
-fn run(text: &str) -> (Plan, Vec<RunRecord>, Seen) {
+fn run(text: &str) -> (Plan, Vec<RunRecord>, Operations) {
     let targets = Watched::default();
     let plan = plan(text, &targets);
     let outcome = go_on(&plan, &targets, "", Vec::new(), usize::MAX).unwrap_or_else(|error| panic!("{error}"));
@@ -130,7 +130,7 @@ fn a_runner_goes_on_with_what_another_has_opened() {
     let targets = Watched::default();
     let plan = plan(&TWO.replace("dop = [1, 2]", "dop = [1]"), &targets);
     let stop = AtomicBool::new(false);
-    let mut opened = Opened::default();
+    let mut opened = OpenedDatabase::default();
     for _ in 0..2 {
         let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
         let mut limits = NoLimits;

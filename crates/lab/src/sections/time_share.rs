@@ -3,7 +3,7 @@
 use crate::results::TimeShare;
 
 /// A part in the form in which it is shown.
-pub(crate) struct Told {
+pub(crate) struct DisplayedPart {
     /// Its letter in bars of a terminal, and the heading of its column there.
     pub letter: char,
     pub short: &'static str,
@@ -17,8 +17,8 @@ pub(crate) struct Told {
 }
 
 /// Parts in the order of bars and columns.
-pub(crate) const PARTS: [Told; 7] = [
-    Told {
+pub(crate) const PARTS: [DisplayedPart; 7] = [
+    DisplayedPart {
         letter: 'R',
         short: "Run",
         name: "on a core",
@@ -27,7 +27,7 @@ pub(crate) const PARTS: [Told; 7] = [
         of: |share| share.cpu_run,
         optional: false,
     },
-    Told {
+    DisplayedPart {
         letter: 'W',
         short: "Wait",
         name: "waiting for a core",
@@ -36,7 +36,7 @@ pub(crate) const PARTS: [Told; 7] = [
         of: |share| share.cpu_wait,
         optional: false,
     },
-    Told {
+    DisplayedPart {
         letter: 'D',
         short: "Disk",
         name: "device",
@@ -45,7 +45,7 @@ pub(crate) const PARTS: [Told; 7] = [
         of: |share| share.io,
         optional: false,
     },
-    Told {
+    DisplayedPart {
         letter: 'B',
         short: "Behind",
         name: "behind a device",
@@ -54,7 +54,7 @@ pub(crate) const PARTS: [Told; 7] = [
         of: |share| share.io_latch,
         optional: true,
     },
-    Told {
+    DisplayedPart {
         letter: 'L',
         short: "Lock",
         name: "database lock",
@@ -63,7 +63,7 @@ pub(crate) const PARTS: [Told; 7] = [
         of: |share| share.lock,
         optional: false,
     },
-    Told {
+    DisplayedPart {
         letter: 'C',
         short: "Client",
         name: "client",
@@ -72,7 +72,7 @@ pub(crate) const PARTS: [Told; 7] = [
         of: |share| share.client,
         optional: true,
     },
-    Told {
+    DisplayedPart {
         letter: '.',
         short: "other",
         name: "other",
@@ -84,8 +84,8 @@ pub(crate) const PARTS: [Told; 7] = [
 ];
 
 /// The parts to show for these shares.
-pub(crate) fn told<'a>(shares: impl Iterator<Item = &'a TimeShare>) -> Vec<&'static Told> {
+pub(crate) fn told<'a>(shares: impl Iterator<Item = &'a TimeShare>) -> Vec<&'static DisplayedPart> {
     let shares: Vec<&TimeShare> = shares.collect();
-    let is_told = |part: &&Told| !part.optional || shares.iter().any(|share| (part.of)(share).is_some());
+    let is_told = |part: &&DisplayedPart| !part.optional || shares.iter().any(|share| (part.of)(share).is_some());
     PARTS.iter().filter(is_told).collect()
 }

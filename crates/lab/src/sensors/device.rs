@@ -92,7 +92,7 @@ impl DeviceMeter {
             None => Some(Duration::ZERO),
         };
         let (own, ended) = (process_cpu_time(), Instant::now());
-        let used = Used { own: own.saturating_sub(self.own), server, proxy, beside, window: ended - self.began };
+        let used = CpuUse { own: own.saturating_sub(self.own), server, proxy, beside, window: ended - self.began };
         (self.own, self.began) = (own, ended);
         reasons.add("", &machine);
         if let Some(group) = &group {
@@ -107,7 +107,7 @@ impl DeviceMeter {
 
 /// CPU time in a lap.
 #[derive(Debug, Clone, Copy)]
-struct Used {
+struct CpuUse {
     own: Duration,
     /// `None` if there is no server on this machine.
     server: Option<Duration>,
@@ -118,7 +118,7 @@ struct Used {
     window: Duration,
 }
 
-fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> Device {
+fn device_of(machine: &Figures, group: &Figures, used: &CpuUse, cores: usize) -> Device {
     let window = used.window.as_secs_f64();
     let cpu_time = window * cores as f64;
     // The clocks are not read at the same moment, so a full machine may come out a little above 1.
@@ -219,7 +219,7 @@ mod tests {
         let mut machine = Figures::default();
         machine.devices.busy_cores = busy;
         let window = Duration::from_secs(2);
-        let used = Used { own: Duration::from_secs(1), server: None, proxy: None, beside, window };
+        let used = CpuUse { own: Duration::from_secs(1), server: None, proxy: None, beside, window };
         let device = device_of(&machine, &Figures::default(), &used, 2);
         assert_eq!(device.cpu_busy, Some(0.25), "a hog's time is not the workloads'");
         device.busy_cores_others.map(|cores| (cores * 100.0).round() / 100.0)

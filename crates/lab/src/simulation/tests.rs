@@ -101,7 +101,7 @@ fn an_experiment_is_simulated_from_its_file_to_its_claims() {
     assert_eq!(cell.measured.clients, 4);
     let floor = results.noise_floor["group"];
     assert!(floor.repeated_setting.is_some_and(|difference| difference > 0.0 && difference < 0.02), "{floor:?}");
-    let page = report::render(report::Source::owned(results.clone(), outcome.records.clone()));
+    let page = report::render(report::ReportInput::owned(results.clone(), outcome.records.clone()));
     assert!(page.contains("Simulated, not measured"));
     let text = table::render(&results, &[]);
     assert!(text.contains("simulated, not measured") && text.contains("4 cores"), "{text}");

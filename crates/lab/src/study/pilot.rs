@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Chosen, Lengths, Runs, Seen, Study};
-use crate::experiment::{ExperimentError, Terms, parse, resolve};
+use super::{ChosenLengths, Lengths, MeasuredSpeed, Runs, Study};
+use crate::execution::ExecutionError;
+use crate::experiment::{Terms, parse, resolve};
 use crate::limits::MachineLimits;
 use crate::results::WorkloadResult;
-use crate::runner::{Opened, RunError, Runner, Selection, Watch};
+use crate::runner::{OpenedDatabase, Runner, Selection, Watch};
 use crate::targets::Targets;
 
 /// The first window of a pilot. Each further one is four times as long.
@@ -20,21 +21,9 @@ const REQUESTS_TOLD: u64 = 5;
 #[derive(Debug)]
 pub struct Pilot {
     /// The lengths of the study's runs.
-    pub chosen: Chosen,
+    pub chosen: ChosenLengths,
     /// The database with its data, with which the study continues.
-    pub opened: Opened,
-}
-
-/// Why the pilot failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PilotError {
-    /// The target refuses the study's experiment.
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
-    /// A run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
+    pub opened: OpenedDatabase,
 }
 
 /// Runs all workloads together, in longer and longer windows until each has completed some requests; `None` if it was
@@ -45,8 +34,8 @@ pub fn run_pilot(
     targets: &dyn Targets,
     limits: &mut dyn MachineLimits,
     watch: &mut Watch<'_>,
-) -> Result<Option<Pilot>, PilotError> {
-    let (mut opened, mut measure) = (Opened::default(), FIRST);
+) -> Result<Option<Pilot>, ExecutionError> {
+    let (mut opened, mut measure) = (OpenedDatabase::default(), FIRST);
     loop {
         let text = study.text(Runs::Pilot, Lengths { measure, ..study.shortest() });
         let mut plan = resolve(&parse(&text, "the study's pilot")?, &Terms::here(targets, false))?;
@@ -54,7 +43,7 @@ pub fn run_pilot(
         // A rate that others have made too low only makes windows longer.
         plan.run.tries = 1;
         let mut runner = Runner::new(&plan, targets, &mut *limits).with_opened(opened);
-        let outcome = runner.run(&Selection::default(), Vec::new(), watch)?;
+        let outcome = runner.run(&Selection::default(), Vec::new(), watch).map_err(ExecutionError::Run)?;
         opened = runner.into_opened();
         if outcome.stopped {
             return Ok(None);
@@ -68,10 +57,12 @@ pub fn run_pilot(
 }
 
 /// The choice that follows from a window of this length; `None` if a longer one is needed.
-fn chosen(study: &Study<'_>, measure: Duration, workloads: &[&WorkloadResult]) -> Option<Chosen> {
+fn chosen(study: &Study<'_>, measure: Duration, workloads: &[&WorkloadResult]) -> Option<ChosenLengths> {
     let is_told = workloads.iter().all(|workload| workload.all.completed >= REQUESTS_TOLD);
-    let seen =
-        |workload: &&WorkloadResult| Seen { workload: workload.name.clone(), per_s: workload.all.throughput_per_s };
+    let seen = |workload: &&WorkloadResult| MeasuredSpeed {
+        workload: workload.name.clone(),
+        per_s: workload.all.throughput_per_s,
+    };
     let is_last = measure * GROWTH > study.longest();
     (is_told || is_last).then(|| study.choose(&workloads.iter().map(seen).collect::<Vec<_>>()))
 }

@@ -100,8 +100,8 @@ fn windows_hold_enough_requests_or_say_that_they_cannot() {
     let options = BTreeMap::new();
     let choose = |quick, olap: f64| {
         let seen = [("oltp", 900.0), ("olap", olap)];
-        let seen = seen.map(|(name, per_s)| Seen { workload: name.to_owned(), per_s });
-        let Chosen { lengths, too_short } = study(quick, &options).choose(&seen);
+        let seen = seen.map(|(name, per_s)| MeasuredSpeed { workload: name.to_owned(), per_s });
+        let ChosenLengths { lengths, too_short } = study(quick, &options).choose(&seen);
         (lengths.measure.as_secs_f64(), too_short)
     };
     assert_eq!(choose(true, 100.0), (0.9, None), "the shortest will do");

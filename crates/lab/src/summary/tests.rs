@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::*;
 use crate::analysis;
-use crate::report::fixture::{Did, WINDOW_S, faster, point, poor_study, study, workload};
+use crate::report::fixture::{WINDOW_S, WorkloadRun, faster, point, poor_study, study, workload};
 use crate::report::fixture::{histograms, results};
 use crate::results::{Results, TimeShare};
 
-const BASE: Did = Did {
+const BASE: WorkloadRun = WorkloadRun {
     throughput_per_s: 1000.0,
     p50: 10_000,
     tail: 4.0,
@@ -27,9 +27,9 @@ fn analysed(points: Vec<Point>) -> Results {
 }
 
 /// Two workloads `a` and `b`; for each, the throughputs alone and together, one for each repeat.
-fn points(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(Did) -> Did) -> Vec<Point> {
-    let did = |throughput: f64| Did { throughput_per_s: throughput, ..BASE };
-    let of = |name: &'static str, did: Did| workload(name, "tpcc", 10, did);
+fn points(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(WorkloadRun) -> WorkloadRun) -> Vec<Point> {
+    let did = |throughput: f64| WorkloadRun { throughput_per_s: throughput, ..BASE };
+    let of = |name: &'static str, did: WorkloadRun| workload(name, "tpcc", 10, did);
     let repeat = |index: usize| index as u32 + 1;
     let mut points = Vec::new();
     points.extend(a.0.iter().enumerate().map(|(i, &t)| point("alone:a", repeat(i), vec![of("a", did(t))])));
@@ -47,7 +47,7 @@ fn of<'a, 'b>(summary: &'b Summary<'a>, name: &str) -> &'b Workload<'a> {
     summary.workloads.iter().find(|workload| workload.name == name).expect("it ran")
 }
 
-fn advice_of(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(Did) -> Did) -> Vec<String> {
+fn advice_of(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(WorkloadRun) -> WorkloadRun) -> Vec<String> {
     Summary::of(&analysed(points(a, b, change))).advice()
 }
 
@@ -77,7 +77,7 @@ fn other_settings_are_not_averaged_in() {
 fn percentiles_are_over_all_repeats_with_their_range_beside() {
     let slow = [(1, 900.0, 20_000), (2, 1000.0, 10_000), (3, 1100.0, 15_000)];
     let points = slow.map(|(repeat, throughput_per_s, p50)| {
-        point("together", repeat, vec![workload("a", "tpcc", 1, Did { throughput_per_s, p50, ..BASE })])
+        point("together", repeat, vec![workload("a", "tpcc", 1, WorkloadRun { throughput_per_s, p50, ..BASE })])
     });
     let results = analysed(points.into());
     let summary = Summary::of(&results);
@@ -139,8 +139,8 @@ fn check_advice(got: &[String], expect: &[&str]) {
 fn advice_names_what_was_lost_to() {
     let slowed: (&[f64], &[f64]) = (&[1000.0, 1020.0], &[500.0, 510.0]);
     let quiet: (&[f64], &[f64]) = (&[100.0, 104.0], &[101.0, 99.0]);
-    let share = |share| move |did: Did| Did { share, p50: did.p50 * 2, ..did };
-    let check = |change: &dyn Fn(Did) -> Did, expect: &str| {
+    let share = |share| move |did: WorkloadRun| WorkloadRun { share, p50: did.p50 * 2, ..did };
+    let check = |change: &dyn Fn(WorkloadRun) -> WorkloadRun, expect: &str| {
         let got = advice_of(slowed, quiet, change);
         check_advice(
             &got,
@@ -170,19 +170,17 @@ fn advice_names_what_was_lost_to() {
     );
     let stalled = share([Some(0.75), Some(0.03), Some(0.05), Some(0.05)]);
     check(
-        &|did| Did { ipc: 0.7, llc: 6.0, ..stalled(did) },
+        &|did| WorkloadRun { ipc: 0.7, llc: 6.0, ..stalled(did) },
         "0.70 instructions per cycle instead of 1.20 and misses the last-level cache 6.00 times",
     );
-    check(&|did| Did { ipc: 0.7, ..stalled(did) }, "suspect hyper-threads");
+    check(&|did| WorkloadRun { ipc: 0.7, ..stalled(did) }, "suspect hyper-threads");
     check(&stalled, "executes 2.5 times as many instructions per request");
 }
 
 #[test]
 fn time_on_a_core_without_counters_is_not_explained_away() {
-    let mut points = points((&[1000.0, 1020.0], &[500.0, 510.0]), (&[100.0, 104.0], &[101.0, 99.0]), |did| Did {
-        share: [Some(0.75), Some(0.03), Some(0.05), Some(0.05)],
-        p50: did.p50 * 2,
-        ..did
+    let mut points = points((&[1000.0, 1020.0], &[500.0, 510.0]), (&[100.0, 104.0], &[101.0, 99.0]), |did| {
+        WorkloadRun { share: [Some(0.75), Some(0.03), Some(0.05), Some(0.05)], p50: did.p50 * 2, ..did }
     });
     points.iter_mut().flat_map(|point| &mut point.workloads).for_each(|w| w.counters = None);
     check_advice(&Summary::of(&analysed(points)).advice(), &["a runs at 0.50", "no hardware counters say"]);
@@ -218,10 +216,10 @@ fn what_rests_on_few_requests_is_undecided() {
 
 #[test]
 fn latency_that_grows_behind_unchanged_throughput_is_told() {
-    let waiting = |did: Did| Did { share: [Some(0.2), Some(0.7), Some(0.02), Some(0.02)], ..faster(did, 0.25) };
-    let got = advice_of((&[1000.0, 1001.0], &[1000.0, 1000.5]), (&[100.0, 101.0], &[100.0, 100.5]), |did| Did {
-        throughput_per_s: did.throughput_per_s,
-        ..waiting(did)
+    let waiting =
+        |did: WorkloadRun| WorkloadRun { share: [Some(0.2), Some(0.7), Some(0.02), Some(0.02)], ..faster(did, 0.25) };
+    let got = advice_of((&[1000.0, 1001.0], &[1000.0, 1000.5]), (&[100.0, 101.0], &[100.0, 100.5]), |did| {
+        WorkloadRun { throughput_per_s: did.throughput_per_s, ..waiting(did) }
     });
     check_advice(
         &got,

@@ -1,7 +1,7 @@
 //! Advice as text.
 
 use super::sweep;
-use crate::advise::{Advice, Standing, Tried};
+use crate::advise::{Advice, Standing, TriedValue};
 use crate::predict::{CachePair, CacheShared};
 use crate::results::{Interval, Verified};
 use plimsoll_display::wrap;
@@ -127,7 +127,7 @@ fn headline(advice: &Advice) -> String {
     format!("{}={} keeps {}, and {} gets {gets}.", advice.key, best.value, advice.slo, advice.maximise)
 }
 
-fn lines(advice: &Advice, at: usize, tried: &Tried) -> Vec<String> {
+fn lines(advice: &Advice, at: usize, tried: &TriedValue) -> Vec<String> {
     let mark = if tried.is_extrapolated { " *" } else { "" };
     let what = joined([format!("{}={}{mark}", advice.key, tried.value), sweep::setting(&tried.setting)]);
     if let Some(why) = &tried.refused {

@@ -1,7 +1,7 @@
 //! What failed, as text: requests that were given up, runs that are invalid, attempts that were run again.
 
 use super::sweep::{place, setting};
-use crate::failed::{Failed, invalid_runs, reason, told_again};
+use crate::failed::{FailureCounts, invalid_runs, reason, told_again};
 use crate::results::{FailedRequests, Point, Results};
 use plimsoll_display::wrap;
 use plimsoll_display::{count, joined};
@@ -24,7 +24,7 @@ pub(super) fn lines(out: &mut Vec<String>, results: &Results) {
 }
 
 fn failed_requests(points: &[Point]) -> Vec<String> {
-    let failed = Failed::with_failures(points);
+    let failed = FailureCounts::with_failures(points);
     let mut lines = Vec::new();
     for cell in failed.iter().take(LISTED_MAX) {
         let place = place(cell.workload, cell.arm, cell.setting);

@@ -1,7 +1,7 @@
 //! The time shares of one workload, as text: alone above together; on a server its classes and kinds below.
 
 use crate::results::{Estimate, Results, TimeShare, WorkloadMeasurement, most_urgent_first};
-use crate::sections::time_share::{PARTS, Told, told};
+use crate::sections::time_share::{DisplayedPart, PARTS, told};
 use crate::summary::Workload;
 use plimsoll_display::wrap;
 use plimsoll_display::{MISSING, count, duration_us, fine_percent, percent, significant};
@@ -34,13 +34,13 @@ pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
     }
 }
 
-fn cells(told: &[&Told], share: &TimeShare) -> String {
-    let cell = |part: &&Told| (part.of)(share).map_or_else(|| MISSING.to_owned(), percent);
+fn cells(told: &[&DisplayedPart], share: &TimeShare) -> String {
+    let cell = |part: &&DisplayedPart| (part.of)(share).map_or_else(|| MISSING.to_owned(), percent);
     told.iter().map(|part| format!("{:>7}", cell(part))).collect()
 }
 
 /// Letters in proportion to the parts; rounding the running sum keeps the length.
-fn bar(told: &[&Told], share: &TimeShare) -> String {
+fn bar(told: &[&DisplayedPart], share: &TimeShare) -> String {
     let mut sum = 0.0;
     let mut bar = String::new();
     for part in told {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
-use plimsoll_lab::targets::Targets;
+use plimsoll_lab::targets::{Target, Targets};
 use plimsoll_workload::database::{Database, DatabaseError, LoadedData, QueryAnswer, Refusal, Session};
 use plimsoll_workload::memory::MemoryDatabase;
 use plimsoll_workload::schema::{Schema, TableId};
@@ -31,13 +31,13 @@ struct Data {
 }
 
 #[derive(Clone)]
-struct Way {
+struct FailureMode {
     name: String,
     percent: u64,
     connections: Arc<AtomicU64>,
 }
 
-impl Way {
+impl FailureMode {
     /// Whether the event of this number fails: evenly spread, the first ones succeed.
     fn fails(&self, number: u64) -> bool {
         (number + 1) * self.percent / 100 > number * self.percent / 100
@@ -66,33 +66,37 @@ impl Way {
 }
 
 impl Targets for Failing {
-    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
-        Ok(())
+    fn target<'a>(&'a self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target + 'a>, String> {
+        Ok(Box::new(FailingTarget { server: self, fails: options.get("fails").cloned().unwrap_or_default() }))
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
         vec!["fails"]
     }
+}
 
-    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, serde_json::Value> {
-        BTreeMap::new()
-    }
+struct FailingTarget<'a> {
+    server: &'a Failing,
+    /// The option.
+    fails: String,
+}
 
-    fn open(&self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-        let (name, percent) = options["fails"].split_once(' ').unwrap();
+impl Target for FailingTarget<'_> {
+    fn open(&self) -> Result<Box<dyn Database>, String> {
+        let (name, percent) = self.fails.split_once(' ').unwrap();
         // A server that was restarted is back after one more attempt.
-        if self.opened.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+        if self.server.opened.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
             return Err("the database system is starting up".to_owned());
         }
-        let connections = Arc::clone(&self.connections);
-        let way = Way { name: name.to_owned(), percent: percent.parse().unwrap(), connections };
-        Ok(Box::new(FailingDatabase { data: Arc::clone(&self.data), way }))
+        let connections = Arc::clone(&self.server.connections);
+        let way = FailureMode { name: name.to_owned(), percent: percent.parse().unwrap(), connections };
+        Ok(Box::new(FailingDatabase { data: Arc::clone(&self.server.data), way }))
     }
 }
 
 struct FailingDatabase {
     data: Arc<Data>,
-    way: Way,
+    way: FailureMode,
 }
 
 impl Database for FailingDatabase {
@@ -137,7 +141,7 @@ impl Database for FailingDatabase {
 
 struct FailingSession {
     session: Box<dyn Session>,
-    way: Way,
+    way: FailureMode,
     requests: u64,
 }
 

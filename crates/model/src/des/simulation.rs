@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use rand::RngExt;
+use rand_distr::Exp1;
 use rand_pcg::Pcg64;
 
 use super::station::{Seconds, Station};
@@ -229,6 +230,6 @@ impl<'a> Simulation<'a> {
 
     /// A draw from the exponential distribution with mean 1.
     fn exponential(&mut self) -> f64 {
-        -(1.0 - self.random.random::<f64>()).ln()
+        self.random.sample(Exp1)
     }
 }

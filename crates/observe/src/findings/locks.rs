@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{sorted, statement_text};
 use crate::ledger::{HolderState, Ledger, Link};
-use crate::results::{Blocker, Chain, Idle, Locks, Login, Object, Who};
+use crate::results::{Blocker, Chain, ChainMember, Idle, Locks, Login, Object};
 
 /// Blockers, chains and objects that are listed.
 const LISTED_MAX: usize = 20;
@@ -47,7 +47,7 @@ fn blockers(ledger: &Ledger, explained: Duration) -> Vec<Blocker> {
         did: BTreeMap<HolderState, Duration>,
         depth: usize,
     }
-    let mut sums: BTreeMap<Who, Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<ChainMember, Sum> = BTreeMap::new();
     for (links, time) in &ledger.lock_waits.chains {
         let Some(root) = links.last() else { continue };
         let sum = sums.entry(who(ledger, root)).or_default();
@@ -55,7 +55,7 @@ fn blockers(ledger: &Ledger, explained: Duration) -> Vec<Blocker> {
         *sum.did.entry(root.state).or_default() += *time;
         sum.depth = sum.depth.max(links.len() - 1);
     }
-    let blocker = |(who, sum): (Who, Sum)| {
+    let blocker = |(who, sum): (ChainMember, Sum)| {
         let part =
             |time: Duration, of: Duration| if of.is_zero() { 0.0 } else { time.as_secs_f64() / of.as_secs_f64() };
         let did = sum.did.iter().map(|(state, time)| (*state, part(*time, sum.time)));
@@ -70,12 +70,15 @@ fn blockers(ledger: &Ledger, explained: Duration) -> Vec<Blocker> {
     listed(sorted(sums.into_iter().map(blocker).collect(), |blocker| blocker.blocked_s))
 }
 
-fn who(ledger: &Ledger, link: &Link) -> Who {
+fn who(ledger: &Ledger, link: &Link) -> ChainMember {
     let Some((login, statement)) = link.party else {
         let user = if link.state == HolderState::Prepared { "(prepared transaction)" } else { "(not visible)" };
-        return Who { login: Login { user: user.to_owned(), ..Login::default() }, statement: String::new() };
+        return ChainMember { login: Login { user: user.to_owned(), ..Login::default() }, statement: String::new() };
     };
-    Who { login: ledger.identity.logins()[login].clone(), statement: statement_text(&ledger.identity, statement) }
+    ChainMember {
+        login: ledger.identity.logins()[login].clone(),
+        statement: statement_text(&ledger.identity, statement),
+    }
 }
 
 /// Transactions that waited for their clients, with the waiting time of others behind them.

@@ -4,7 +4,7 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::Doing;
 
 use super::*;
-use crate::snapshot::{CounterKey, Counters, DatabaseCounter, Look, Session};
+use crate::snapshot::{CounterKey, Counters, DatabaseCounter, Session, Snapshot};
 use crate::testing::{doing, observation_of, session};
 
 /// Looks every 10 ms at three sessions that take turns in several states.
@@ -21,14 +21,14 @@ fn ledger() -> Ledger {
             Session { times: Some(times), query_id: Some(number as i64 + 1), ..doing(of, text, what) }
         });
         let sessions = sessions.collect();
-        ledger.take(&Look { at, server_us: 10_000 * step as i64, sessions, ..Look::default() });
+        ledger.take(&Snapshot { at, server_us: 10_000 * step as i64, sessions, ..Snapshot::default() });
     }
     ledger.lock_waits.finish();
     ledger
 }
 
-fn counted() -> Counted {
-    let mut counted = Counted::default();
+fn counted() -> CounterHistory {
+    let mut counted = CounterHistory::default();
     for (at_s, calls, deadlocks) in [(0, 100, 1), (7, 800, 3)] {
         let key = CounterKey { user: "ann".to_owned(), database: "shop".to_owned(), query_id: 1 };
         let counter = StatementCounter { calls, time: Duration::from_millis(2 * calls), rows: 3 * calls, pages: calls };
@@ -48,7 +48,7 @@ fn counted() -> Counted {
 fn shares_sum_to_1_and_parts_to_the_whole() {
     let observation = observation_of(&ledger(), &counted());
     let lists = [&observation.users, &observation.applications, &observation.databases];
-    let parts: Vec<Part> = observation.statements.iter().map(|statement| statement.part.clone()).collect();
+    let parts: Vec<GroupTime> = observation.statements.iter().map(|statement| statement.part.clone()).collect();
     for list in lists.into_iter().chain([&parts]) {
         let sum: f64 = list.iter().map(|part| part.response_s).sum();
         assert!((sum - observation.time.response_s).abs() < 1e-9, "{list:?}");
@@ -81,9 +81,9 @@ fn rates_are_from_counters() {
 fn an_idle_server_has_no_shares_and_says_so() {
     let mut ledger = Ledger::default();
     for at in 0..3 {
-        ledger.take(&Look { at: Duration::from_secs(at), ..Look::default() });
+        ledger.take(&Snapshot { at: Duration::from_secs(at), ..Snapshot::default() });
     }
-    let observation = observation_of(&ledger, &Counted::default());
+    let observation = observation_of(&ledger, &CounterHistory::default());
     assert_eq!((observation.time.share, observation.plan_changes), (None, None));
     assert!(observation.warnings[0].contains("No session was seen in a transaction"), "{:?}", observation.warnings);
     assert!(observation.throughput.is_empty() && observation.upkeep.checkpoints_timed.is_none());

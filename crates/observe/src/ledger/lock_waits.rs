@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::transactions::since;
 use crate::identity::{LoginId, StatementId};
 use crate::lock_graph::{Wait, chain, waits};
-use crate::snapshot::{Look, Session};
+use crate::snapshot::{Session, Snapshot};
 
 /// The state of a session in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,11 +67,11 @@ pub struct LockWaits {
     /// The longest wait that was observed.
     pub longest: Duration,
     /// Time of waits since the last look at locks, by process, with the beginning of its transaction.
-    pending: BTreeMap<i32, Pending>,
+    pending: BTreeMap<i32, PendingWait>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingWait {
     transaction_began_us: Option<i64>,
     time: Duration,
     /// The time of the whole wait.
@@ -82,7 +82,7 @@ type Parties = BTreeMap<i32, (LoginId, StatementId)>;
 
 impl LockWaits {
     /// Notes a look, `time` after the last one. `parties` identifies its sessions.
-    pub(super) fn note(&mut self, look: &Look, parties: &Parties, time: Duration) {
+    pub(super) fn note(&mut self, look: &Snapshot, parties: &Parties, time: Duration) {
         let waiting: BTreeMap<i32, &Session> = look
             .sessions
             .iter()
@@ -97,7 +97,7 @@ impl LockWaits {
             let transaction_began_us = session.transaction_began_us;
             let pending = self.pending.entry(*process).or_insert_with(|| {
                 self.waits += 1;
-                Pending { transaction_began_us, time: Duration::ZERO, waited: Duration::ZERO }
+                PendingWait { transaction_began_us, time: Duration::ZERO, waited: Duration::ZERO }
             });
             pending.time += time;
             pending.waited += time;
@@ -113,7 +113,7 @@ impl LockWaits {
     }
 
     /// Attributes a session's waiting time to the chain that it is in.
-    fn explain(&mut self, process: i32, graph: &BTreeMap<i32, Wait>, look: &Look, parties: &Parties) {
+    fn explain(&mut self, process: i32, graph: &BTreeMap<i32, Wait>, look: &Snapshot, parties: &Parties) {
         let Some(pending) = self.pending.get_mut(&process) else { return };
         // The session began to wait, or ended, between the two queries of this look: the next look decides.
         let Some(wait) = graph.get(&process) else { return };
@@ -148,7 +148,7 @@ impl LockWaits {
     }
 }
 
-fn state(process: i32, session: Option<&Session>, graph: &BTreeMap<i32, Wait>, look: &Look) -> HolderState {
+fn state(process: i32, session: Option<&Session>, graph: &BTreeMap<i32, Wait>, look: &Snapshot) -> HolderState {
     if process == 0 {
         return HolderState::Prepared;
     }

@@ -21,7 +21,13 @@ impl Watcher {
 
     fn look(&mut self, sessions: &[Session], locks: Option<Vec<LockRow>>) {
         let server_us = i64::try_from(self.at.as_micros()).unwrap();
-        self.ledger.take(&Look { at: self.at, server_us, sessions: sessions.to_vec(), locks, ..Look::default() });
+        self.ledger.take(&Snapshot {
+            at: self.at,
+            server_us,
+            sessions: sessions.to_vec(),
+            locks,
+            ..Snapshot::default()
+        });
         self.at += Duration::from_millis(10);
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_policy::class_proposal::LONG;
 
 use super::Bucket;
 use crate::identity::LoginId;
-use crate::snapshot::{Look, Session};
+use crate::snapshot::{Session, Snapshot};
 
 /// A statement that begins within this time of its transaction counts as the first one: the messages of one request in
 /// the extended protocol have start times of their own.
@@ -26,7 +26,7 @@ pub struct IdleInTransaction {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenTransaction {
     began_us: i64,
     /// Time in lock waits, by the looks so far.
     waited: Duration,
@@ -41,7 +41,7 @@ struct Open {
 pub struct Transactions {
     /// By login.
     pub idle: BTreeMap<LoginId, IdleInTransaction>,
-    open: BTreeMap<i32, Open>,
+    open: BTreeMap<i32, OpenTransaction>,
     idle_now: BTreeMap<LoginId, usize>,
 }
 
@@ -58,7 +58,7 @@ impl Transactions {
         let Some(began_us) = session.transaction_began_us else { return };
         let known = self.open.get(&session.process).filter(|open| open.began_us == began_us);
         bucket.transactions += usize::from(known.is_none());
-        let mut open = known.copied().unwrap_or(Open {
+        let mut open = known.copied().unwrap_or(OpenTransaction {
             began_us,
             waited: Duration::ZERO,
             worked: Duration::ZERO,
@@ -92,7 +92,7 @@ impl Transactions {
     }
 
     /// All sessions of the look have been noted.
-    pub(super) fn end_of_look(&mut self, look: &Look) {
+    pub(super) fn end_of_look(&mut self, look: &Snapshot) {
         for (login, count) in std::mem::take(&mut self.idle_now) {
             let idle = self.idle.entry(login).or_default();
             idle.most = idle.most.max(count);

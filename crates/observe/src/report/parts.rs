@@ -5,7 +5,7 @@ use plimsoll_display::page::{Column, figure_cell, number, table, text};
 use plimsoll_display::{MISSING, named, percent, rate, seconds};
 
 use crate::parts::PARTS;
-use crate::results::{Blocker, Chain, HolderState, Observation, Part, Share, Who};
+use crate::results::{Blocker, Chain, ChainMember, GroupTime, HolderState, Observation, Share};
 
 /// A bar without a script: the widths are parts of 1.
 fn bar(share: &Share) -> Markup {
@@ -26,7 +26,7 @@ fn time_columns() -> impl Iterator<Item = Column> {
     figures.map(number).chain([text("")])
 }
 
-fn time_cells(part: &Part) -> Markup {
+fn time_cells(part: &GroupTime) -> Markup {
     html! {
         (figure_cell(Some(percent(part.of_all))))
         (figure_cell(Some(format!("{:.2}", part.in_progress))))
@@ -36,7 +36,7 @@ fn time_cells(part: &Part) -> Markup {
     }
 }
 
-fn time_table(caption: &str, first: &str, nothing: &str, parts: &[Part]) -> Markup {
+fn time_table(caption: &str, first: &str, nothing: &str, parts: &[GroupTime]) -> Markup {
     let columns: Vec<Column> = std::iter::once(text(first)).chain(time_columns()).collect();
     let rows =
         html! { @for part in parts { tr { th scope="row" { (named(&part.name, nothing)) } (time_cells(part)) } } };
@@ -73,7 +73,7 @@ pub(super) fn times(observation: &Observation) -> Markup {
     }
 }
 
-fn who(who: &Who) -> Markup {
+fn who(who: &ChainMember) -> Markup {
     let login = &who.login;
     html! {
         (login.user)

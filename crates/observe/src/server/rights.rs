@@ -8,7 +8,7 @@ pub(super) const MAJOR_NEWEST: u32 = 18;
 
 /// Something that is not visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
+pub struct MissingRight {
     /// Its name.
     pub what: String,
     /// Why.
@@ -20,8 +20,8 @@ pub struct Missing {
 }
 
 /// The sessions of a user that the server does not record.
-pub(super) fn untracked(user: &str) -> Missing {
-    Missing {
+pub(super) fn untracked(user: &str) -> MissingRight {
+    MissingRight {
         what: format!("what sessions of {user} do"),
         why: "track_activities is off for this role, its database or these sessions".to_owned(),
         works: "that they block others, throughput and deadlocks by database".to_owned(),
@@ -79,7 +79,7 @@ impl NoStatements {
 
 /// Facts about the server and the role that decide what is visible.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Sight {
+pub struct Visibility {
     /// The server's major version.
     pub major_version: u32,
     /// The role.
@@ -96,9 +96,9 @@ pub struct Sight {
     pub no_times: Option<String>,
 }
 
-impl Sight {
+impl Visibility {
     /// Everything that is not visible.
-    pub fn missing(&self) -> Vec<Missing> {
+    pub fn missing(&self) -> Vec<MissingRight> {
         [
             self.version(),
             self.sessions(),
@@ -113,8 +113,8 @@ impl Sight {
         .collect()
     }
 
-    fn version(&self) -> Option<Missing> {
-        (self.major_version > MAJOR_NEWEST).then(|| Missing {
+    fn version(&self) -> Option<MissingRight> {
+        (self.major_version > MAJOR_NEWEST).then(|| MissingRight {
             what: "whatever PostgreSQL has changed since".to_owned(),
             why: format!("version {} is newer than the versions that this was written for", self.major_version),
             works: "everything that the server still answers as before; what it refuses is listed here".to_owned(),
@@ -122,8 +122,8 @@ impl Sight {
         })
     }
 
-    fn sessions(&self) -> Option<Missing> {
-        (!self.sees_all).then(|| Missing {
+    fn sessions(&self) -> Option<MissingRight> {
+        (!self.sees_all).then(|| MissingRight {
             what: "what sessions and statements of other roles do".to_owned(),
             why: format!("the role {} is not a member of pg_read_all_stats", self.role),
             works: format!(
@@ -134,8 +134,8 @@ impl Sight {
         })
     }
 
-    fn activities(&self) -> Option<Missing> {
-        (!self.tracks_activities).then(|| Missing {
+    fn activities(&self) -> Option<MissingRight> {
+        (!self.tracks_activities).then(|| MissingRight {
             what: "what sessions do".to_owned(),
             why: "track_activities is off".to_owned(),
             works: "throughput, deadlocks, checkpoints".to_owned(),
@@ -143,8 +143,8 @@ impl Sight {
         })
     }
 
-    fn statements(&self) -> Option<Missing> {
-        self.no_statements.as_ref().map(|no| Missing {
+    fn statements(&self) -> Option<MissingRight> {
+        self.no_statements.as_ref().map(|no| MissingRight {
             what: "calls and latency of each statement, changes of plans".to_owned(),
             why: no.why(),
             works: "shares of response time by statement, from looks at sessions".to_owned(),
@@ -152,10 +152,10 @@ impl Sight {
         })
     }
 
-    fn numbers(&self) -> Option<Missing> {
+    fn numbers(&self) -> Option<MissingRight> {
         let is_on = ["on", "auto", "regress"].contains(&self.compute_query_id.as_str())
             && (self.compute_query_id != "auto" || self.no_statements.is_none());
-        (self.no_statements.is_none() && !is_on).then(|| Missing {
+        (self.no_statements.is_none() && !is_on).then(|| MissingRight {
             what: "which statement of pg_stat_statements a session is in".to_owned(),
             why: if self.major_version < 14 {
                 "sessions show the numbers of their statements since version 14".to_owned()
@@ -168,8 +168,8 @@ impl Sight {
         })
     }
 
-    fn queues(&self) -> Option<Missing> {
-        (self.major_version < 14).then(|| Missing {
+    fn queues(&self) -> Option<MissingRight> {
+        (self.major_version < 14).then(|| MissingRight {
             what: "the order in which sessions wait for a lock".to_owned(),
             why: "pg_locks says since when sessions wait since version 14".to_owned(),
             works: "who waits for the holder of a lock".to_owned(),
@@ -177,8 +177,8 @@ impl Sight {
         })
     }
 
-    fn cores(&self) -> Option<Missing> {
-        self.no_times.clone().map(|why| Missing {
+    fn cores(&self) -> Option<MissingRight> {
+        self.no_times.clone().map(|why| MissingRight {
             what: "how long server processes wait for a core".to_owned(),
             why,
             works: "everything else; running includes waiting for a core".to_owned(),
@@ -191,18 +191,18 @@ impl Sight {
 mod tests {
     use super::*;
 
-    fn full() -> Sight {
-        Sight {
+    fn full() -> Visibility {
+        Visibility {
             major_version: 15,
             role: "monitor".to_owned(),
             sees_all: true,
             tracks_activities: true,
             compute_query_id: "auto".to_owned(),
-            ..Sight::default()
+            ..Visibility::default()
         }
     }
 
-    fn check(sight: &Sight, expect: &[&str]) {
+    fn check(sight: &Visibility, expect: &[&str]) {
         let missing = sight.missing();
         let what: Vec<&str> = missing.iter().map(|missing| missing.what.as_str()).collect();
         assert_eq!(what, expect);
@@ -212,27 +212,27 @@ mod tests {
     fn what_is_missing_is_said() {
         const NUMBERS: &str = "which statement of pg_stat_statements a session is in";
         check(&full(), &[]);
-        check(&Sight { sees_all: false, ..full() }, &["what sessions and statements of other roles do"]);
-        check(&Sight { tracks_activities: false, ..full() }, &["what sessions do"]);
+        check(&Visibility { sees_all: false, ..full() }, &["what sessions and statements of other roles do"]);
+        check(&Visibility { tracks_activities: false, ..full() }, &["what sessions do"]);
         check(
-            &Sight { no_statements: Some(NoStatements::NotCreated { is_loaded: true }), ..full() },
+            &Visibility { no_statements: Some(NoStatements::NotCreated { is_loaded: true }), ..full() },
             &["calls and latency of each statement, changes of plans"],
         );
-        check(&Sight { compute_query_id: "off".to_owned(), ..full() }, &[NUMBERS]);
-        let old = Sight { major_version: 13, compute_query_id: String::new(), ..full() };
+        check(&Visibility { compute_query_id: "off".to_owned(), ..full() }, &[NUMBERS]);
+        let old = Visibility { major_version: 13, compute_query_id: String::new(), ..full() };
         check(&old, &[NUMBERS, "the order in which sessions wait for a lock"]);
         check(
-            &Sight { no_times: Some("elsewhere".to_owned()), ..full() },
+            &Visibility { no_times: Some("elsewhere".to_owned()), ..full() },
             &["how long server processes wait for a core"],
         );
-        check(&Sight { major_version: 42, ..full() }, &["whatever PostgreSQL has changed since"]);
+        check(&Visibility { major_version: 42, ..full() }, &["whatever PostgreSQL has changed since"]);
     }
 
     #[test]
     fn remedies_can_be_pasted() {
-        let sight = Sight { sees_all: false, role: "Mon itor".to_owned(), ..full() };
+        let sight = Visibility { sees_all: false, role: "Mon itor".to_owned(), ..full() };
         assert_eq!(sight.missing()[0].remedy.as_deref(), Some("as a superuser: GRANT pg_monitor TO \"Mon itor\""));
-        let remedy = |no: NoStatements| Sight { no_statements: Some(no), ..full() }.missing()[0].remedy.clone();
+        let remedy = |no: NoStatements| Visibility { no_statements: Some(no), ..full() }.missing()[0].remedy.clone();
         let not_granted = NoStatements::NotGranted { schema: "Stat".to_owned(), error: "42501".to_owned() };
         let granted = remedy(not_granted).unwrap();
         assert!(

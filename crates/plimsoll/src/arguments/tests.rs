@@ -77,7 +77,7 @@ fn refusal(command: &Command) -> Option<String> {
     let is_target = |target: &TargetOptions| {
         let options = target.options.iter().filter_map(|option| option.split_once('='));
         let options: BTreeMap<_, _> = options.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        TARGETS.check(&target.target, &options).err()
+        TARGETS.target(&target.target, &options).and_then(|target| target.check()).err()
     };
     let is_there = |file: &Path| {
         // Names in capitals, and files that the reader writes, are not in the tree.

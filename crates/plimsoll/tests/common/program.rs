@@ -68,7 +68,7 @@ pub fn names(folder: &Path) -> Vec<String> {
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program that runs in parallel with the test.
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     /// Its lines on stderr; closed when it ends.
     lines: Receiver<String>,
@@ -76,14 +76,14 @@ pub struct Running {
     pub said: String,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts it and discards its stdout.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = mpsc::channel();
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        Running { child, lines, said: String::new() }
+        RunningProgram { child, lines, said: String::new() }
     }
 
     /// Its process number.
@@ -128,7 +128,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     /// No process outlives a failed test.
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -7,7 +7,7 @@ use plimsoll_engine::query::QueryEngine;
 use plimsoll_engine::table_set::TableSet;
 use plimsoll_policy::WaitCounts;
 use plimsoll_workload::database::DatabaseError;
-use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch, Merged};
+use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch, MergedChanges};
 
 /// Looks at the delta of all sets of tables that had one when the watch was opened.
 pub(super) struct DeltaWatch {
@@ -33,7 +33,7 @@ impl DeltaWatch {
 impl CopyWatch for DeltaWatch {
     fn look(&mut self) -> Result<CopyState, DatabaseError> {
         let usage = self.queries.usage();
-        let merged = Merged { changes: usage.merged_tuples, time: usage.merge_time / self.dop };
+        let merged = MergedChanges { changes: usage.merged_tuples, time: usage.merge_time / self.dop };
         let mut state = CopyState {
             unit: ChangeUnit::Tuples,
             published: 0,

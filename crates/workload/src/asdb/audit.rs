@@ -36,7 +36,7 @@ impl Tally {
 
 /// The work of all clients together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct WorkDone {
     completed: [u64; MIX.len()],
     /// Updates of balances.
     pub(super) updates: i64,
@@ -52,10 +52,10 @@ pub(super) struct Done {
 
 impl Audit {
     /// The work of all clients together.
-    pub(super) fn done(&self) -> Done {
+    pub(super) fn done(&self) -> WorkDone {
         let completed: [u64; MIX.len()] = std::array::from_fn(|kind| self.sum(|tally| &tally.completed[kind]));
         let of = |kind: TransactionKind| completed[kind as usize] as i64;
-        Done {
+        WorkDone {
             completed,
             updates: of(TransactionKind::UpdateLite),
             added: self.signed_sum(|tally| &tally.added),
@@ -67,7 +67,7 @@ impl Audit {
     }
 }
 
-impl Done {
+impl WorkDone {
     /// Whether nothing was done.
     pub(super) fn is_nothing(&self) -> bool {
         self.completed.iter().sum::<u64>() == 0

@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 use super::schema::*;
 use super::words::write_words;
 use crate::batch::Batch;
-use crate::parts::Part;
+use crate::parts::RowRange;
 use crate::schema::TableId;
 
 /// The time of loading, in microseconds: always 2024-01-01 00:00 UTC.
@@ -90,7 +90,7 @@ fn row_random(seed: u64, table: TableId, row: i64) -> Pcg64 {
     Pcg64::new(u128::from(seed), (table as u128 + 100) << 64 | row as u128)
 }
 
-pub(super) fn make(seed: u64, sizes: Sizes, table: TableId, part: Part) -> RecordBatch {
+pub(super) fn make(seed: u64, sizes: Sizes, table: TableId, part: RowRange) -> RecordBatch {
     let random = &mut Pcg64::new(u128::from(seed), (table as u128) << 64 | u128::from(part.number));
     let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);
     let mut text = String::new();

@@ -35,6 +35,7 @@ pub(crate) const ENTRY: Entry = Entry {
             possible: Possible::Whole { low: 1.0, high: 1e8 },
         },
     ],
+    sides: &[],
     make: |scale, parameters, seed| {
         let (values, groups) = (parameters.number("values") as i32, parameters.number("groups") as i32);
         Box::new(Group { scale, values, groups, seed })

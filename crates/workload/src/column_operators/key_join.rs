@@ -8,7 +8,7 @@ use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Wr
 use crate::database::{Database, DatabaseError};
 use crate::footprint::bytes_per_row;
 use crate::inquiry::{integer_line, row_count_line};
-use crate::parts::{Filling, Part, load};
+use crate::parts::{Filling, RowRange, load};
 use crate::registry::{Entry, Parameter, ParameterValue};
 use crate::schema::{ColumnKind, Schema, TableId, column, column_table};
 use crate::tpch_operators::SameQuery;
@@ -26,6 +26,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Number(1e6),
         possible: VALUES_POSSIBLE,
     }],
+    sides: &[],
     make: |scale, parameters, seed| Box::new(KeyJoin { scale, keys: parameters.number("keys") as i32, seed }),
 };
 
@@ -63,7 +64,7 @@ impl KeyJoin {
     }
 }
 
-fn keys(part: Part) -> Vec<i32> {
+fn keys(part: RowRange) -> Vec<i32> {
     // The keys fit into 32 bits.
     (part.first as i32..).take(part.rows).map(|row| row + 1).collect()
 }

@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-use crate::parts::{Part, parts};
+use crate::parts::{RowRange, parts};
 
 /// A column of integers from 1 to `high`, each equally likely.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    pub(super) fn part(&self, part: Part) -> Vec<i32> {
+    pub(super) fn part(&self, part: RowRange) -> Vec<i32> {
         let stream = u128::from(self.column) << 64 | u128::from(part.number);
         let mut random = Pcg64::new(u128::from(self.seed), stream);
         (0..part.rows).map(|_| random.random_range(1..=self.high)).collect()

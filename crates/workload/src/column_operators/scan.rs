@@ -28,6 +28,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Number(1e6),
         possible: VALUES_POSSIBLE,
     }],
+    sides: &[],
     make: |scale, parameters, seed| Box::new(Scan { scale, values: parameters.number("values") as i32, seed }),
 };
 

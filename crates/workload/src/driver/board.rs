@@ -18,13 +18,13 @@ pub struct Board(Arc<[ClientEntry]>);
 struct ClientEntry {
     /// Requests completed since the client began. A count.
     completed: AtomicU64,
-    /// The request under way, as [`UnderWay::word`]; 0 while there is none.
+    /// The request under way, as [`RunningRequest::word`]; 0 while there is none.
     under_way: AtomicU64,
 }
 
 /// A request that a client is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnderWay {
+pub struct RunningRequest {
     /// Position in the benchmark's list of transactions.
     pub transaction: u16,
     /// Its priority.
@@ -33,16 +33,16 @@ pub struct UnderWay {
     pub number: u32,
 }
 
-impl UnderWay {
+impl RunningRequest {
     /// In one word that is never 0: the request's number, 8 bits of priority, and the transaction's position from 1.
     fn word(self) -> u64 {
         u64::from(self.number) << 32 | u64::from(self.priority.level()) << 24 | (u64::from(self.transaction) + 1)
     }
 
-    fn from_word(word: u64) -> Option<UnderWay> {
+    fn from_word(word: u64) -> Option<RunningRequest> {
         let transaction = u16::try_from((word & 0xff_ffff).checked_sub(1)?).ok()?;
         let priority = Priority::of_level((word >> 24) as u8).unwrap_or(Priority::PROMOTED);
-        Some(UnderWay { transaction, priority, number: (word >> 32) as u32 })
+        Some(RunningRequest { transaction, priority, number: (word >> 32) as u32 })
     }
 }
 
@@ -53,15 +53,15 @@ impl Board {
     }
 
     /// The request that a client has under way; `None` while it thinks, or if there is no such client.
-    pub fn under_way(&self, client: usize) -> Option<UnderWay> {
-        UnderWay::from_word(self.0.get(client)?.under_way.load(Ordering::Relaxed))
+    pub fn under_way(&self, client: usize) -> Option<RunningRequest> {
+        RunningRequest::from_word(self.0.get(client)?.under_way.load(Ordering::Relaxed))
     }
 
     /// Records that a client begins a request. Called by the client itself.
     ///
     /// # Panics
     /// If there is no such client.
-    pub fn begin(&self, client: usize, request: UnderWay) {
+    pub fn begin(&self, client: usize, request: RunningRequest) {
         self.0[client].under_way.store(request.word(), Ordering::Relaxed);
     }
 
@@ -97,7 +97,7 @@ mod tests {
         for transaction in [0, 7, u16::MAX] {
             for priority in [Priority::LOW, Priority::HIGH, Priority::PROMOTED] {
                 for number in [0, 1, u32::MAX] {
-                    let request = UnderWay { transaction, priority, number };
+                    let request = RunningRequest { transaction, priority, number };
                     board.begin(1, request);
                     assert_eq!((board.under_way(0), board.under_way(1)), (None, Some(request)));
                 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::DriveError;
-use super::board::{Board, UnderWay};
+use super::board::{Board, RunningRequest};
 use super::clock::{Clock, Nanos};
 use super::pacing::{Arrivals, Pacing, Urgency};
-use super::recorder::{Bounds, Ended, Recorder, waited};
+use super::recorder::{Bounds, EndedRequest, Recorder, waited};
 use super::round_trip::RoundTrips;
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, LockWait, Session, SessionUsage};
@@ -144,7 +144,7 @@ impl<C: Clock> ClientLoop<'_, C> {
             if session_priority.replace(priority) != Some(priority) {
                 session.set_priority(priority);
             }
-            self.team.board.begin(self.number, UnderWay { transaction: transaction as u16, priority, number });
+            self.team.board.begin(self.number, RunningRequest { transaction: transaction as u16, priority, number });
             number = number.wrapping_add(1);
             let attempts = self.attempt(client, session, began, &usage, &mut incidents.work_lost, &mut recorder);
             let end = self.clock.now();
@@ -159,7 +159,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                 let SessionUsage { lock_wait, lock_waits, io_wait, .. } = waited(&usage, &used);
                 // A target that counts waits but does not report each of them has lost some, and it is unknown which.
                 let is_each_known = lock_wait.is_some() && incidents.lock_waits.len() as u64 == lock_waits;
-                let request = Ended {
+                let request = EndedRequest {
                     transaction,
                     priority,
                     intended,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::client_loop::{ClientLoop, Team};
 use super::clock::{Clock, Nanos};
-use super::coordinator::{Connected, LOOK_EVERY, Run, nanos};
+use super::coordinator::{ConnectedClient, LOOK_EVERY, Run, nanos};
 use super::pacing::{Pacing, Urgency};
 use super::recorder::Recorder;
 use super::round_trip::RoundTrips;
@@ -31,7 +31,7 @@ pub(super) fn spawn_clients<'scope, 'env: 'scope>(
     drives: &'env [Drive<'env>],
     teams: &'env [Team<'env>],
     run: &'env Run,
-    connected: &Sender<Connected>,
+    connected: &Sender<ConnectedClient>,
 ) -> Vec<ClientThread<'scope>> {
     let mut clients = Vec::new();
     for (workload, (drive, team)) in drives.iter().zip(teams).enumerate() {
@@ -59,7 +59,7 @@ fn client_thread(
     run: &Run,
     workload: usize,
     client: usize,
-    connected: &Sender<Connected>,
+    connected: &Sender<ConnectedClient>,
 ) -> Option<Recorder> {
     let result = panic_message::catching(|| {
         let mut user = drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name));
@@ -78,7 +78,7 @@ fn client_thread(
         }
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         // The coordinator no longer receives once the run has failed; `halt` is then set instead of `begin`.
-        let _ = connected.send(Connected { workload, client, thread, server: session.server_process() });
+        let _ = connected.send(ConnectedClient { workload, client, thread, server: session.server_process() });
         let Some(begin) = wait_for_begin(run) else { return Ok(None) };
         let client_loop = ClientLoop {
             clock: &run.clock,

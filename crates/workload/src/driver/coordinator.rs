@@ -17,7 +17,7 @@ use super::client_loop::{Signals, Team};
 use super::client_threads::{ClientThread, cut_warning, gather, spawn_clients, wait_until_ended};
 use super::clock::{Clock, MonotonicClock, Nanos};
 use super::doubt::doubts;
-use super::driven::About;
+use super::driven::WorkloadFacts;
 use super::pacing::Arrivals;
 use super::recorder::{Bounds, Recorder};
 use super::warm_up::{Reading, Verdict, WarmUp, WarmUpMeasurement, are_steady, watch_warm_up};
@@ -52,7 +52,7 @@ impl Run {
 }
 
 /// A client that is connected and waits for the beginning.
-pub(super) struct Connected {
+pub(super) struct ConnectedClient {
     pub workload: usize,
     pub client: usize,
     pub thread: i32,
@@ -131,8 +131,8 @@ fn team<'a>(drive: &Drive<'a>) -> Team<'a> {
     }
 }
 
-fn about<'a>(drive: &Drive<'a>, window: Window) -> About<'a> {
-    About {
+fn about<'a>(drive: &Drive<'a>, window: Window) -> WorkloadFacts<'a> {
+    WorkloadFacts {
         name: drive.name,
         benchmark: drive.benchmark.name(),
         is_analytical: drive.benchmark.is_analytical(),
@@ -151,7 +151,7 @@ fn drain(team: &Team<'_>, begin: Nanos, bounds: &Bounds, recorder: &mut Recorder
 }
 
 /// The result of the window.
-struct Observed {
+struct WindowResult {
     /// Its beginning on the run's clock, which starts when the run does.
     opened_at: Duration,
     warmup: WarmUpMeasurement,
@@ -182,7 +182,12 @@ struct Coordinator<'a, 'scope> {
 
 impl Coordinator<'_, '_> {
     /// Goes through the phases; `None` if the run failed or was stopped before the window had ended.
-    fn phases(&mut self, drives: &[Drive<'_>], connected: &Receiver<Connected>, window: Window) -> Option<Observed> {
+    fn phases(
+        &mut self,
+        drives: &[Drive<'_>],
+        connected: &Receiver<ConnectedClient>,
+        window: Window,
+    ) -> Option<WindowResult> {
         let mut threads = self.wait_for_connections(drives, connected)?;
         let begin = self.run.clock.now();
         self.run.begin.set(begin).expect("set here only");
@@ -212,7 +217,7 @@ impl Coordinator<'_, '_> {
         self.observer.closed();
         self.run.signals.pass_end();
         self.finish(begin, bounds.end);
-        Some(Observed {
+        Some(WindowResult {
             opened_at: Duration::from_nanos(bounds.begin),
             warmup: WarmUpMeasurement {
                 lasted: Duration::from_nanos(bounds.begin - begin),
@@ -248,7 +253,7 @@ impl Coordinator<'_, '_> {
     fn wait_for_connections(
         &mut self,
         drives: &[Drive<'_>],
-        connected: &Receiver<Connected>,
+        connected: &Receiver<ConnectedClient>,
     ) -> Option<Vec<WorkloadThreads>> {
         let mut threads: Vec<WorkloadThreads> = drives
             .iter()
@@ -267,7 +272,7 @@ impl Coordinator<'_, '_> {
                 return None;
             }
             match connected.recv_timeout(LOOK_EVERY) {
-                Ok(Connected { workload, client, thread, server }) => {
+                Ok(ConnectedClient { workload, client, thread, server }) => {
                     threads[workload].clients[client] = thread;
                     threads[workload].servers[client] = server;
                     missing -= 1;

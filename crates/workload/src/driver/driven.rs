@@ -94,7 +94,7 @@ impl RequestTimes {
 
 /// The facts about a workload that its clients do not record.
 #[derive(Debug)]
-pub(super) struct About<'a> {
+pub(super) struct WorkloadFacts<'a> {
     pub name: &'a str,
     pub benchmark: &'a str,
     pub is_analytical: bool,
@@ -105,9 +105,9 @@ pub(super) struct About<'a> {
 }
 
 /// A part of a workload, both as results keep it and beside that.
-type Both = (PartMeasurement, DrivenPart);
+type MeasuredPart = (PartMeasurement, DrivenPart);
 
-impl About<'_> {
+impl WorkloadFacts<'_> {
     /// Merges the records of a workload's clients.
     pub(super) fn measurement(&self, recorder: &Recorder) -> DrivenWorkload {
         let priorities = recorder.priorities();
@@ -163,7 +163,7 @@ impl About<'_> {
         }
     }
 
-    fn part<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> Both {
+    fn part<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> MeasuredPart {
         let mut sum = Cell::new();
         cells.for_each(|cell| sum.merge(cell));
         let completed = sum.latency.len();
@@ -204,7 +204,7 @@ impl About<'_> {
 }
 
 /// Adds the lock statistics to a part.
-fn with_locks((measured, driven): Both, noted: Option<LockRecorder>) -> Both {
+fn with_locks((measured, driven): MeasuredPart, noted: Option<LockRecorder>) -> MeasuredPart {
     let locks = noted.as_ref().map(LockRecorder::statistics);
     let at_locks = noted.map(LockRecorder::into_histograms);
     (PartMeasurement { locks, ..measured }, DrivenPart { at_locks, ..driven })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::lock_statistics::{Lengths, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms};
-use super::recorder::{Ended, LATENCY_MAX};
+use super::recorder::{EndedRequest, LATENCY_MAX};
 use crate::database::LockWait;
 
 /// Two significant digits, where latencies have three: each client has four of these histograms for each class, of 26 KiB
@@ -98,7 +98,7 @@ impl LockRecorder {
     }
 
     /// Notes down a request that ended inside the window and had these waits.
-    pub(super) fn note(&mut self, request: &Ended<'_>, waits: &[LockWait]) {
+    pub(super) fn note(&mut self, request: &EndedRequest<'_>, waits: &[LockWait]) {
         waits.iter().for_each(|wait| self.note_wait(wait));
         count_in(&mut self.requests_by_waits, waits.len());
         count_in(&mut self.requests_by_preemptions, request.work_lost.len());

@@ -53,7 +53,7 @@ impl Bounds {
 
 /// One request that has ended, well or not.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ended<'a> {
+pub(super) struct EndedRequest<'a> {
     /// Position in the benchmark's list of transactions.
     pub transaction: usize,
     /// Its priority.
@@ -91,10 +91,10 @@ pub(super) struct Ended<'a> {
 }
 
 #[cfg(test)]
-impl Ended<'static> {
+impl EndedRequest<'static> {
     /// A first transaction of high priority that committed at its first attempt and met no other.
     pub(super) fn undisturbed(intended: Nanos, end: Nanos) -> Self {
-        Ended {
+        EndedRequest {
             transaction: 0,
             priority: Priority::HIGH,
             intended,
@@ -258,7 +258,7 @@ impl Recorder {
     }
 
     /// Notes down a request as far as the window is concerned with it.
-    pub(super) fn note(&mut self, request: &Ended<'_>, window: &Bounds) {
+    pub(super) fn note(&mut self, request: &EndedRequest<'_>, window: &Bounds) {
         let in_flight = self.note_arrival(request.intended, request.ready, request.end, window);
         let in_system = window.overlap(request.intended, request.end);
         let inside = window.overlap(request.ready, request.end);
@@ -306,7 +306,7 @@ impl Recorder {
     }
 
     /// Records the figures of requests that ended inside the window, given up or not.
-    fn note_counted(&mut self, request: &Ended<'_>, window: &Bounds) {
+    fn note_counted(&mut self, request: &EndedRequest<'_>, window: &Bounds) {
         self.ended_total += request.end - request.intended;
         let second = self.seconds.at(request.end, window);
         second.aborted.deadlock += u64::from(request.deadlocks);
@@ -390,8 +390,8 @@ mod tests {
 
     const WAIT: LockWait = LockWait { queue_time: Duration::from_micros(5), excess: Duration::from_micros(4) };
 
-    fn request(intended: Nanos, end: Nanos) -> Ended<'static> {
-        Ended {
+    fn request(intended: Nanos, end: Nanos) -> EndedRequest<'static> {
+        EndedRequest {
             transaction: 1,
             deadlocks: 1,
             lock_wait: Some(Duration::from_micros(10)),
@@ -399,7 +399,7 @@ mod tests {
             each_lock_wait: Some(&[WAIT; 2]),
             io_wait: Some(Duration::from_micros(3)),
             round_trip: Duration::from_micros(20),
-            ..Ended::undisturbed(intended, end)
+            ..EndedRequest::undisturbed(intended, end)
         }
     }
 
@@ -459,7 +459,8 @@ mod tests {
     #[test]
     fn a_request_given_up_is_an_error_and_nothing_else() {
         let mut recorder = Recorder::new();
-        recorder.note(&Ended { outcome: Err(&DatabaseError::Deadlock), ..request(1_100_000, 1_200_000) }, &WINDOW);
+        recorder
+            .note(&EndedRequest { outcome: Err(&DatabaseError::Deadlock), ..request(1_100_000, 1_200_000) }, &WINDOW);
         assert_eq!(recorder.aborted(), AbortCounts { deadlock: 1, error: 1, ..AbortCounts::default() });
         let cell = recorder.cell(1, Priority::HIGH).expect("it was under way");
         assert_eq!((cell.latency.len(), cell.work_done), (0, 0.0));
@@ -469,7 +470,7 @@ mod tests {
     #[test]
     fn queueing_before_the_client_was_ready_is_latency_but_occupies_nobody() {
         let mut recorder = Recorder::new();
-        recorder.note(&Ended { ready: 1_400_000, ..request(1_000_000, 1_500_000) }, &WINDOW);
+        recorder.note(&EndedRequest { ready: 1_400_000, ..request(1_000_000, 1_500_000) }, &WINDOW);
         assert_eq!((recorder.occupied(), recorder.response_total()), (100_000, Duration::from_micros(500)));
         assert_eq!(recorder.cell(1, Priority::HIGH).expect("noted").latency.max(), 500);
     }
@@ -487,7 +488,7 @@ mod tests {
             (500_000, 2_500_000),
         ];
         intended_and_ends.iter().for_each(|(intended, end)| recorder.note(&request(*intended, *end), &WINDOW));
-        recorder.note(&Ended { ready: 2_100_000, ..request(1_900_000, 2_200_000) }, &WINDOW);
+        recorder.note(&EndedRequest { ready: 2_100_000, ..request(1_900_000, 2_200_000) }, &WINDOW);
         recorder.note(&request(2_000_000, 2_100_000), &WINDOW);
         recorder.note_unserved(900_000, &WINDOW);
         recorder.note_unserved(1_990_000, &WINDOW);
@@ -520,7 +521,7 @@ mod tests {
         known.note(&request(1_100_000, 1_200_000), &WINDOW);
         assert_eq!(known.lock_wait(), Some(Duration::from_micros(10)));
         let mut unknown = Recorder::new();
-        unknown.note(&Ended { lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
+        unknown.note(&EndedRequest { lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
         known.merge(&unknown);
         assert_eq!(known.lock_wait(), None);
         assert!(known.io_wait().is_some(), "what is known of devices does not depend on locks");
@@ -543,7 +544,7 @@ mod tests {
         assert_eq!(requests(&known, Priority::HIGH), Some(1), "where a request ends is what counts");
         assert_eq!(requests(&known, Priority::LOW), Some(0));
         let mut unknown = Recorder::new();
-        unknown.note(&Ended { each_lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
+        unknown.note(&EndedRequest { each_lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
         known.merge(&unknown);
         assert_eq!(requests(&known, Priority::HIGH), None);
     }

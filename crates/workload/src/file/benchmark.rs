@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use super::client::FileClient;
 use super::generator::{ClientCount, Values};
 use super::native::{Native, NativeProgram};
-use super::problem::{FileError, Source};
+use super::problem::{FileError, SourceFile};
 use super::program::{Definition, PlacedSql, ProgramStep, Tables};
 use super::sql::{self, Trial};
 use super::{WorkloadFile, check, check_bounds, hash, load, scale_datum};
@@ -55,7 +55,7 @@ impl FileBenchmark {
         if definition.tables == Tables::Pgbench && scale.fract() != 0.0 {
             return Err(wrong("whole number"));
         }
-        let source = Source { path: file.path.clone(), text: file.text.clone() };
+        let source = SourceFile { path: file.path.clone(), text: file.text.clone() };
         check_bounds(&definition, &source, scale)?;
         let data = data(&definition, scale, seed);
         let (values, native, compiled) = (RwLock::default(), OnceLock::new(), RwLock::default());

@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::benchmark::FileBenchmark;
 use super::datum::Datum;
-use super::program::{Check, Expected, PlacedSql, Tables};
+use super::program::{Check, ExpectedAnswer, PlacedSql, Tables};
 use crate::benchmark::CheckLine;
 use crate::database::Session;
 use crate::inquiry::line;
@@ -29,16 +29,16 @@ pub(super) fn check(benchmark: &FileBenchmark, session: &mut dyn Session) -> Vec
 fn judged(benchmark: &FileBenchmark, check: &Check, session: &mut dyn Session) -> Result<String, String> {
     let found = answer(benchmark, &check.query, session)?;
     match &check.expected {
-        Expected::NoRows if found.is_empty() => Ok("no rows".to_owned()),
-        Expected::NoRows => Err(format!("{} rows, as {}", found.len(), shown(&found))),
-        Expected::Value(expected) => {
+        ExpectedAnswer::NoRows if found.is_empty() => Ok("no rows".to_owned()),
+        ExpectedAnswer::NoRows => Err(format!("{} rows, as {}", found.len(), shown(&found))),
+        ExpectedAnswer::Value(expected) => {
             let [row] = &found[..] else { return Err(format!("{} rows where there should be one", found.len())) };
             let [cell] = &row[..] else { return Err(format!("{} columns where there should be one", row.len())) };
             let text = cell.text().into_owned();
             let is_right = are_equal(cell, expected);
             if is_right { Ok(text) } else { Err(format!("{text}, expected {}", expected.text())) }
         }
-        Expected::SameAs(query) => {
+        ExpectedAnswer::SameAs(query) => {
             let expected = answer(benchmark, query, session)?;
             let same = |(a, b): (&Vec<Datum>, &Vec<Datum>)| {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal(a, b))

@@ -12,7 +12,7 @@ use super::datum::Datum;
 use super::expression::{Expression, Variables, evaluate, is_true};
 use super::generator::{Generator, Values};
 use super::native::{NativeProgram, NativeStep, now_us};
-use super::program::{BUILT_IN, Definition, Execute, Keep, Length, ProgramStep};
+use super::program::{BUILT_IN, Definition, Execute, KeptColumns, Length, ProgramStep};
 use super::scale_datum;
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Refusal, Session};
@@ -98,13 +98,13 @@ impl FileClient {
 }
 
 impl ClientState {
-    /// Runs the steps; after an error of our own, `Stop` records whether a transaction is left open.
+    /// Runs the steps; after an error of our own, `Interruption` records whether a transaction is left open.
     fn steps(
         &mut self,
         definition: &Definition,
         native: Option<&NativeProgram>,
         session: &mut dyn Session,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Outcome, Interruption> {
         let steps = &definition.programs[self.current].steps;
         let mut random = self.request.clone();
         let (mut at, mut is_open, mut rolled_back) = (0, false, false);
@@ -112,7 +112,7 @@ impl ClientState {
         let mut began = None;
         while let Some(step) = steps.get(at) {
             at += 1;
-            let ours = |message: String| Stop { error: DatabaseError::Failed(message), is_open };
+            let ours = |message: String| Interruption { error: DatabaseError::Failed(message), is_open };
             match step {
                 // Like PostgreSQL, which only warns of the second.
                 ProgramStep::Begin if is_open => {}
@@ -154,7 +154,7 @@ impl ClientState {
         if is_open {
             let name = &definition.names[self.current];
             let message = format!("`{name}` ends within a transaction; end it with COMMIT or ROLLBACK");
-            return Err(Stop { error: DatabaseError::Failed(message), is_open });
+            return Err(Interruption { error: DatabaseError::Failed(message), is_open });
         }
         Ok(if rolled_back { Outcome::RolledBack } else { Outcome::Committed })
     }
@@ -235,9 +235,9 @@ impl ClientState {
         let ClientState { slots, rows, .. } = self;
         let place = &execute.place;
         let wanted = match &execute.keep {
-            Keep::Nothing => return Ok(()),
-            Keep::OnlyRow(into) | Keep::LastRow(into) => into.len(),
-            Keep::FirstRow(columns) => columns.iter().map(|kept| kept.column + 1).max().unwrap_or_default(),
+            KeptColumns::Nothing => return Ok(()),
+            KeptColumns::OnlyRow(into) | KeptColumns::LastRow(into) => into.len(),
+            KeptColumns::FirstRow(columns) => columns.iter().map(|kept| kept.column + 1).max().unwrap_or_default(),
         };
         if !rows.is_empty() && rows.columns() < wanted {
             let (name, found) = (&execute.name, rows.columns());
@@ -249,17 +249,17 @@ impl ClientState {
             }
         };
         match &execute.keep {
-            Keep::Nothing => {}
-            Keep::OnlyRow(into) => match rows.len() {
+            KeptColumns::Nothing => {}
+            KeptColumns::OnlyRow(into) => match rows.len() {
                 1 => all(0, into),
                 count => return Err(format!("{place}: \\gset needs one row, and there are {count}")),
             },
-            Keep::LastRow(into) => {
+            KeptColumns::LastRow(into) => {
                 if let Some(last) = rows.len().checked_sub(1) {
                     all(last, into);
                 }
             }
-            Keep::FirstRow(columns) => {
+            KeptColumns::FirstRow(columns) => {
                 for kept in columns {
                     match &kept.default {
                         _ if !rows.is_empty() => slots[kept.slot].set(rows.value(0, kept.column)),
@@ -280,16 +280,16 @@ impl ClientState {
 }
 
 /// Why the steps were not done to their end.
-struct Stop {
+struct Interruption {
     error: DatabaseError,
     /// Whether a transaction is open, which the database has not ended.
     is_open: bool,
 }
 
-impl From<DatabaseError> for Stop {
+impl From<DatabaseError> for Interruption {
     /// After an error of the database no transaction is open.
     fn from(error: DatabaseError) -> Self {
-        Stop { error, is_open: false }
+        Interruption { error, is_open: false }
     }
 }
 
@@ -323,7 +323,7 @@ impl Client for FileClient {
         let native = native.as_ref().map(|programs| &programs[state.current]);
         match state.steps(definition, native, session) {
             Ok(outcome) => Ok(outcome),
-            Err(Stop { error, is_open }) => {
+            Err(Interruption { error, is_open }) => {
                 if is_open {
                     session.rollback()?;
                 }

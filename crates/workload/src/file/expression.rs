@@ -14,7 +14,7 @@ mod tests;
 pub(super) use evaluate::{Variables, evaluate, is_true};
 use functions::FUNCTIONS;
 pub(super) use functions::Function;
-use scan::{Lexeme, Scanned, scan};
+use scan::{Lexeme, PlacedLexeme, scan};
 
 use super::datum::Datum;
 use super::problem::{listed, suggestion};
@@ -115,7 +115,7 @@ pub(super) fn parse(
 const DEPTH_MAX: usize = 200;
 
 struct Parser<'a> {
-    scanned: &'a [Scanned],
+    scanned: &'a [PlacedLexeme],
     at: usize,
     end: usize,
     depth: usize,
@@ -162,7 +162,7 @@ fn binary(lexeme: &Lexeme) -> Option<(Binary, u8, bool)> {
     }
 }
 
-type Parsed = Result<Expression, ExpressionError>;
+type ParseResult = Result<Expression, ExpressionError>;
 
 impl Parser<'_> {
     fn peek(&self) -> Option<&Lexeme> {
@@ -190,7 +190,7 @@ impl Parser<'_> {
     }
 
     /// An expression of operators that bind at least so tightly.
-    fn expression(&mut self, strength: u8) -> Parsed {
+    fn expression(&mut self, strength: u8) -> ParseResult {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return self.fail(format!("an expression can be {DEPTH_MAX} levels deep"));
@@ -221,7 +221,7 @@ impl Parser<'_> {
     }
 
     /// `ISNULL`, `NOTNULL`, `IS [NOT] NULL|TRUE|FALSE`.
-    fn test(&mut self, operand: Expression) -> Parsed {
+    fn test(&mut self, operand: Expression) -> ParseResult {
         let not = |test| Expression::Unary(Unary::Not, Box::new(test));
         if self.takes_word("isnull") {
             return Ok(Expression::Is(Box::new(operand), Datum::Null));
@@ -241,7 +241,7 @@ impl Parser<'_> {
         self.fail("after IS stands NULL, TRUE or FALSE")
     }
 
-    fn operand(&mut self) -> Parsed {
+    fn operand(&mut self) -> ParseResult {
         if self.takes_sign("(") {
             let inner = self.expression(0)?;
             return if self.takes_sign(")") { Ok(inner) } else { self.fail("here a parenthesis should close") };
@@ -286,7 +286,7 @@ impl Parser<'_> {
         }
     }
 
-    fn case(&mut self) -> Parsed {
+    fn case(&mut self) -> ParseResult {
         let mut branches = Vec::new();
         while self.takes_word("when") {
             let condition = self.expression(0)?;
@@ -304,7 +304,7 @@ impl Parser<'_> {
     }
 
     /// A constant with a name, or a function.
-    fn word(&mut self, word: &str) -> Parsed {
+    fn word(&mut self, word: &str) -> ParseResult {
         for (name, value) in [("null", Datum::Null), ("true", Datum::Bool(true)), ("false", Datum::Bool(false))] {
             if self.takes_word(name) {
                 return Ok(Expression::Constant(value));

@@ -12,18 +12,18 @@ use super::zipf::Zipf;
 
 /// A generator as declared: bounds may depend on the scale.
 #[derive(Debug)]
-pub(super) struct Declared {
+pub(super) struct GeneratorDeclaration {
     /// The slot that it fills.
     pub(super) slot: usize,
     /// The values that it draws.
-    pub(super) source: Source,
+    pub(super) source: ValueSource,
     /// Its place in the file, in bytes.
     pub(super) at: usize,
 }
 
 /// The values that a generator draws.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum ValueSource {
     /// Always the same.
     Constant(Datum),
     /// Whole numbers between two bounds, both included; without an exponent each as often as the others, else by Zipf's
@@ -97,7 +97,7 @@ pub(super) enum Generator {
     Nothing(String),
 }
 
-impl Declared {
+impl GeneratorDeclaration {
     /// The bounds of its values at a scale. The error describes the fault.
     pub(super) fn bounds(&self, scale: &Datum) -> Result<(i64, i64), String> {
         let number = |expression: &Expression| {
@@ -111,16 +111,16 @@ impl Declared {
             }
         };
         match &self.source {
-            Source::Constant(_) | Source::OneOf { .. } | Source::Query { .. } => Ok((0, 0)),
-            Source::Sequence { start, .. } => number(start).map(|start| (start, start)),
-            Source::Range { low, high, .. } => match (number(low)?, number(high)?) {
+            ValueSource::Constant(_) | ValueSource::OneOf { .. } | ValueSource::Query { .. } => Ok((0, 0)),
+            ValueSource::Sequence { start, .. } => number(start).map(|start| (start, start)),
+            ValueSource::Range { low, high, .. } => match (number(low)?, number(high)?) {
                 (low, high) if low > high => Err(format!("no number lies between {low} and {high}")),
                 (low, high) if high.checked_sub(low).is_none_or(|width| width == i64::MAX) => {
                     Err(format!("from {low} to {high} is too wide a range"))
                 }
                 bounds => Ok(bounds),
             },
-            Source::Text { low, high } => match (number(low)?, number(high)?) {
+            ValueSource::Text { low, high } => match (number(low)?, number(high)?) {
                 (low, high) if low < 0 || high > TEXT_MAX || low > high => {
                     Err(format!("a text has from 0 to {TEXT_MAX} characters, the least first; this is {low} to {high}"))
                 }
@@ -139,20 +139,20 @@ impl Declared {
     ) -> Generator {
         let zipf = |count: usize, exponent: &Option<f64>| exponent.map(|exponent| Zipf::new(count as u64, exponent));
         match &self.source {
-            Source::Constant(value) => Generator::Constant(value.clone()),
-            Source::Range { exponent: None, .. } => Generator::Range { low, high },
-            Source::Range { exponent: Some(exponent), .. } => {
+            ValueSource::Constant(value) => Generator::Constant(value.clone()),
+            ValueSource::Range { exponent: None, .. } => Generator::Range { low, high },
+            ValueSource::Range { exponent: Some(exponent), .. } => {
                 Generator::Zipf { low, zipf: Zipf::new((high - low + 1) as u64, *exponent) }
             }
-            Source::OneOf { values, exponent } => {
+            ValueSource::OneOf { values, exponent } => {
                 Generator::OneOf { zipf: zipf(values.len(), exponent), values: Arc::clone(values) }
             }
-            Source::Query { query, exponent } => match values.get(*query) {
+            ValueSource::Query { query, exponent } => match values.get(*query) {
                 Some(values) if values.is_empty() => Generator::Nothing("its query gave no rows".to_owned()),
                 Some(values) => Generator::OneOf { zipf: zipf(values.len(), exponent), values: Arc::clone(values) },
                 None => Generator::Nothing("its query was not asked".to_owned()),
             },
-            Source::Sequence { after, step, block, .. } => {
+            ValueSource::Sequence { after, step, block, .. } => {
                 let last = match after {
                     None => Ok(0),
                     Some(query) => match values.get(*query).map(|values| &values[..]) {
@@ -182,7 +182,7 @@ impl Declared {
                     Err(why) => Generator::Nothing(why),
                 }
             }
-            Source::Text { .. } => Generator::Text { low, high },
+            ValueSource::Text { .. } => Generator::Text { low, high },
         }
     }
 }
@@ -244,15 +244,15 @@ impl Generator {
 mod tests {
     use super::*;
 
-    fn declared(source: Source) -> Declared {
-        Declared { slot: 0, source, at: 0 }
+    fn declared(source: ValueSource) -> GeneratorDeclaration {
+        GeneratorDeclaration { slot: 0, source, at: 0 }
     }
 
     fn number(number: i64) -> Expression {
         Expression::Constant(Datum::Int(number))
     }
 
-    fn drawn(declared: &Declared, values: &Values, client: i64, count: usize) -> Vec<Datum> {
+    fn drawn(declared: &GeneratorDeclaration, values: &Values, client: i64, count: usize) -> Vec<Datum> {
         let bounds = declared.bounds(&Datum::Int(1)).unwrap();
         let mut generator = declared.generator(bounds, values, client, &ClientCount::default());
         let mut random = Pcg64::new(9, client as u128);
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn ranges_have_both_ends_and_every_number_between() {
-        let range = declared(Source::Range { low: number(-2), high: number(2), exponent: None });
+        let range = declared(ValueSource::Range { low: number(-2), high: number(2), exponent: None });
         let mut counts = [0; 5];
         for datum in drawn(&range, &Values::new(), 0, 50_000) {
             let Datum::Int(number) = datum else { panic!("an integer") };
@@ -278,9 +278,9 @@ mod tests {
     #[test]
     fn zipf_makes_the_first_ones_hot() {
         let values: Arc<[Datum]> = (0..10).map(Datum::Int).collect();
-        let range = declared(Source::Range { low: number(0), high: number(9), exponent: Some(1.0) });
-        let list = declared(Source::OneOf { values: Arc::clone(&values), exponent: Some(1.0) });
-        let query = declared(Source::Query { query: 0, exponent: Some(1.0) });
+        let range = declared(ValueSource::Range { low: number(0), high: number(9), exponent: Some(1.0) });
+        let list = declared(ValueSource::OneOf { values: Arc::clone(&values), exponent: Some(1.0) });
+        let query = declared(ValueSource::Query { query: 0, exponent: Some(1.0) });
         for declared in [range, list, query] {
             let drawn = drawn(&declared, &vec![Arc::clone(&values)], 0, 29_290);
             // 1 / H(10) = 0.3414 of all, and a tenth of that.
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn sequences_of_clients_do_not_meet() {
-        let sequence = |block| declared(Source::Sequence { start: number(10), after: Some(0), step: 2, block });
+        let sequence = |block| declared(ValueSource::Sequence { start: number(10), after: Some(0), step: 2, block });
         let values = vec![Arc::from([Datum::Int(100)])];
         let ints = |numbers: &[i64]| numbers.iter().copied().map(Datum::Int).collect::<Vec<_>>();
         assert_eq!(drawn(&sequence(3), &values, 0, 3), ints(&[110, 112, 114]));
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_client_that_has_used_up_its_block_takes_the_next() {
         for step in [1, 3, -2] {
-            let sequence = declared(Source::Sequence { start: number(1), after: None, step, block: 4 });
+            let sequence = declared(ValueSource::Sequence { start: number(1), after: None, step, block: 4 });
             let clients = ClientCount::default();
             let mut generators: Vec<Generator> =
                 (0..3).map(|client| sequence.generator((1, 1), &Values::new(), client, &clients)).collect();
@@ -328,7 +328,7 @@ mod tests {
             all.dedup();
             assert_eq!(all.len(), 30, "no number is drawn twice");
         }
-        let far = declared(Source::Sequence { start: number(i64::MAX - 3), after: None, step: 1, block: 2 });
+        let far = declared(ValueSource::Sequence { start: number(i64::MAX - 3), after: None, step: 1, block: 2 });
         let mut generator = far.generator((i64::MAX - 3, i64::MAX - 3), &Values::new(), 0, &ClientCount::default());
         let mut draw = || generator.draw(&mut Pcg64::new(0, 0), &mut Datum::Null);
         assert_eq!((draw(), draw()), (Ok(()), Ok(())));
@@ -338,7 +338,7 @@ mod tests {
     /// `SELECT max(id)` of an empty table gives NULL: the sequence begins at its start.
     #[test]
     fn a_sequence_after_an_empty_table_begins_at_its_start() {
-        let sequence = declared(Source::Sequence { start: number(7), after: Some(0), step: 1, block: 5 });
+        let sequence = declared(ValueSource::Sequence { start: number(7), after: Some(0), step: 1, block: 5 });
         for nothing in [Arc::from([Datum::Null]), Arc::from([])] {
             assert_eq!(drawn(&sequence, &vec![nothing], 0, 2), [Datum::Int(7), Datum::Int(8)]);
         }
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn texts_have_their_lengths() {
-        let text = declared(Source::Text { low: number(0), high: number(3) });
+        let text = declared(ValueSource::Text { low: number(0), high: number(3) });
         let mut lengths = [0; 4];
         for datum in drawn(&text, &Values::new(), 0, 4_000) {
             let Datum::Text(text) = datum else { panic!("a text") };
@@ -365,20 +365,20 @@ mod tests {
         let times = |number: Expression| {
             Expression::Binary(super::super::expression::Binary::Multiply, Box::new(number), scale.clone())
         };
-        let range = declared(Source::Range { low: number(1), high: times(number(1000)), exponent: None });
+        let range = declared(ValueSource::Range { low: number(1), high: times(number(1000)), exponent: None });
         assert_eq!(range.bounds(&Datum::Int(4)), Ok((1, 4000)));
         assert_eq!(range.bounds(&Datum::Double(0.25)), Ok((1, 250)));
         assert!(range.bounds(&Datum::Int(0)).unwrap_err().contains("no number lies between 1 and 0"));
         assert!(range.bounds(&Datum::Double(0.0015)).unwrap_err().contains("round it with int"));
-        let wide = declared(Source::Range { low: number(i64::MIN), high: number(i64::MAX), exponent: None });
+        let wide = declared(ValueSource::Range { low: number(i64::MIN), high: number(i64::MAX), exponent: None });
         assert!(wide.bounds(&Datum::Int(1)).unwrap_err().contains("too wide"));
-        let text = declared(Source::Text { low: number(5), high: number(4) });
+        let text = declared(ValueSource::Text { low: number(5), high: number(4) });
         assert!(text.bounds(&Datum::Int(1)).is_err());
     }
 
     #[test]
     fn a_query_without_rows_has_nothing_to_draw_from() {
-        let query = declared(Source::Query { query: 0, exponent: None });
+        let query = declared(ValueSource::Query { query: 0, exponent: None });
         for (values, expect) in [(vec![Arc::from([])], "gave no rows"), (Values::new(), "was not asked")] {
             let mut generator = query.generator((0, 0), &values, 0, &ClientCount::default());
             let error = generator.draw(&mut Pcg64::new(0, 0), &mut Datum::Null).unwrap_err();

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::benchmark::FileBenchmark;
 use super::lexer::{TokenKind, tokens};
 use super::load::{PGBENCH_MARK, accounts_sql, branches_sql, pgbench_account_type, tellers_sql};
-use super::program::{self, Execute, Keep, PlacedSql, ProgramStep, Tables};
+use super::program::{self, Execute, KeptColumns, PlacedSql, ProgramStep, Tables};
 use super::sql;
 use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::{Database, DatabaseError, Refusal, Session};
@@ -159,7 +159,7 @@ impl Native {
     fn statement(&self, execute: &Execute, only_queries: bool) -> Result<NativeStep, DatabaseError> {
         match Program::compile(&self.catalog, &execute.sql) {
             Ok(program) => Ok(NativeStep::Rows(Box::new(program))),
-            Err(_) if only_queries && matches!(execute.keep, Keep::Nothing) => Ok(NativeStep::Query),
+            Err(_) if only_queries && matches!(execute.keep, KeptColumns::Nothing) => Ok(NativeStep::Query),
             Err(error) => Err(refused(execute, &error)),
         }
     }

@@ -56,12 +56,12 @@ pub(super) fn of_toml(error: &toml::de::Error) -> Problem {
 
 /// A file and its text.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub(super) struct SourceFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
 
-impl Source {
+impl SourceFile {
     /// A fault with its place as people count it.
     pub(super) fn fault(&self, problem: Problem) -> Fault {
         Fault { file: self.name(), place: Some(place(&self.text, problem.span.start)), message: problem.message }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::datum::Datum;
 use super::expression::Expression;
-use super::generator::Declared;
+use super::generator::GeneratorDeclaration;
 use super::sql::{self, Uses};
 use crate::benchmark::Writes;
 use crate::database::Refusal;
@@ -33,7 +33,7 @@ pub(super) struct Definition {
     /// The names of variables and parameters. A slot is a position in this list; the first are [`BUILT_IN`].
     pub(super) slots: Vec<String>,
     /// The generators of parameters.
-    pub(super) generators: Vec<Declared>,
+    pub(super) generators: Vec<GeneratorDeclaration>,
     /// Queries whose results generators draw from, read before clients begin.
     pub(super) queries: Vec<PlacedSql>,
     /// The transactions.
@@ -73,12 +73,12 @@ pub(super) struct Check {
     /// The query, with `:scale` and `:seed`.
     pub(super) query: PlacedSql,
     /// The expected answer.
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedAnswer,
 }
 
 /// The expected answer of a check's query.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expected {
+pub(super) enum ExpectedAnswer {
     /// No rows.
     NoRows,
     /// One row with one value.
@@ -130,13 +130,13 @@ pub(super) struct Execute {
     /// Its text for the server, with parameters as `$1`, `$2`, …
     pub(super) sql: String,
     /// The statement as written in its file.
-    pub(super) written: Written,
+    pub(super) written: StatementText,
     /// The slots of its parameters, in the order of `$1`, `$2`, …
     pub(super) parameters: Vec<usize>,
     /// Its place, as `file:line`.
     pub(super) place: String,
     /// The columns of its result that are kept.
-    pub(super) keep: Keep,
+    pub(super) keep: KeptColumns,
 }
 
 impl Execute {
@@ -148,13 +148,13 @@ impl Execute {
 
 /// A statement as written in its file, with names of parameters where the server gets numbers.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct StatementText {
     pub(super) sql: String,
     /// How its parameters became numbers.
     pub(super) uses: Uses,
 }
 
-impl Written {
+impl StatementText {
     /// The statement on one line.
     pub(super) fn line(&self) -> String {
         self.sql.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -190,7 +190,7 @@ const SHOWN_MAX: usize = 60;
 
 /// The columns of a result that are kept.
 #[derive(Debug, Default)]
-pub(super) enum Keep {
+pub(super) enum KeptColumns {
     /// Nothing.
     #[default]
     Nothing,

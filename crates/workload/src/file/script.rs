@@ -14,8 +14,8 @@ use std::ops::Range;
 use super::WorkloadFile;
 use super::expression::{self, Expression};
 use super::lexer::{Lexer, TokenKind, tokens};
-use super::problem::{FileError, Problem, Source, listed, suggestion};
-use super::program::{BUILT_IN, Definition, Execute, Keep, Program, ProgramStep, Tables, Written};
+use super::problem::{FileError, Problem, SourceFile, listed, suggestion};
+use super::program::{BUILT_IN, Definition, Execute, KeptColumns, Program, ProgramStep, StatementText, Tables};
 use super::sql::{self, Splitter, Uses};
 use crate::benchmark::Writes;
 use flow::Flow;
@@ -25,18 +25,18 @@ pub(super) const PGBENCH_TABLES: [&str; 4] =
     ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
 
 /// A script with the weight that it was given.
-pub(super) struct Weighted {
-    pub(super) source: Source,
+pub(super) struct WeightedScript {
+    pub(super) source: SourceFile,
     pub(super) weight: f64,
 }
 
 /// Reads the scripts of a workload; variables are shared between them, as a client of pgbench keeps its own.
-pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
+pub(super) fn parse(scripts: &[WeightedScript]) -> Result<Definition, FileError> {
     let mut variables = Variables::default();
     let mut programs = Vec::new();
     let mut names: Vec<String> = Vec::new();
     let mut facts = Facts { only_queries: true, uses_pgbench_tables: false };
-    for (number, Weighted { source, weight }) in scripts.iter().enumerate() {
+    for (number, WeightedScript { source, weight }) in scripts.iter().enumerate() {
         let stem = super::name_of(&source.path);
         let name = if names.contains(&stem) { format!("{stem}_{}", number + 1) } else { stem };
         let mut reader = Reader {
@@ -62,7 +62,8 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
     if let Some((script, problem)) = variables.fault() {
         return Err(scripts[script].source.error([problem]));
     }
-    let keep = |script: &Weighted| WorkloadFile { path: script.source.path.clone(), text: script.source.text.clone() };
+    let keep =
+        |script: &WeightedScript| WorkloadFile { path: script.source.path.clone(), text: script.source.text.clone() };
     let name = names.join("_");
     Ok(Definition {
         schema: super::schema(&name),
@@ -144,7 +145,7 @@ impl Variables {
 }
 
 struct Reader<'a> {
-    source: &'a Source,
+    source: &'a SourceFile,
     /// The script's position.
     number: usize,
     name: &'a str,
@@ -252,10 +253,10 @@ impl Reader<'_> {
         self.steps.push(ProgramStep::Execute(Execute {
             name,
             sql: translated.sql,
-            written: Written { sql: text.to_owned(), uses: Uses::Each },
+            written: StatementText { sql: text.to_owned(), uses: Uses::Each },
             parameters,
             place: self.source.line(span.start),
-            keep: Keep::Nothing,
+            keep: KeptColumns::Nothing,
         }));
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::lexer::{Token, TokenKind, tokens};
 
 /// A statement with its parameters in the form for a server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Translated {
+pub(super) struct TranslatedStatement {
     /// The text with `$1`, `$2`, …
     pub(super) sql: String,
     /// The name of each parameter, and its first place in the original text.
@@ -25,8 +25,8 @@ pub(super) enum Uses {
 
 /// Turns `:name` into `$n`. Text in quotes, comments, casts and slices stay as they are. Fails if the text already
 /// contains a `$n`, with its place.
-pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
-    let mut translated = Translated { sql: String::with_capacity(text.len()), parameters: Vec::new() };
+pub(super) fn translate(text: &str, uses: Uses) -> Result<TranslatedStatement, usize> {
+    let mut translated = TranslatedStatement { sql: String::with_capacity(text.len()), parameters: Vec::new() };
     for Token { kind, span } in tokens(text) {
         match kind {
             TokenKind::Positional => return Err(span.start),

@@ -9,8 +9,8 @@ use toml::Spanned;
 
 use super::WorkloadFile;
 use super::datum::Datum;
-use super::problem::{FileError, Problem, Source, listed, of_toml, suggestion};
-use super::program::{BUILT_IN, Check, Definition, Expected, PlacedSql, Program, Tables};
+use super::problem::{FileError, Problem, SourceFile, listed, of_toml, suggestion};
+use super::program::{BUILT_IN, Check, Definition, ExpectedAnswer, PlacedSql, Program, Tables};
 use super::sql;
 use super::typed::{TypedCheck, TypedFile, TypedScalar, TypedTransaction, TypedWrites};
 use crate::benchmark::Writes;
@@ -20,7 +20,7 @@ use generators::Names;
 pub(super) const CONSTANTS: [&str; 2] = ["scale", "seed"];
 
 /// Reads a workload.
-pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
+pub(super) fn parse(source: &SourceFile) -> Result<Definition, FileError> {
     let typed = typed(source)?;
     let mut reader = Reader {
         source,
@@ -66,22 +66,22 @@ pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
 }
 
 /// A file, followed by the one with its setup if it is a TOML file that names one.
-pub(super) fn with_setup_file(source: Source) -> Result<Vec<WorkloadFile>, FileError> {
+pub(super) fn with_setup_file(source: SourceFile) -> Result<Vec<WorkloadFile>, FileError> {
     let named = match source.path.extension().is_some_and(|extension| extension == "toml") {
         true => typed(&source)?.setup_file,
         false => None,
     };
     let setup = named.map(|file| setup_file(&source, &file)).transpose()?;
-    let Source { path, text } = source;
+    let SourceFile { path, text } = source;
     Ok([WorkloadFile { path, text }].into_iter().chain(setup).collect())
 }
 
-fn typed(source: &Source) -> Result<TypedFile, FileError> {
+fn typed(source: &SourceFile) -> Result<TypedFile, FileError> {
     toml::from_str(&source.text).map_err(|error| source.error([of_toml(&error)]))
 }
 
 /// The file with the setup, which is named as seen from the file that names it.
-fn setup_file(source: &Source, named: &Spanned<String>) -> Result<WorkloadFile, FileError> {
+fn setup_file(source: &SourceFile, named: &Spanned<String>) -> Result<WorkloadFile, FileError> {
     let path = source.path.parent().unwrap_or(Path::new("")).join(named.get_ref());
     let text = super::read_text(&path).map_err(|error| {
         let why = error.0.into_iter().map(|fault| fault.to_string()).collect::<String>();
@@ -92,9 +92,9 @@ fn setup_file(source: &Source, named: &Spanned<String>) -> Result<WorkloadFile, 
 
 /// The state of a file's reader.
 struct Reader<'a> {
-    source: &'a Source,
+    source: &'a SourceFile,
     slots: Vec<String>,
-    generators: Vec<super::generator::Declared>,
+    generators: Vec<super::generator::GeneratorDeclaration>,
     queries: Vec<PlacedSql>,
     /// Whether no statement so far changes anything.
     only_queries: bool,
@@ -146,7 +146,7 @@ impl Reader<'_> {
             }
             (None, Some(file)) => {
                 let WorkloadFile { path, text } = setup_file(self.source, file)?;
-                let source = Source { path: path.clone(), text: text.clone() };
+                let source = SourceFile { path: path.clone(), text: text.clone() };
                 let tables = self.setup(&source, &text, &|at| at).map_err(|problem| source.error([problem]))?;
                 files.push(WorkloadFile { path, text });
                 Ok(tables)
@@ -154,7 +154,7 @@ impl Reader<'_> {
         }
     }
 
-    fn setup(&self, source: &Source, text: &str, place: &dyn Fn(usize) -> usize) -> Result<Tables, Problem> {
+    fn setup(&self, source: &SourceFile, text: &str, place: &dyn Fn(usize) -> usize) -> Result<Tables, Problem> {
         let mut statements = Vec::new();
         for span in sql::statements(text) {
             let at = place(span.start);
@@ -197,9 +197,9 @@ impl Reader<'_> {
     fn check(&self, typed: &Spanned<TypedCheck>) -> Result<Check, Problem> {
         let TypedCheck { what, sql, expect, equal } = typed.get_ref();
         let expected = match (expect, equal) {
-            (Some(TypedScalar::Text(words)), None) if words == "no rows" => Expected::NoRows,
-            (Some(value), None) => Expected::Value(datum(value)),
-            (None, Some(query)) => Expected::SameAs(self.constant_query(query)?),
+            (Some(TypedScalar::Text(words)), None) if words == "no rows" => ExpectedAnswer::NoRows,
+            (Some(value), None) => ExpectedAnswer::Value(datum(value)),
+            (None, Some(query)) => ExpectedAnswer::SameAs(self.constant_query(query)?),
             _ => {
                 let message = "a check has either `expect` (\"no rows\" or a value) or `equal` (a query)";
                 return Err(Problem::new(typed.span(), message));

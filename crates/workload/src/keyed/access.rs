@@ -10,7 +10,7 @@ use crate::schema::{ColumnId, ColumnKind, DeclaredTable, Index};
 
 /// The rows of a table that a statement works on.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Source {
+pub(super) struct RowSource {
     pub(super) access: Access,
     /// Further conditions on each row found.
     pub(super) filter: Vec<Expression>,
@@ -23,14 +23,14 @@ pub(super) struct Source {
 pub(super) enum Access {
     /// The one row with that primary key. If the key consists of parameters only, [the
     /// first](super::expression::first_given) is known.
-    Row { index: Index, key: Vec<Part>, first_given: Option<usize> },
+    Row { index: Index, key: Vec<KeyPart>, first_given: Option<usize> },
     /// Those whose keys begin with `equal`, and whose next column lies between the bounds.
-    Range { index: Index, equal: Vec<Part>, low: Option<Bound>, high: Option<Bound> },
+    Range { index: Index, equal: Vec<KeyPart>, low: Option<Bound>, high: Option<Bound> },
 }
 
 /// One column of a key. The expression does not depend on rows.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Part {
+pub(super) struct KeyPart {
     pub(super) kind: ColumnKind,
     pub(super) value: Expression,
 }
@@ -38,13 +38,13 @@ pub(super) struct Part {
 /// One end of a range.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bound {
-    pub(super) part: Part,
+    pub(super) part: KeyPart,
     pub(super) is_inclusive: bool,
 }
 
 /// The order in which a statement requires its rows.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wanted<'a> {
+pub(super) struct Requirement<'a> {
     /// The columns of ORDER BY, and whether each is descending.
     pub(super) order: &'a [(ColumnId, bool)],
     /// Whether the number of rows is limited, so that the whole index may be the range.
@@ -53,7 +53,7 @@ pub(super) struct Wanted<'a> {
 
 /// A condition on a column that an index can use, by its position among all conditions.
 #[derive(Debug, Clone, Copy)]
-struct Usable<'a> {
+struct IndexCondition<'a> {
     position: usize,
     column: ColumnId,
     kind: ColumnKind,
@@ -61,9 +61,9 @@ struct Usable<'a> {
     value: &'a Expression,
 }
 
-impl Usable<'_> {
-    fn part(&self) -> Part {
-        Part { kind: self.kind, value: self.value.clone() }
+impl IndexCondition<'_> {
+    fn part(&self) -> KeyPart {
+        KeyPart { kind: self.kind, value: self.value.clone() }
     }
 
     fn bound(&self) -> Bound {
@@ -76,9 +76,9 @@ impl Usable<'_> {
 #[derive(Debug)]
 struct Candidate<'a> {
     number: usize,
-    equal: Vec<Usable<'a>>,
-    low: Option<Usable<'a>>,
-    high: Option<Usable<'a>>,
+    equal: Vec<IndexCondition<'a>>,
+    low: Option<IndexCondition<'a>>,
+    high: Option<IndexCondition<'a>>,
     is_whole_key: bool,
     /// Whether rows are read from the last one backwards; `None` if the index has another order.
     is_descending: Option<bool>,
@@ -106,12 +106,12 @@ pub(super) fn choose(
     table: &DeclaredTable,
     number: usize,
     condition: Option<Expression>,
-    wanted: Wanted<'_>,
+    wanted: Requirement<'_>,
     at: Location,
-) -> Result<Source, SqlError> {
+) -> Result<RowSource, SqlError> {
     let mut conditions = Vec::new();
     condition.into_iter().for_each(|condition| split(condition, &mut conditions));
-    let usable: Vec<Usable<'_>> =
+    let usable: Vec<IndexCondition<'_>> =
         conditions.iter().enumerate().filter_map(|(position, condition)| usable(position, condition)).collect();
     let indexes = (0..=table.secondary.len()).filter(|&index| !table.index_columns(index).is_empty());
     let takes_first = wanted.is_limited && conditions.is_empty();
@@ -137,17 +137,17 @@ pub(super) fn choose(
         );
     };
     let index = Index { table: number, number: best.number };
-    let key: Vec<Part> = best.equal.iter().map(Usable::part).collect();
+    let key: Vec<KeyPart> = best.equal.iter().map(IndexCondition::part).collect();
     let access = if best.is_whole_key {
         let first_given = first_given(key.iter().map(|part| &part.value));
         Access::Row { index, key, first_given }
     } else {
-        let bound = |usable: &Option<Usable<'_>>| usable.as_ref().map(Usable::bound);
+        let bound = |usable: &Option<IndexCondition<'_>>| usable.as_ref().map(IndexCondition::bound);
         Access::Range { index, equal: key, low: bound(&best.low), high: bound(&best.high) }
     };
     // A range's bounds on texts are not exact: the filter excludes the bound itself, and handles texts too long for the
     // column.
-    let is_exact = |usable: &&Usable<'_>| !matches!(usable.kind, ColumnKind::Text(_));
+    let is_exact = |usable: &&IndexCondition<'_>| !matches!(usable.kind, ColumnKind::Text(_));
     let bounds = best.low.iter().chain(&best.high).filter(is_exact);
     let used: Vec<usize> = best.equal.iter().chain(bounds).map(|usable| usable.position).collect();
     let mut position = 0;
@@ -155,7 +155,7 @@ pub(super) fn choose(
         position += 1;
         !used.contains(&(position - 1))
     });
-    Ok(Source { access, filter: conditions, is_descending })
+    Ok(RowSource { access, filter: conditions, is_descending })
 }
 
 /// Splits a condition into the parts that must all hold.
@@ -166,7 +166,7 @@ fn split(condition: Expression, into: &mut Vec<Expression>) {
     }
 }
 
-fn usable(position: usize, condition: &Expression) -> Option<Usable<'_>> {
+fn usable(position: usize, condition: &Expression) -> Option<IndexCondition<'_>> {
     let Expression::Compare { comparison, kinds, sides } = condition else { return None };
     let (column, kind, comparison, value, value_kind) = match &**sides {
         [Expression::Column(of), value] => (of.column, of.kind, *comparison, value, kinds[1]),
@@ -180,15 +180,20 @@ fn usable(position: usize, condition: &Expression) -> Option<Usable<'_>> {
         ColumnKind::Text(_) | ColumnKind::Date | ColumnKind::Timestamp => value_kind == Type::from(kind),
     };
     let is_usable = is_key && comparison != Comparison::Unequal && !value.reads_row();
-    is_usable.then_some(Usable { position, column, kind, comparison, value })
+    is_usable.then_some(IndexCondition { position, column, kind, comparison, value })
 }
 
-fn candidate<'a>(table: &DeclaredTable, number: usize, usable: &[Usable<'a>], wanted: Wanted<'_>) -> Candidate<'a> {
+fn candidate<'a>(
+    table: &DeclaredTable,
+    number: usize,
+    usable: &[IndexCondition<'a>],
+    wanted: Requirement<'_>,
+) -> Candidate<'a> {
     let columns = table.index_columns(number);
     let on = |column: ColumnId, comparisons: &[Comparison]| {
         usable.iter().find(|usable| usable.column == column && comparisons.contains(&usable.comparison)).copied()
     };
-    let equal: Vec<Usable<'a>> = columns.iter().map_while(|&column| on(column, &[Comparison::Equal])).collect();
+    let equal: Vec<IndexCondition<'a>> = columns.iter().map_while(|&column| on(column, &[Comparison::Equal])).collect();
     let is_whole_key = number == 0 && equal.len() == columns.len();
     let next = columns.get(equal.len());
     let bound = |comparisons: &[Comparison]| next.and_then(|&column| on(column, comparisons));

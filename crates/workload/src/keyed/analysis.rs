@@ -27,7 +27,7 @@ pub(super) struct Scope<'s> {
 
 /// An expression with its type, if it has one yet, and its place.
 #[derive(Debug, Clone)]
-pub(super) struct Typed {
+pub(super) struct TypedExpression {
     pub(super) expression: Expression,
     pub(super) kind: Option<Type>,
     pub(super) at: Location,
@@ -99,9 +99,9 @@ impl<'s> Analysis<'s> {
         })
     }
 
-    pub(super) fn analyse(&mut self, expr: &Expr) -> Result<Typed, SqlError> {
+    pub(super) fn analyse(&mut self, expr: &Expr) -> Result<TypedExpression, SqlError> {
         let at = expr.span().start;
-        let of = |expression, kind| Ok(Typed { expression, kind: Some(kind), at });
+        let of = |expression, kind| Ok(TypedExpression { expression, kind: Some(kind), at });
         match expr {
             Expr::Nested(inner) => self.analyse(inner),
             Expr::Value(value) => self.value(&value.value, at),
@@ -113,7 +113,7 @@ impl<'s> Analysis<'s> {
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
                 let operand = self.analyse(expr)?;
                 let (zero, kind) = (Expression::Constant(Scalar::Int(0)), operand.kind.map(|_| Type::Int));
-                self.arithmetic(Arithmetic::Subtract, Typed { expression: zero, kind, at }, operand, at)
+                self.arithmetic(Arithmetic::Subtract, TypedExpression { expression: zero, kind, at }, operand, at)
             }
             Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
                 of(Expression::Not(Box::new(self.condition(expr)?)), Type::Bool)
@@ -178,8 +178,8 @@ impl<'s> Analysis<'s> {
         })
     }
 
-    fn value(&mut self, value: &Value, at: Location) -> Result<Typed, SqlError> {
-        let constant = |scalar, kind| Ok(Typed { expression: Expression::Constant(scalar), kind, at });
+    fn value(&mut self, value: &Value, at: Location) -> Result<TypedExpression, SqlError> {
+        let constant = |scalar, kind| Ok(TypedExpression { expression: Expression::Constant(scalar), kind, at });
         let text = |text: &str| constant(Scalar::Text(text.to_owned().into()), None);
         match value {
             Value::Null => constant(Scalar::Null, None),
@@ -205,16 +205,20 @@ impl<'s> Analysis<'s> {
                 };
                 let count = self.parameters.len().max(number);
                 self.parameters.resize(count, None);
-                Ok(Typed { expression: Expression::Parameter(number - 1), kind: self.parameters[number - 1], at })
+                Ok(TypedExpression {
+                    expression: Expression::Parameter(number - 1),
+                    kind: self.parameters[number - 1],
+                    at,
+                })
             }
             other => refused(at, format!("`{other}` is a literal of another kind; write numbers or 'text'")),
         }
     }
 
-    fn column(&mut self, table: Option<&Ident>, name: &Ident) -> Result<Typed, SqlError> {
+    fn column(&mut self, table: Option<&Ident>, name: &Ident) -> Result<TypedExpression, SqlError> {
         let (at, wanted) = (name.span.start, name_of(name));
         if let Some((_, kind)) = self.scope.series.as_ref().filter(|(name, _)| *name == wanted) {
-            return Ok(Typed { expression: Expression::Parameter(0), kind: Some(*kind), at });
+            return Ok(TypedExpression { expression: Expression::Parameter(0), kind: Some(*kind), at });
         }
         let Some((of, alias)) = &self.scope.table else {
             return refused(
@@ -236,10 +240,16 @@ impl<'s> Analysis<'s> {
             self.plain_column.get_or_insert(at);
         }
         let column = of.columns[position].stored_at(position);
-        Ok(Typed { expression: Expression::Column(column), kind: Some(column.kind.into()), at })
+        Ok(TypedExpression { expression: Expression::Column(column), kind: Some(column.kind.into()), at })
     }
 
-    fn binary(&mut self, left: &Expr, op: &BinaryOperator, right: &Expr, at: Location) -> Result<Typed, SqlError> {
+    fn binary(
+        &mut self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        at: Location,
+    ) -> Result<TypedExpression, SqlError> {
         let comparison = match op {
             BinaryOperator::Eq => Some(Comparison::Equal),
             BinaryOperator::NotEq => Some(Comparison::Unequal),
@@ -251,7 +261,7 @@ impl<'s> Analysis<'s> {
         };
         if let Some(comparison) = comparison {
             let expression = self.compare(comparison, left, right)?;
-            return Ok(Typed { expression, kind: Some(Type::Bool), at });
+            return Ok(TypedExpression { expression, kind: Some(Type::Bool), at });
         }
         let connected = |sides| match op {
             BinaryOperator::And => Expression::And(Box::new(sides)),
@@ -260,7 +270,7 @@ impl<'s> Analysis<'s> {
         let operator = match op {
             BinaryOperator::And | BinaryOperator::Or => {
                 let sides = [self.condition(left)?, self.condition(right)?];
-                return Ok(Typed { expression: connected(sides), kind: Some(Type::Bool), at });
+                return Ok(TypedExpression { expression: connected(sides), kind: Some(Type::Bool), at });
             }
             BinaryOperator::StringConcat => {
                 let sides = [self.analyse(left)?, self.analyse(right)?];
@@ -293,7 +303,7 @@ impl<'s> Analysis<'s> {
         Ok(Expression::Compare { comparison, kinds, sides })
     }
 
-    fn concatenate(&mut self, sides: [Typed; 2], at: Location) -> Result<Typed, SqlError> {
+    fn concatenate(&mut self, sides: [TypedExpression; 2], at: Location) -> Result<TypedExpression, SqlError> {
         if let [Some(a), Some(b)] = [sides[0].kind, sides[1].kind]
             && a != Type::Text
             && b != Type::Text
@@ -302,10 +312,16 @@ impl<'s> Analysis<'s> {
         }
         let [left, right] = sides;
         let texts = Box::new([self.cast(left, Type::Text)?, self.cast(right, Type::Text)?]);
-        Ok(Typed { expression: Expression::Concatenate(texts), kind: Some(Type::Text), at })
+        Ok(TypedExpression { expression: Expression::Concatenate(texts), kind: Some(Type::Text), at })
     }
 
-    fn arithmetic(&mut self, operator: Arithmetic, left: Typed, right: Typed, at: Location) -> Result<Typed, SqlError> {
+    fn arithmetic(
+        &mut self,
+        operator: Arithmetic,
+        left: TypedExpression,
+        right: TypedExpression,
+        at: Location,
+    ) -> Result<TypedExpression, SqlError> {
         use Arithmetic::{Add, Divide, Multiply, Subtract};
         let known = left.kind.or(right.kind);
         let Some(known) = known.filter(|kind| kind.is_number() || (left.kind.is_some() && right.kind.is_some())) else {
@@ -334,11 +350,16 @@ impl<'s> Analysis<'s> {
         };
         let sides = [self.cast(left, operands.0)?, self.cast(right, operands.1)?];
         let expression = folded(Expression::Arithmetic { operator, result, sides: Box::new(sides) }, at)?;
-        Ok(Typed { expression, kind: Some(result), at })
+        Ok(TypedExpression { expression, kind: Some(result), at })
     }
 
-    fn case(&mut self, conditions: &[CaseWhen], otherwise: Option<&Expr>, at: Location) -> Result<Typed, SqlError> {
-        let null = Typed { expression: Expression::Constant(Scalar::Null), kind: None, at };
+    fn case(
+        &mut self,
+        conditions: &[CaseWhen],
+        otherwise: Option<&Expr>,
+        at: Location,
+    ) -> Result<TypedExpression, SqlError> {
+        let null = TypedExpression { expression: Expression::Constant(Scalar::Null), kind: None, at };
         let mut tests = Vec::new();
         let mut values = Vec::new();
         for CaseWhen { condition, result } in conditions {
@@ -349,11 +370,15 @@ impl<'s> Analysis<'s> {
         let (mut values, kind) = self.of_one_type(values, at)?;
         let otherwise = Box::new(values.pop().expect("the last one is always there"));
         let branches = tests.into_iter().zip(values).map(|(test, value)| [test, value]).collect();
-        Ok(Typed { expression: Expression::Case { branches, otherwise }, kind: Some(kind), at })
+        Ok(TypedExpression { expression: Expression::Case { branches, otherwise }, kind: Some(kind), at })
     }
 
     /// Gives several expressions, of which one becomes the value, a common type.
-    pub(super) fn of_one_type(&mut self, all: Vec<Typed>, at: Location) -> Result<(Vec<Expression>, Type), SqlError> {
+    pub(super) fn of_one_type(
+        &mut self,
+        all: Vec<TypedExpression>,
+        at: Location,
+    ) -> Result<(Vec<Expression>, Type), SqlError> {
         let mut kinds = all.iter().filter_map(|typed| typed.kind);
         let first = kinds.next().unwrap_or(Type::Text);
         let kind = kinds.try_fold(first, |a, b| match (a, b) {
@@ -366,8 +391,8 @@ impl<'s> Analysis<'s> {
     }
 
     /// Gives a type to an expression without one; leaves one that has it.
-    fn give(&mut self, typed: Typed, kind: Type) -> Result<Expression, SqlError> {
-        let Typed { expression, kind: None, at } = typed else { return Ok(typed.expression) };
+    fn give(&mut self, typed: TypedExpression, kind: Type) -> Result<Expression, SqlError> {
+        let TypedExpression { expression, kind: None, at } = typed else { return Ok(typed.expression) };
         match &expression {
             Expression::Constant(Scalar::Text(text)) => match Scalar::parse(text, kind) {
                 Ok(scalar) => Ok(Expression::Constant(scalar)),
@@ -388,7 +413,7 @@ impl<'s> Analysis<'s> {
     }
 
     /// An expression as a value of a type.
-    pub(super) fn cast(&mut self, typed: Typed, to: Type) -> Result<Expression, SqlError> {
+    pub(super) fn cast(&mut self, typed: TypedExpression, to: Type) -> Result<Expression, SqlError> {
         let at = typed.at;
         let Some(from) = typed.kind.filter(|from| *from != to) else { return self.give(typed, to) };
         let is_number_or_bool = from.is_number() || from == Type::Bool;

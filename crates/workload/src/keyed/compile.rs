@@ -10,7 +10,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Location;
 
-use super::access::{Access, Wanted, choose};
+use super::access::{Access, Requirement, choose};
 use super::analysis::{Analysis, INSTEAD, Scope, refused};
 use super::declaration::{Catalog, name_of, single_name};
 use super::expression::{Expression, first_given};
@@ -48,7 +48,7 @@ pub(super) struct Compiler<'c> {
     pub(super) sql: &'c str,
 }
 
-type Compiled = Result<(Action, Vec<Type>), SqlError>;
+type CompileResult = Result<(Action, Vec<Type>), SqlError>;
 
 /// A parsed statement of our own.
 macro_rules! plain {
@@ -67,7 +67,7 @@ impl<'c> Compiler<'c> {
         refused(place, format!("this part of the statement is beyond keyed statements; {INSTEAD}"))
     }
 
-    fn query(&self, query: Query) -> Compiled {
+    fn query(&self, query: Query) -> CompileResult {
         let SetExpr::Select(select) = &*query.body else {
             return self.beyond(&["union", "intersect", "except", "values", "table", "("]);
         };
@@ -107,7 +107,7 @@ impl<'c> Compiler<'c> {
         let at = place_of(self.sql, &["from"]);
         let table = &self.catalog.tables()[number];
         if analysis.aggregates.is_empty() {
-            let wanted = Wanted { order: &order, is_limited: limit.is_some() };
+            let wanted = Requirement { order: &order, is_limited: limit.is_some() };
             let source = choose(table, number, condition, wanted, at)?;
             let intent = intent.unwrap_or(Intent::Read);
             return Ok((Action::Read { source, intent, limit, output }, analysis.parameter_types()));
@@ -273,7 +273,7 @@ impl<'c> Compiler<'c> {
         limit.map(Some)
     }
 
-    pub(super) fn insert(&self, insert: Insert, scope: Scope<'c>) -> Compiled {
+    pub(super) fn insert(&self, insert: Insert, scope: Scope<'c>) -> CompileResult {
         let TableObject::TableName(name) = &insert.table else { return self.beyond(&["into"]) };
         let mut plain = plain!(Statement::Insert, &format!("INSERT INTO {name} VALUES (1)"));
         plain.columns.clone_from(&insert.columns);
@@ -331,7 +331,7 @@ impl<'c> Compiler<'c> {
         Ok(output.into_iter().map(|(_, expression)| expression).collect())
     }
 
-    fn update(&self, update: Update) -> Compiled {
+    fn update(&self, update: Update) -> CompileResult {
         let mut plain = plain!(Statement::Update, "UPDATE t SET a = 1");
         plain.table.clone_from(&update.table);
         plain.assignments.clone_from(&update.assignments);
@@ -370,11 +370,11 @@ impl<'c> Compiler<'c> {
             columns.push((position, column.clone()));
             values.push(analysis.assigned(value, column)?);
         }
-        let source = choose(table, number, condition, Wanted::default(), update.table.span().start)?;
+        let source = choose(table, number, condition, Requirement::default(), update.table.span().start)?;
         Ok((Action::Update { source, columns, values, returning }, analysis.parameter_types()))
     }
 
-    fn delete(&self, delete: Delete) -> Compiled {
+    fn delete(&self, delete: Delete) -> CompileResult {
         let mut plain = plain!(Statement::Delete, "DELETE FROM t");
         plain.from.clone_from(&delete.from);
         plain.selection.clone_from(&delete.selection);
@@ -389,7 +389,7 @@ impl<'c> Compiler<'c> {
         let condition = delete.selection.as_ref().map(|expr| analysis.condition(expr)).transpose()?;
         let returning = self.returning(delete.returning.as_deref(), &mut analysis)?;
         let table = &self.catalog.tables()[number];
-        let source = choose(table, number, condition, Wanted::default(), from.span().start)?;
+        let source = choose(table, number, condition, Requirement::default(), from.span().start)?;
         Ok((Action::Delete { source, returning }, analysis.parameter_types()))
     }
 }
@@ -411,7 +411,7 @@ fn aggregate(
             _ => None,
         }
     {
-        let wanted = Wanted { order: &[(column, false)], is_limited: true };
+        let wanted = Requirement { order: &[(column, false)], is_limited: true };
         if let Ok(source) = choose(table, number, condition.clone(), wanted, at)
             && source.filter.is_empty()
             && matches!(source.access, Access::Range { .. })
@@ -420,7 +420,7 @@ fn aggregate(
             return Ok(Action::Extreme { source, end, aggregate, output });
         }
     }
-    let source = choose(table, number, condition, Wanted::default(), at)?;
+    let source = choose(table, number, condition, Requirement::default(), at)?;
     Ok(Action::Aggregate { source, aggregates, output })
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::failed;
 use super::numeric::Numeric;
-use super::scalar::{Kept, Scalar, Type, in_range, out_of_range};
+use super::scalar::{Scalar, StoredValue, Type, in_range, out_of_range};
 use crate::database::DatabaseError;
 use crate::schema::{ColumnKind, StoredColumn};
 use crate::statement::{RowAccess, RowRef, Value};
@@ -292,16 +292,16 @@ impl Expression {
         kind: ColumnKind,
         input: &Input<'a>,
         row: &Row<'_>,
-    ) -> Result<Kept<'a>, DatabaseError> {
+    ) -> Result<StoredValue<'a>, DatabaseError> {
         if Type::from(kind).is_whole() {
-            return Ok(self.whole(input, row)?.map_or(Kept::Null, Kept::Int));
+            return Ok(self.whole(input, row)?.map_or(StoredValue::Null, StoredValue::Int));
         }
         Ok(match (self.evaluate(input, row)?, kind) {
-            (Scalar::Null, _) => Kept::Null,
-            (Scalar::Text(text), _) => Kept::Text(text),
+            (Scalar::Null, _) => StoredValue::Null,
+            (Scalar::Text(text), _) => StoredValue::Text(text),
             (Scalar::Numeric(number), ColumnKind::Decimal { scale, .. }) => {
                 let unscaled = i64::try_from(number.unscaled_at(scale.unsigned_abs()));
-                Kept::Int(unscaled.expect("a column's numbers have at most 18 digits"))
+                StoredValue::Int(unscaled.expect("a column's numbers have at most 18 digits"))
             }
             (other, kind) => unreachable!("analysis assigns no {other:?} to a column of {kind:?}"),
         })

@@ -4,17 +4,17 @@ use std::ops::RangeInclusive;
 
 use smallvec::SmallVec;
 
-use super::access::{Access, Bound, Part, Source};
+use super::access::{Access, Bound, KeyPart, RowSource};
 use super::expression::{Input, Row};
-use super::scalar::Kept;
+use super::scalar::StoredValue;
 use crate::database::DatabaseError;
 use crate::schema::{ColumnKind, Index};
 use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 
 /// Values of a key. Few keys have more values, so usually nothing is allocated.
-type Key<'a> = SmallVec<[Kept<'a>; 3]>;
+type Key<'a> = SmallVec<[StoredValue<'a>; 3]>;
 
-impl Source {
+impl RowSource {
     /// Finds the rows, up to a limit, and calls `visit` with each.
     pub(super) fn visit(
         &self,
@@ -57,7 +57,7 @@ impl Source {
     fn all(
         &self,
         index: Index,
-        (low, high): Ends<'_>,
+        (low, high): KeyRange<'_>,
         intent: Intent,
         input: &Input<'_>,
         access: &mut dyn RowAccess,
@@ -74,7 +74,7 @@ impl Source {
     fn some(
         &self,
         index: Index,
-        ends: Ends<'_>,
+        ends: KeyRange<'_>,
         limit: usize,
         intent: Intent,
         input: &Input<'_>,
@@ -139,22 +139,22 @@ impl Source {
 }
 
 /// Both ends of a range of keys.
-type Ends<'e> = (&'e [Value<'e>], &'e [Value<'e>]);
+type KeyRange<'e> = (&'e [Value<'e>], &'e [Value<'e>]);
 
 fn values<'v>(key: &'v Key<'_>) -> SmallVec<[Value<'v>; 3]> {
-    key.iter().map(Kept::value).collect()
+    key.iter().map(StoredValue::value).collect()
 }
 
 /// The values of parts of a key; `None` if no row can have them: null equals nothing, and a column holds only values
 /// that fit.
-fn key_of<'a>(parts: &'a [Part], input: &Input<'a>) -> Result<Option<Key<'a>>, DatabaseError> {
+fn key_of<'a>(parts: &'a [KeyPart], input: &Input<'a>) -> Result<Option<Key<'a>>, DatabaseError> {
     let mut key = Key::new();
-    for Part { kind, value } in parts {
+    for KeyPart { kind, value } in parts {
         let value = value.kept(*kind, input, &Row::None)?;
         let is_possible = match (&value, kind) {
-            (Kept::Null, _) => false,
-            (Kept::Int(number), kind) => limits(*kind).contains(number),
-            (Kept::Text(text), ColumnKind::Text(bytes_max)) => text.len() <= *bytes_max,
+            (StoredValue::Null, _) => false,
+            (StoredValue::Int(number), kind) => limits(*kind).contains(number),
+            (StoredValue::Text(text), ColumnKind::Text(bytes_max)) => text.len() <= *bytes_max,
             _ => true,
         };
         if !is_possible {
@@ -175,7 +175,7 @@ fn limits(kind: ColumnKind) -> RangeInclusive<i64> {
 
 /// The least and the greatest key of a range, both included; `None` if nothing lies between.
 fn range<'a>(
-    equal: &'a [Part],
+    equal: &'a [KeyPart],
     low: Option<&'a Bound>,
     high: Option<&'a Bound>,
     input: &Input<'a>,
@@ -197,7 +197,7 @@ fn range<'a>(
 /// One end of a range, included.
 enum Edge<'a> {
     Open,
-    At(Kept<'a>),
+    At(StoredValue<'a>),
     /// No value lies within.
     Nothing,
 }
@@ -213,26 +213,26 @@ impl<'a> Edge<'a> {
 fn edge<'a>(bound: Option<&'a Bound>, is_low: bool, input: &Input<'a>) -> Result<Edge<'a>, DatabaseError> {
     let Some(Bound { part, is_inclusive }) = bound else { return Ok(Edge::Open) };
     Ok(match (part.value.kept(part.kind, input, &Row::None)?, part.kind) {
-        (Kept::Int(number), kind) => {
+        (StoredValue::Int(number), kind) => {
             let step = i64::from(!is_inclusive);
             let inner = if is_low { number.checked_add(step) } else { number.checked_sub(step) };
             let limits = limits(kind);
             match inner {
-                Some(inner) if limits.contains(&inner) => Edge::At(Kept::Int(inner)),
+                Some(inner) if limits.contains(&inner) => Edge::At(StoredValue::Int(inner)),
                 // Beyond the limit on its own side, every value lies within.
                 Some(inner) if (inner < *limits.start()) == is_low => Edge::Open,
                 _ => Edge::Nothing,
             }
         }
         // The filter excludes the bound itself. A text that is too long lies between two shorter ones.
-        (Kept::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
+        (StoredValue::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
             true => {
                 let end = (0..=bytes_max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
-                Edge::At(Kept::Text(text[..end].to_owned().into()))
+                Edge::At(StoredValue::Text(text[..end].to_owned().into()))
             }
             false => Edge::Open,
         },
-        (text @ Kept::Text(_), _) => Edge::At(text),
-        (Kept::Null, _) => Edge::Nothing,
+        (text @ StoredValue::Text(_), _) => Edge::At(text),
+        (StoredValue::Null, _) => Edge::Nothing,
     })
 }

@@ -4,7 +4,7 @@ use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgum
 use sqlparser::tokenizer::Location;
 
 use super::SqlError;
-use super::analysis::{Analysis, INSTEAD, Typed, refused};
+use super::analysis::{Analysis, INSTEAD, TypedExpression, refused};
 use super::expression::Expression;
 use super::scalar::Type;
 
@@ -26,7 +26,7 @@ pub(super) enum AggregateFunction {
 }
 
 impl Analysis<'_> {
-    pub(super) fn function(&mut self, function: &Function, at: Location) -> Result<Typed, SqlError> {
+    pub(super) fn function(&mut self, function: &Function, at: Location) -> Result<TypedExpression, SqlError> {
         let unknown = || refused(at, format!("`{function}` is beyond keyed statements; {INSTEAD}"));
         let Function { name, uses_odbc_syntax: false, parameters: FunctionArguments::None, args, .. } = function else {
             return unknown();
@@ -45,10 +45,12 @@ impl Analysis<'_> {
             }
             _ => return unknown(),
         };
-        let now = Typed { expression: Expression::Now, kind: Some(Type::Timestamp), at };
+        let now = TypedExpression { expression: Expression::Now, kind: Some(Type::Timestamp), at };
         match (name.as_str(), arguments) {
             ("now" | "transaction_timestamp" | "current_timestamp" | "localtimestamp", []) => Ok(now),
-            ("current_date", []) => Ok(Typed { expression: self.cast(now, Type::Date)?, kind: Some(Type::Date), at }),
+            ("current_date", []) => {
+                Ok(TypedExpression { expression: self.cast(now, Type::Date)?, kind: Some(Type::Date), at })
+            }
             ("coalesce", [_, ..]) => {
                 let mut all = Vec::new();
                 for argument in arguments {
@@ -56,7 +58,7 @@ impl Analysis<'_> {
                     all.push(self.analyse(expr)?);
                 }
                 let (all, kind) = self.of_one_type(all, at)?;
-                Ok(Typed { expression: Expression::Coalesce(all), kind: Some(kind), at })
+                Ok(TypedExpression { expression: Expression::Coalesce(all), kind: Some(kind), at })
             }
             ("count", [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]) => {
                 self.aggregate(AggregateFunction::Count, None, at)
@@ -75,7 +77,12 @@ impl Analysis<'_> {
         }
     }
 
-    fn aggregate(&mut self, function: AggregateFunction, of: Option<&Expr>, at: Location) -> Result<Typed, SqlError> {
+    fn aggregate(
+        &mut self,
+        function: AggregateFunction,
+        of: Option<&Expr>,
+        at: Location,
+    ) -> Result<TypedExpression, SqlError> {
         if self.is_within_aggregate || self.scope.table.is_none() {
             return refused(at, "an aggregate stands in the list of SELECT, and not within another");
         }
@@ -94,6 +101,6 @@ impl Analysis<'_> {
             }
         };
         self.aggregates.push(Aggregate { function, argument: argument.map(|(expression, _)| expression), result });
-        Ok(Typed { expression: Expression::Aggregate(self.aggregates.len() - 1), kind: Some(result), at })
+        Ok(TypedExpression { expression: Expression::Aggregate(self.aggregates.len() - 1), kind: Some(result), at })
     }
 }

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::access::Source;
+use super::access::RowSource;
 use super::expression::{Arithmetic, Expression, Input, Row, parameter};
 use super::failed;
 use super::function::{Aggregate, AggregateFunction};
-use super::scalar::{Kept, Scalar, Type};
+use super::scalar::{Scalar, StoredValue, Type};
 use crate::database::DatabaseError;
 use crate::schema::{ColumnId, ColumnKind, DeclaredColumn, TableId};
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Value};
@@ -25,20 +25,20 @@ pub(super) enum Action {
         output: Vec<Expression>,
     },
     Read {
-        source: Source,
+        source: RowSource,
         intent: Intent,
         limit: Option<Expression>,
         output: Vec<Expression>,
     },
     /// One row computed from all rows.
     Aggregate {
-        source: Source,
+        source: RowSource,
         aggregates: Vec<Aggregate>,
         output: Vec<Expression>,
     },
     /// The column at one end of a range.
     Extreme {
-        source: Source,
+        source: RowSource,
         end: End,
         aggregate: Expression,
         output: Vec<Expression>,
@@ -51,13 +51,13 @@ pub(super) enum Action {
         returning: Vec<Expression>,
     },
     Update {
-        source: Source,
+        source: RowSource,
         columns: Vec<(ColumnId, DeclaredColumn)>,
         values: Vec<Expression>,
         returning: Vec<Expression>,
     },
     Delete {
-        source: Source,
+        source: RowSource,
         returning: Vec<Expression>,
     },
 }
@@ -162,11 +162,11 @@ fn insert(
     if let Some(row) = first_given.and_then(|first| input.given(first, kinds)) {
         return add(row);
     }
-    let mut row = SmallVec::<[Kept<'_>; 8]>::new();
+    let mut row = SmallVec::<[StoredValue<'_>; 8]>::new();
     for (value, column) in values.iter().zip(columns) {
         row.push(stored(value, column, input, &Row::None)?);
     }
-    add(&row.iter().map(Kept::value).collect::<SmallVec<[Value<'_>; 16]>>())
+    add(&row.iter().map(StoredValue::value).collect::<SmallVec<[Value<'_>; 16]>>())
 }
 
 /// All new values are computed from the old row.
@@ -178,7 +178,7 @@ fn update(
     access: &mut dyn RowAccess,
 ) -> Result<(), DatabaseError> {
     let old = Row::Stored(&*access, row);
-    let mut new = SmallVec::<[Kept<'_>; 3]>::new();
+    let mut new = SmallVec::<[StoredValue<'_>; 3]>::new();
     for ((_, column), value) in columns.iter().zip(values) {
         new.push(stored(value, column, input, &old)?);
     }
@@ -233,12 +233,12 @@ fn stored<'a>(
     column: &DeclaredColumn,
     input: &Input<'a>,
     row: &Row<'_>,
-) -> Result<Kept<'a>, DatabaseError> {
+) -> Result<StoredValue<'a>, DatabaseError> {
     let value = expression.kept(column.kind, input, row)?;
     let name = &column.name;
     match (&value, column.kind) {
-        (Kept::Null, _) if !column.nullable => failed(format!("null in column `{name}`, which is NOT NULL")),
-        (Kept::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => {
+        (StoredValue::Null, _) if !column.nullable => failed(format!("null in column `{name}`, which is NOT NULL")),
+        (StoredValue::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => {
             failed(format!("text of {} bytes in column `{name}`, which has room for {bytes_max}", text.len()))
         }
         _ => Ok(value),

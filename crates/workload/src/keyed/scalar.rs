@@ -92,18 +92,18 @@ pub(crate) enum Scalar<'a> {
 
 /// A value as a column keeps it: of a key or of a new row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kept<'a> {
+pub(super) enum StoredValue<'a> {
     Null,
     Int(i64),
     Text(Cow<'a, str>),
 }
 
-impl Kept<'_> {
+impl StoredValue<'_> {
     pub(super) fn value(&self) -> Value<'_> {
         match self {
-            Kept::Null => Value::Null,
-            Kept::Int(number) => Value::Int(*number),
-            Kept::Text(text) => Value::Text(text),
+            StoredValue::Null => Value::Null,
+            StoredValue::Int(number) => Value::Int(*number),
+            StoredValue::Text(text) => Value::Text(text),
         }
     }
 }

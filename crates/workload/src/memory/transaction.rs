@@ -12,7 +12,7 @@ use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 pub(super) struct Undo {
     steps: Vec<UndoStep>,
     /// The strongest intent with which each row was found, by table and row.
-    declared: BTreeMap<(TableId, u64), Declared>,
+    declared: BTreeMap<(TableId, u64), RowRight>,
 }
 
 #[derive(Debug)]
@@ -24,18 +24,18 @@ enum UndoStep {
 
 /// The rights of a transaction to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Declared {
+enum RowRight {
     Read,
     Change,
     ChangeOrDelete,
 }
 
-impl From<Intent> for Declared {
+impl From<Intent> for RowRight {
     fn from(intent: Intent) -> Self {
         match intent {
-            Intent::Read => Declared::Read,
-            Intent::Update => Declared::Change,
-            Intent::Write => Declared::ChangeOrDelete,
+            Intent::Read => RowRight::Read,
+            Intent::Update => RowRight::Change,
+            Intent::Write => RowRight::ChangeOrDelete,
         }
     }
 }
@@ -67,12 +67,12 @@ impl<'a> Transaction<'a> {
     }
 
     fn declare(&mut self, table: TableId, row: u64, intent: Intent) -> RowRef {
-        let declared = self.undo.declared.entry((table, row)).or_insert(Declared::Read);
+        let declared = self.undo.declared.entry((table, row)).or_insert(RowRight::Read);
         *declared = (*declared).max(intent.into());
         RowRef { table, row }
     }
 
-    fn require(&self, row: RowRef, needed: Declared) -> Result<(), DatabaseError> {
+    fn require(&self, row: RowRef, needed: RowRight) -> Result<(), DatabaseError> {
         let declared = self.undo.declared.get(&(row.table, row.row)).copied();
         if declared.is_some_and(|declared| declared >= needed) {
             return Ok(());
@@ -126,7 +126,7 @@ impl RowAccess for Transaction<'_> {
     }
 
     fn set(&mut self, row: RowRef, column: ColumnId, value: Value<'_>) -> Result<(), DatabaseError> {
-        self.require(row, Declared::Change)?;
+        self.require(row, RowRight::Change)?;
         let table = &self.store.schema.tables[row.table];
         let mut index_columns = table.secondary.iter().flat_map(|index| index.columns).chain(table.primary_key);
         if index_columns.any(|&indexed| indexed == column) {
@@ -147,7 +147,7 @@ impl RowAccess for Transaction<'_> {
     }
 
     fn delete(&mut self, row: RowRef) -> Result<(), DatabaseError> {
-        self.require(row, Declared::ChangeOrDelete)?;
+        self.require(row, RowRight::ChangeOrDelete)?;
         let before = self.store.take(row.table, row.row);
         self.undo.steps.push(UndoStep::Deleted { table: row.table, row: row.row, before });
         Ok(())

@@ -16,16 +16,16 @@ use crate::instance::{INSTANCE, Instance};
 /// benchmark's counts of its clients' work are thus in one place, and all runs have the same workload, even if its file
 /// is edited in the meantime. Clones share the benchmarks.
 #[derive(Clone)]
-pub struct Catalog(Arc<Shelves>);
+pub struct Catalog(Arc<Contents>);
 
-struct Shelves {
+struct Contents {
     seed: u64,
-    made: Mutex<BTreeMap<Key, Made>>,
+    made: Mutex<BTreeMap<Key, ScaledBenchmark>>,
     definitions: Definitions,
 }
 
 /// A benchmark and its scale.
-type Made = (Arc<dyn Benchmark>, f64);
+type ScaledBenchmark = (Arc<dyn Benchmark>, f64);
 
 /// Kind, bits of the scale if one was given, and parameters.
 type Key = (String, Option<u64>, String);
@@ -33,7 +33,7 @@ type Key = (String, Option<u64>, String);
 impl Catalog {
     /// An empty one. The data of its benchmarks follow from the seed, as far as they follow from any.
     pub fn new(seed: u64) -> Self {
-        Catalog(Arc::new(Shelves { seed, made: Mutex::default(), definitions: Definitions::default() }))
+        Catalog(Arc::new(Contents { seed, made: Mutex::default(), definitions: Definitions::default() }))
     }
 
     /// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with those parameters and all others at their defaults;
@@ -55,7 +55,7 @@ impl Catalog {
         scale: Option<f64>,
         parameters: &BTreeMap<String, Value>,
     ) -> Result<(Arc<dyn Benchmark>, f64), BenchmarkError> {
-        let Shelves { seed, made, definitions } = &*self.0;
+        let Contents { seed, made, definitions } = &*self.0;
         let key = |scale: Option<f64>| {
             let parameters = serde_json::to_string(parameters).expect("names and plain values");
             (kind.to_owned(), scale.map(f64::to_bits), parameters)

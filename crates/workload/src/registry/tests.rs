@@ -42,6 +42,19 @@ fn names_and_scales_are_read_and_errors_say_what_to_do() {
 }
 
 #[test]
+fn the_sides_of_a_mix_share_their_data() {
+    let mixes: Vec<&Entry> = BENCHMARKS.iter().filter(|entry| !entry.sides.is_empty()).collect();
+    assert!(mixes.iter().any(|entry| entry.name == "ch"));
+    for entry in mixes {
+        let side = |side: &Side| make(entry.name, None, &side.parameters(), 1).unwrap().0;
+        let all: Vec<_> = sides(entry.name).iter().map(side).collect();
+        assert!(all.iter().all(|one| one.data() == all[0].data()), "{}", entry.name);
+        assert!(!all[0].is_analytical() && all[1].is_analytical(), "{}", entry.name);
+    }
+    assert!(sides("tpcc").is_empty() && sides("oracle").is_empty());
+}
+
+#[test]
 fn errors_of_parameters_name_what_is_wrong_and_what_is_right() {
     for (kind, parameters, expect) in [
         ("tpcc", json!({ "rows": 1 }), "`tpcc` has no parameter `rows`; `tpcc` has none, leave it out"),

@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::Columns;
 use super::schema::TEXT_BYTES;
-use crate::parts::Part;
+use crate::parts::RowRange;
 use crate::random::mix;
 use crate::schema::Table;
 
@@ -20,7 +20,7 @@ pub(super) const VALUES: u64 = 1_000_000;
 const TEXT_DIGITS: usize = 11;
 
 /// Rows of a part, in order of key.
-pub(super) fn batch(table: &Table, columns: Columns, part: Part) -> RecordBatch {
+pub(super) fn batch(table: &Table, columns: Columns, part: RowRange) -> RecordBatch {
     let keys = || (part.first..part.first + part.rows as u64).map(|row| row as i64 + 1);
     let (keys, values): (ArrayRef, ArrayRef) = match columns {
         Columns::BigInt => (

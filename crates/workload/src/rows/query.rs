@@ -28,6 +28,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Text("projection"),
         possible: Possible::OneOf(&["projection", "join"]),
     }],
+    sides: &[],
     make: |scale, parameters, _| {
         let is_join = parameters.text("operator") == "join";
         let rows = RandomRows {

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::schema::{ACCOUNT, ACCOUNTS_PER_BRANCH, BRANCH, BRANCH_FILLER, FILLER, SCHEMA, TELLER, TELLERS_PER_BRANCH};
 use crate::batch::Batch;
-use crate::parts::{Filling, Part};
+use crate::parts::{Filling, RowRange};
 use crate::schema::TableId;
 
 /// The rows to load, table by table; the history is empty.
@@ -18,7 +18,7 @@ pub(super) fn fillings(branches: i64) -> [Filling<'static>; 3] {
     ]
 }
 
-fn branch_batch(part: Part) -> RecordBatch {
+fn branch_batch(part: RowRange) -> RecordBatch {
     let filler = ".".repeat(BRANCH_FILLER);
     let mut batch = Batch::new(&SCHEMA.tables[BRANCH], part.rows);
     for row in part.first..part.first + part.rows as u64 {
@@ -32,7 +32,7 @@ fn of_branches(table: TableId, rows: u64, per_branch: i64) -> Filling<'static> {
 }
 
 /// Rows of tellers or accounts, `per_branch` for each branch.
-fn of_branch(table: TableId, per_branch: i64, part: Part) -> RecordBatch {
+fn of_branch(table: TableId, per_branch: i64, part: RowRange) -> RecordBatch {
     let filler = ".".repeat(FILLER);
     let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);
     for row in part.first..part.first + part.rows as u64 {

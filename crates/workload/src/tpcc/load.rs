@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-use super::population::{Part, row_count};
+use super::population::{LoadUnit, row_count};
 use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::Database;
 use crate::schema::Schema;
@@ -24,7 +24,7 @@ pub(super) fn fill(
         schema,
         seed,
         progress,
-        parts: Part::all(warehouses),
+        parts: LoadUnit::all(warehouses),
         next_part: AtomicUsize::new(0),
         rows_done: AtomicU64::new(rows_before),
         rows_all: rows_before + row_count(seed, warehouses),
@@ -49,7 +49,7 @@ struct Loading<'a> {
     schema: &'a Schema,
     seed: u64,
     progress: &'a LoadProgress<'a>,
-    parts: Vec<Part>,
+    parts: Vec<LoadUnit>,
     next_part: AtomicUsize,
     rows_done: AtomicU64,
     rows_all: u64,
@@ -69,7 +69,7 @@ impl Loading<'_> {
         }
     }
 
-    fn load_part(&self, part: Part) -> Result<(), LoadError> {
+    fn load_part(&self, part: LoadUnit) -> Result<(), LoadError> {
         let table = self.schema.tables[part.table()].name;
         self.progress.step(self.rows_done.load(Ordering::Relaxed), self.rows_all, table)?;
         let batch = part.make(self.seed);

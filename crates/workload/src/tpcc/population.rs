@@ -25,7 +25,7 @@ const ROWS_PER_PART: i64 = 50_000;
 
 /// A piece of the population that is made and loaded at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum LoadUnit {
     /// Items of that first number on.
     Items(i64),
     /// One warehouse.
@@ -46,33 +46,33 @@ pub(super) enum Part {
     OrderLines(i64, i64),
 }
 
-impl Part {
-    pub(super) fn all(warehouses: i64) -> Vec<Part> {
-        let mut parts = (1..=ITEMS).step_by(ROWS_PER_PART as usize).map(Part::Items).collect::<Vec<_>>();
+impl LoadUnit {
+    pub(super) fn all(warehouses: i64) -> Vec<LoadUnit> {
+        let mut parts = (1..=ITEMS).step_by(ROWS_PER_PART as usize).map(LoadUnit::Items).collect::<Vec<_>>();
         for warehouse in 1..=warehouses {
-            parts.push(Part::Warehouse(warehouse));
-            parts.push(Part::Districts(warehouse));
-            parts.extend((1..=ITEMS).step_by(ROWS_PER_PART as usize).map(|item| Part::Stock(warehouse, item)));
-            parts.push(Part::Customers(warehouse));
-            parts.push(Part::History(warehouse));
-            parts.push(Part::Orders(warehouse));
-            parts.push(Part::NewOrders(warehouse));
-            parts.extend((1..=DISTRICTS_PER_WAREHOUSE).map(|district| Part::OrderLines(warehouse, district)));
+            parts.push(LoadUnit::Warehouse(warehouse));
+            parts.push(LoadUnit::Districts(warehouse));
+            parts.extend((1..=ITEMS).step_by(ROWS_PER_PART as usize).map(|item| LoadUnit::Stock(warehouse, item)));
+            parts.push(LoadUnit::Customers(warehouse));
+            parts.push(LoadUnit::History(warehouse));
+            parts.push(LoadUnit::Orders(warehouse));
+            parts.push(LoadUnit::NewOrders(warehouse));
+            parts.extend((1..=DISTRICTS_PER_WAREHOUSE).map(|district| LoadUnit::OrderLines(warehouse, district)));
         }
         parts
     }
 
     pub(super) fn table(self) -> TableId {
         match self {
-            Part::Items(_) => ITEM,
-            Part::Warehouse(_) => WAREHOUSE,
-            Part::Districts(_) => DISTRICT,
-            Part::Stock(..) => STOCK,
-            Part::Customers(_) => CUSTOMER,
-            Part::History(_) => HISTORY,
-            Part::Orders(_) => ORDERS,
-            Part::NewOrders(_) => NEW_ORDER,
-            Part::OrderLines(..) => ORDER_LINE,
+            LoadUnit::Items(_) => ITEM,
+            LoadUnit::Warehouse(_) => WAREHOUSE,
+            LoadUnit::Districts(_) => DISTRICT,
+            LoadUnit::Stock(..) => STOCK,
+            LoadUnit::Customers(_) => CUSTOMER,
+            LoadUnit::History(_) => HISTORY,
+            LoadUnit::Orders(_) => ORDERS,
+            LoadUnit::NewOrders(_) => NEW_ORDER,
+            LoadUnit::OrderLines(..) => ORDER_LINE,
         }
     }
 
@@ -81,15 +81,15 @@ impl Part {
         let table = self.table();
         let stream = |first: i64, second: i64| Random::new(seed, Purpose::Table(table), first as u64, second as u64);
         match self {
-            Part::Items(first) => items(&mut stream(first, 0), first),
-            Part::Warehouse(warehouse) => one_warehouse(&mut stream(warehouse, 0), warehouse),
-            Part::Districts(warehouse) => districts(&mut stream(warehouse, 0), warehouse),
-            Part::Stock(warehouse, first) => stock(&mut stream(warehouse, first), warehouse, first),
-            Part::Customers(warehouse) => customers(&mut stream(warehouse, 0), warehouse),
-            Part::History(warehouse) => history(&mut stream(warehouse, 0), warehouse),
-            Part::Orders(warehouse) => orders(&mut stream(warehouse, 0), seed, warehouse),
-            Part::NewOrders(warehouse) => new_orders(warehouse),
-            Part::OrderLines(warehouse, district) => {
+            LoadUnit::Items(first) => items(&mut stream(first, 0), first),
+            LoadUnit::Warehouse(warehouse) => one_warehouse(&mut stream(warehouse, 0), warehouse),
+            LoadUnit::Districts(warehouse) => districts(&mut stream(warehouse, 0), warehouse),
+            LoadUnit::Stock(warehouse, first) => stock(&mut stream(warehouse, first), warehouse, first),
+            LoadUnit::Customers(warehouse) => customers(&mut stream(warehouse, 0), warehouse),
+            LoadUnit::History(warehouse) => history(&mut stream(warehouse, 0), warehouse),
+            LoadUnit::Orders(warehouse) => orders(&mut stream(warehouse, 0), seed, warehouse),
+            LoadUnit::NewOrders(warehouse) => new_orders(warehouse),
+            LoadUnit::OrderLines(warehouse, district) => {
                 order_lines(&mut stream(warehouse, district), seed, warehouse, district)
             }
         }

@@ -48,13 +48,13 @@ fn text_bytes(id: TableId, column: ColumnId, bytes_max: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::population::{Part, row_count};
+    use super::super::population::{LoadUnit, row_count};
     use super::*;
     use crate::schema::ColumnKind;
 
     #[test]
     fn the_estimate_matches_what_is_made() {
-        let parts = Part::all(1);
+        let parts = LoadUnit::all(1);
         let mut texts = 0.0;
         let mut expected = 0.0;
         let mut all = 0;

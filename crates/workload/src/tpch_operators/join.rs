@@ -11,7 +11,7 @@ use arrow::array::AsArray;
 use arrow::compute::sum;
 use arrow::datatypes::{Int32Type, Int64Type};
 
-use super::{OperatorQuery, Reckon, SUMMED, sum_of, total};
+use super::{OperatorQuery, PartialAnswer, SUMMED, sum_of, total};
 use crate::registry::{Entry, Parameter, ParameterValue, Possible};
 use crate::schema::TableId;
 use crate::tpch::tables::{
@@ -32,6 +32,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Text("large"),
         possible: Possible::OneOf(&["small", "medium", "large"]),
     }],
+    sides: &[],
     make: |scale, parameters, _| {
         let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(join(tpch, parameters.text("size")))
@@ -39,7 +40,7 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 pub(super) fn join(tpch: Tpch, size: &str) -> OperatorQuery {
-    let (sql, tables, reckon): (String, &'static [TableId], Reckon) = match size {
+    let (sql, tables, reckon): (String, &'static [TableId], PartialAnswer) = match size {
         "small" => (
             "select sum(s_acctbal + s_suppkey) as total from supplier, nation where s_nationkey = n_nationkey"
                 .to_owned(),

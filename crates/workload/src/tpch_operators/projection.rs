@@ -21,6 +21,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Number(4.0),
         possible: Possible::Whole { low: 1.0, high: SUMMED.len() as f64 },
     }],
+    sides: &[],
     make: |scale, parameters, _| {
         let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(projection(tpch, parameters.number("columns") as usize))

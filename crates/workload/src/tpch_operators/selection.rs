@@ -32,6 +32,7 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Number(0.5),
         possible: Possible::Number { low: 0.01, high: 0.99 },
     }],
+    sides: &[],
     make: |scale, parameters, _| {
         let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(selection(tpch, parameters.number("selectivity")))
@@ -39,10 +40,10 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 /// A column and the day before which its predicate selects.
-pub(super) type Before = (ColumnId, i32);
+pub(super) type DateBound = (ColumnId, i32);
 
 /// The three predicates that each select such a share of all rows.
-pub(super) fn predicates(selectivity: f64) -> [Before; 3] {
+pub(super) fn predicates(selectivity: f64) -> [DateBound; 3] {
     let [ship, commit, receipt] = [Dates::shipped(), Dates::committed(), Dates::received()];
     [(L_SHIPDATE, ship), (L_COMMITDATE, commit), (L_RECEIPTDATE, receipt)]
         .map(|(column, dates)| (column, dates.day_with_share_before(selectivity)))
@@ -64,7 +65,7 @@ pub(super) fn selection(tpch: Tpch, selectivity: f64) -> OperatorQuery {
 }
 
 /// The sum over the selected rows of a batch, in hundredths.
-fn total_selected(batch: &RecordBatch, predicates: &[Before]) -> i128 {
+fn total_selected(batch: &RecordBatch, predicates: &[DateBound]) -> i128 {
     let dates = predicates.iter().map(|(column, day)| (batch.column(*column).as_primitive::<Date32Type>(), *day));
     let dates: Vec<_> = dates.collect();
     let summed = SUMMED.map(|column| batch.column(column).as_primitive::<Decimal128Type>());

@@ -4,7 +4,7 @@
 //! specification orders always make up for the quantity sold.
 
 use super::browse::promotions;
-use super::numbers::Numbered;
+use super::numbers::NumberedTable;
 use super::random::Random;
 use super::schema::*;
 use super::shop::{Shop, find_all, referred, set, show};
@@ -52,7 +52,7 @@ impl ShoppingCart {
 
 /// Makes a cart.
 pub(super) fn create(shop: &mut Shop<'_>) -> Result<i64, DatabaseError> {
-    let cart = shop.number(Numbered::Cart);
+    let cart = shop.number(NumberedTable::Cart);
     shop.execute_one(&CREATE_CART, &[cart, Value::Int(shop.now)])?;
     Ok(cart.int())
 }

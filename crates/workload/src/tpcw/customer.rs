@@ -1,7 +1,7 @@
 //! The interactions that identify a user: Customer Registration, Buy Request, Order Inquiry (TPC-W 2.5, 2.6, 2.13).
 
 use super::cart::{self, READ_CART};
-use super::numbers::Numbered;
+use super::numbers::NumberedTable;
 use super::population::{DAY_US, SESSION_US};
 use super::random::{Random, user_name};
 use super::schema::*;
@@ -59,7 +59,7 @@ impl BuyRequest {
 fn register(shop: &mut Shop<'_>, seed: u64) -> Result<i64, DatabaseError> {
     let mut random = Random::new(seed, 0, 0);
     let address = enter_address(shop, &mut random)?;
-    let customer = shop.number(Numbered::Customer);
+    let customer = shop.number(NumberedTable::Customer);
     let name = user_name(customer.int());
     let [first_name, last_name] = [(); 2].map(|()| random.text(8, 15).to_owned());
     let phone = random.digits(9, 16).to_owned();
@@ -101,7 +101,7 @@ pub(super) fn enter_address(shop: &mut Shop<'_>, random: &mut Random) -> Result<
     if let Value::Int(address) = shop.rows.value(0, 0) {
         return Ok(address);
     }
-    let address = shop.number(Numbered::Address);
+    let address = shop.number(NumberedTable::Address);
     shop.execute_one(&INSERT_ADDRESS, &[address, street1, street2, city, state, zip, country])?;
     Ok(address.int())
 }

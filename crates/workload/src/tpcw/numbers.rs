@@ -14,7 +14,7 @@ use crate::statement::{Rows, Statement};
 
 /// The tables whose rows are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbered {
+pub(super) enum NumberedTable {
     Customer = 0,
     Address = 1,
     Order = 2,
@@ -52,7 +52,7 @@ impl Numbers {
     }
 
     /// A number that has not been used.
-    pub(super) fn take(&self, of: Numbered) -> i64 {
+    pub(super) fn take(&self, of: NumberedTable) -> i64 {
         self.next[of as usize].fetch_add(1, Ordering::Relaxed)
     }
 }
@@ -73,5 +73,5 @@ static LAST_ORDER: Statement =
 static LAST_CART: Statement =
     keyed::statement!(SCHEMA, "tpcw_last_cart", "SELECT COALESCE(max(sc_id), 0) FROM shopping_cart");
 
-/// In the order of [`Numbered`].
+/// In the order of [`NumberedTable`].
 pub(super) static STATEMENTS: [&Statement; 4] = [&LAST_CUSTOMER, &LAST_ADDRESS, &LAST_ORDER, &LAST_CART];

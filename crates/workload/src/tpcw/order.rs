@@ -2,7 +2,7 @@
 
 use super::cart::{self, READ_CART_TO_BUY};
 use super::customer::enter_address;
-use super::numbers::Numbered;
+use super::numbers::NumberedTable;
 use super::population::DAY_US;
 use super::random::Random;
 use super::schema::*;
@@ -105,7 +105,7 @@ fn order(shop: &mut Shop<'_>, random: &mut Random, customer: i64, lines: &[Line]
     let ship_address = if is_elsewhere { enter_address(shop, random)? } else { bill_address };
     let totals = Totals::of(lines, discount);
     let ship_date = shop.now + random.uniform(1, 7) * DAY_US;
-    let number = shop.number(Numbered::Order);
+    let number = shop.number(NumberedTable::Order);
     let [sub_total, tax, total] = [totals.sub_total, totals.tax, totals.total].map(Value::Int);
     let [now, sent, bill, ship] = [shop.now, ship_date, bill_address, ship_address].map(Value::Int);
     let ship_type = Value::Text(random.one_of(&SHIP_TYPES));

@@ -8,7 +8,7 @@ use super::schema::*;
 use super::size::{COUNTRIES, Size, line_count, order_of_line};
 use super::words::{BACKINGS, CARDS, SHIP_TYPES, STATUSES, SUBJECTS, country_name};
 use crate::batch::Batch;
-use crate::parts::Part;
+use crate::parts::RowRange;
 use crate::schema::TableId;
 
 /// The tables that are filled; carts come with the clients.
@@ -22,7 +22,7 @@ pub(super) const DAY_US: i64 = 86_400_000_000;
 /// Two hours, after which a session of a user expires.
 pub(super) const SESSION_US: i64 = 7_200_000_000;
 
-pub(super) fn batch(table: TableId, size: Size, seed: u64, part: Part) -> RecordBatch {
+pub(super) fn batch(table: TableId, size: Size, seed: u64, part: RowRange) -> RecordBatch {
     let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);
     for number in part.first as i64..part.first as i64 + part.rows as i64 {
         let mut random = Random::new(seed, table as u64, number as u64);

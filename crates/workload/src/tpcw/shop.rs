@@ -1,7 +1,7 @@
 //! The context of an interaction: the session, result buffers, and the state of the shop's application; and how native
 //! statements find and show rows.
 
-use super::numbers::{Numbered, Numbers};
+use super::numbers::{NumberedTable, Numbers};
 use super::schema::{SCHEMA, primary};
 use crate::database::{DatabaseError, Session};
 use crate::schema::{ColumnId, Index, TableId};
@@ -40,7 +40,7 @@ impl Shop<'_> {
         Ok(())
     }
 
-    pub(super) fn number(&self, of: Numbered) -> Value<'static> {
+    pub(super) fn number(&self, of: NumberedTable) -> Value<'static> {
         Value::Int(self.numbers.take(of))
     }
 }

@@ -10,7 +10,7 @@ fn values_with_parentheses_stand_in_quotes() {
     let new = |expression: &str| Claim::new("t", expression, None, &names);
     for quoted in ["gain(\"cr(300ms)\", high, together) > 1", "gain(lock_policy='cr(300ms)', high, together) > 1"] {
         let claim = new(quoted).unwrap_or_else(|error| panic!("{quoted}: {error}"));
-        assert_eq!(claim.evaluate(&plan, &MadeUp(plan.clone())).holds, Some(true), "{quoted}");
+        assert_eq!(claim.evaluate(&plan, &MadeUpFigures(plan.clone())).holds, Some(true), "{quoted}");
     }
     for (bare, at) in [("gain(cr(300ms), high) > 1", 7), ("gain(lock_policy=cr(300ms), high) > 1", 19)] {
         let error = new(bare).expect_err(bare);

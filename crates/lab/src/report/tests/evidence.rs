@@ -28,7 +28,7 @@ fn what_was_not_measured_has_no_section() {
 
 #[test]
 fn memory_s_bandwidth_is_distributed_where_it_is_monitored() {
-    let section = |source: &Source| told_in(&render(source), "bandwidth-distribution");
+    let section = |source: &ReportInput| told_in(&render(source), "bandwidth-distribution");
     let mut blind = study();
     let why = Unmeasured { reason: "resctrl is not mounted".to_owned(), remedy: None };
     blind.points[0].unmeasured.insert("resctrl monitoring".to_owned(), why);
@@ -50,7 +50,7 @@ fn records_of_other_runs_are_not_shown() {
 }
 
 /// The panels of the chart whose label contains these words.
-fn panels(source: &Source, label: &str) -> Vec<Value> {
+fn panels(source: &ReportInput, label: &str) -> Vec<Value> {
     chart(&parse(&as_xml(&render(source))), label)["panels"].as_array().expect("panels").clone()
 }
 
@@ -135,7 +135,7 @@ fn the_slots_of_a_bar_add_up() {
 
 #[test]
 fn each_query_has_its_chart() {
-    let panels = panels(&Source::from(&speeds()), "Speed-up");
+    let panels = panels(&ReportInput::from(&speeds()), "Speed-up");
     let titles: Vec<&str> = panels.iter().filter_map(|panel| panel["title"].as_str()).collect();
     assert_eq!((titles.len(), titles[0], titles[21]), (22, "q1", "q22"));
     assert!(panels[0]["series"][0]["points"][3]["low"].as_f64().is_some_and(|low| low > 6.0), "q1 is all parallel");
@@ -143,7 +143,7 @@ fn each_query_has_its_chart() {
 
 #[test]
 fn ours_stand_beside_the_published() {
-    let source = Source::owned(graded(), Vec::new());
+    let source = ReportInput::owned(graded(), Vec::new());
     let rows = panels(&source, "over the published")[0]["rows"].clone();
     let rows = rows.as_array().expect("rows");
     assert_eq!(rows.len(), 3, "what was not measured is in the table only");

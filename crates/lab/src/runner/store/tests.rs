@@ -13,13 +13,13 @@ static SHOP: Schema = Schema { name: Cow::Borrowed("shop"), tables: &[] };
 static HALL: Schema = Schema { name: Cow::Borrowed("hall"), tables: &[] };
 
 /// A benchmark that is loaded, and whose runs are only recorded.
-struct Made {
+struct RecordedBenchmark {
     schema: &'static Schema,
     writes: Writes,
     refuses: bool,
 }
 
-impl Benchmark for Made {
+impl Benchmark for RecordedBenchmark {
     fn name(&self) -> &'static str {
         "made"
     }
@@ -78,7 +78,7 @@ fn setting(count: usize) -> Setting {
 }
 
 /// Runs arms one after the other; returns the workloads that were loaded before each.
-fn loads(benchmarks: Vec<Made>, reload: Reload, arms: &[&[usize]]) -> Vec<String> {
+fn loads(benchmarks: Vec<RecordedBenchmark>, reload: Reload, arms: &[&[usize]]) -> Vec<String> {
     let benchmarks: Vec<Arc<dyn Benchmark>> = benchmarks.into_iter().map(|made| Arc::new(made) as _).collect();
     let targets = Watched::default();
     let mut store = Store::new(&targets);
@@ -99,8 +99,8 @@ fn loads(benchmarks: Vec<Made>, reload: Reload, arms: &[&[usize]]) -> Vec<String
     arms.iter().map(run).collect()
 }
 
-fn made(schema: &'static Schema, writes: Writes) -> Made {
-    Made { schema, writes, refuses: false }
+fn made(schema: &'static Schema, writes: Writes) -> RecordedBenchmark {
+    RecordedBenchmark { schema, writes, refuses: false }
 }
 
 #[test]
@@ -136,7 +136,8 @@ fn a_reader_of_data_that_another_workload_made_grow_finds_it_as_loaded() {
 #[test]
 fn what_stops_or_refuses_is_told() {
     let check = |refuses: bool, expect: &str| {
-        let benchmarks: Vec<Arc<dyn Benchmark>> = vec![Arc::new(Made { refuses, ..made(&SHOP, Writes::Nothing) })];
+        let benchmarks: Vec<Arc<dyn Benchmark>> =
+            vec![Arc::new(RecordedBenchmark { refuses, ..made(&SHOP, Writes::Nothing) })];
         // After Ctrl-C an error is most likely that of a statement that was cancelled.
         let stop = AtomicBool::new(!refuses);
         let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The inputs of the workload `ints`, with the block of each of its runs.
-fn inputs(records: &[RunRecord], seen: &Seen) -> Vec<(u32, Vec<String>)> {
+fn inputs(records: &[RunRecord], seen: &Operations) -> Vec<(u32, Vec<String>)> {
     // Every run opens one session for each of its workloads, in no defined order.
     let mut sessions = seen.sessions.iter();
     let of_run = |record: &RunRecord| {

@@ -10,13 +10,13 @@ use crate::limits::LimitsError;
 
 /// Records every call, and reports that every limit has an effect except a hog.
 #[derive(Default)]
-struct Noted {
+struct RecordedLimits {
     told: Vec<String>,
     in_force: Limits,
     refused: Option<&'static str>,
 }
 
-impl MachineLimits for Noted {
+impl MachineLimits for RecordedLimits {
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError> {
         assert_eq!(footprint.processes, [std::process::id().cast_signed()]);
         if let Some(name) = self.refused.filter(|name| limits.contains_key(*name)) {
@@ -42,7 +42,7 @@ impl MachineLimits for Noted {
     }
 }
 
-fn run(sweep: &str, limits: &mut Noted) -> (Result<Outcome, RunError>, Seen) {
+fn run(sweep: &str, limits: &mut RecordedLimits) -> (Result<Outcome, RunError>, Operations) {
     let text = TWO.replace("dop = [1, 2]", sweep).replace("repeats = 2", "repeats = 1");
     let text = format!("arms = [\"alone:ints\"]\n{text}");
     let (targets, stop) = (Watched::default(), AtomicBool::new(false));
@@ -54,7 +54,7 @@ fn run(sweep: &str, limits: &mut Noted) -> (Result<Outcome, RunError>, Seen) {
 
 #[test]
 fn a_limit_is_in_force_in_the_window_and_not_while_loading() {
-    let mut limits = Noted::default();
+    let mut limits = RecordedLimits::default();
     let (outcome, _) = run("llc_mib = [2]", &mut limits);
     assert_eq!(limits.told, ["", "llc_mib=2", "open", "close"]);
     let point = &outcome.expect("it runs").records[0].point;
@@ -63,7 +63,7 @@ fn a_limit_is_in_force_in_the_window_and_not_while_loading() {
 
 #[test]
 fn the_amount_unlimited_limits_nothing() {
-    let mut limits = Noted::default();
+    let mut limits = RecordedLimits::default();
     let (outcome, _) = run("llc_mib = [\"unlimited\"]", &mut limits);
     assert_eq!(limits.told, ["", "", "open", "close"]);
     assert!(outcome.expect("it runs").records[0].point.achieved.is_empty());
@@ -71,7 +71,7 @@ fn the_amount_unlimited_limits_nothing() {
 
 #[test]
 fn data_is_loaded_anew_under_each_limit_of_memory() {
-    let mut limits = Noted::default();
+    let mut limits = RecordedLimits::default();
     let (outcome, seen) = run("memory_mib = [900, 1000]", &mut limits);
     outcome.expect("it runs");
     let changes = limits.told.chunks(4).collect::<Vec<_>>().len();
@@ -84,7 +84,7 @@ fn data_is_loaded_anew_under_each_limit_of_memory() {
 
 #[test]
 fn what_runs_beside_begins_before_memory_is_limited() {
-    let mut limits = Noted::default();
+    let mut limits = RecordedLimits::default();
     let (outcome, seen) = run("memory_mib = [900]\nwrite_mb_s = [5]\nhog = [\"cpu:1\", \"cpu:2\"]", &mut limits);
     outcome.expect("it runs");
     assert!(seen.opened >= 2, "a hog that changes lifts the limit of memory: {seen:?}");
@@ -96,7 +96,7 @@ fn what_runs_beside_begins_before_memory_is_limited() {
 
 #[test]
 fn a_run_in_which_a_limit_does_not_bite_is_invalid_and_says_why() {
-    let (outcome, _) = run("hog = [\"cpu:1\"]", &mut Noted::default());
+    let (outcome, _) = run("hog = [\"cpu:1\"]", &mut RecordedLimits::default());
     let point = outcome.expect("it runs").records.remove(0).point;
     assert!(!point.valid);
     assert_eq!(point.why_invalid.as_deref(), Some("the limit of hog did not take effect: it slept"));
@@ -104,7 +104,7 @@ fn a_run_in_which_a_limit_does_not_bite_is_invalid_and_says_why() {
 
 #[test]
 fn a_limit_that_cannot_be_had_ends_the_experiment_with_its_reason() {
-    let mut limits = Noted { refused: Some("llc_mib"), ..Noted::default() };
+    let mut limits = RecordedLimits { refused: Some("llc_mib"), ..RecordedLimits::default() };
     let (outcome, _) = run("llc_mib = [2]", &mut limits);
     let error = outcome.expect_err("refused").to_string();
     assert_eq!(error, "before llc_mib=2, alone:ints, repeat 1: llc_mib cannot be limited here: no such thing");

@@ -4,7 +4,7 @@ use super::inputs::begin_alike;
 use super::*;
 
 /// Runs one arm of one setting once; its first `disturbed` tries are disturbed. Stops it after `stop_at` tries.
-fn tried(disturbed: usize, tries: u32, stop_at: usize) -> (Outcome, Seen) {
+fn tried(disturbed: usize, tries: u32, stop_at: usize) -> (Outcome, Operations) {
     let text =
         TWO.replace("dop = [1, 2]", "dop = [1]").replace("repeats = 2", &format!("repeats = 1\ntries = {tries}"));
     let targets = Watched::default();

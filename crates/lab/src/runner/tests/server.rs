@@ -73,7 +73,7 @@ fn a_copy_for_queries_is_looked_at_and_one_that_stands_still_makes_the_run_inval
     assert!(unseen.warnings.iter().any(|warning| warning == reason), "{:?}", unseen.warnings);
     let figure = crate::figures::figure("device.freshness.lag_us.p95");
     let reading = crate::figures::Reading::of_run(&unseen.point, &unseen.point.workloads[0]);
-    let told = figure.read(&reading, crate::figures::Asking::Nothing).unwrap_err();
+    let told = figure.read(&reading, crate::figures::FigureArgument::Nothing).unwrap_err();
     assert!(told.contains("`standby=1` gives them one"), "{told}");
 }
 
@@ -81,7 +81,7 @@ fn a_copy_for_queries_is_looked_at_and_one_that_stands_still_makes_the_run_inval
 fn plans_are_asked_for_once_for_each_setting_and_load() {
     let (benchmark, _) = make("tpch", Some(0.01), &BTreeMap::new(), 7).expect("there is TPC-H");
     let (targets, options) = (Watched::default(), [("watch".to_owned(), "sound".to_owned())].into());
-    let database = targets.open("memory:", &options).expect("it is in memory");
+    let database = targets.target("memory:", &options).and_then(|target| target.open()).expect("it is in memory");
     database.create(benchmark.schema()).expect("new");
     let options = ClientOptions::default();
     let drives =

@@ -14,10 +14,9 @@ use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::memory::MemoryDatabase;
 use plimsoll_workload::schema::{Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value as StatementValue};
-use serde_json::Value;
 
 use crate::copy_sampling::tests::Copy;
-use crate::targets::Targets;
+use crate::targets::{Target, Targets};
 
 /// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot. Under the policy
 /// `broken` no client can connect, under `refusing` every statement fails, under `dying` the first database that is opened
@@ -30,26 +29,26 @@ pub(in crate::runner) struct Watched {
     pub closed: bool,
     /// How often it does not open again, once it was open.
     pub away: usize,
-    pub seen: Arc<Mutex<Seen>>,
+    pub seen: Arc<Mutex<Operations>>,
 }
 
 /// The operations on a target.
 #[derive(Debug, Clone, Default)]
-pub(in crate::runner) struct Seen {
+pub(in crate::runner) struct Operations {
     pub opened: usize,
     /// How often opening it failed.
     pub refused: usize,
     /// How often tables were loaded, by schema.
     pub loaded: BTreeMap<String, usize>,
     /// Each session, in the order in which they were opened.
-    pub sessions: Vec<SessionSeen>,
+    pub sessions: Vec<SessionRecord>,
     /// How many plans of queries were requested.
     pub plans: usize,
 }
 
 /// The state that a session found.
 #[derive(Debug, Clone)]
-pub(in crate::runner) struct SessionSeen {
+pub(in crate::runner) struct SessionRecord {
     pub schema: String,
     /// Rows in the table that shows how much data there is: orders or pairs.
     pub rows: u64,
@@ -88,39 +87,44 @@ impl ActivityWatch for LockWatch {
 const INPUTS_NOTED: usize = 5;
 
 impl Watched {
-    pub(in crate::runner) fn seen(&self) -> Seen {
+    pub(in crate::runner) fn seen(&self) -> Operations {
         self.seen.lock().expect("nobody panicked").clone()
     }
 }
 
 impl Targets for Watched {
-    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
-        Ok(())
+    fn target<'a>(&'a self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Target + 'a>, String> {
+        Ok(Box::new(WatchedTarget { targets: self, options: options.clone() }))
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
         vec!["dop", "policy", "watch"]
     }
+}
 
-    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-        BTreeMap::new()
-    }
+/// A target that is not open.
+struct WatchedTarget<'a> {
+    targets: &'a Watched,
+    options: BTreeMap<String, String>,
+}
 
-    fn open(&self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-        if self.closed {
+impl Target for WatchedTarget<'_> {
+    fn open(&self) -> Result<Box<dyn Database>, String> {
+        let WatchedTarget { targets, options } = self;
+        if targets.closed {
             return Err("the door is locked".to_owned());
         }
-        let mut seen = self.seen.lock().expect("nobody panicked");
-        if seen.opened > 0 && seen.refused < self.away {
+        let mut seen = targets.seen.lock().expect("nobody panicked");
+        if seen.opened > 0 && seen.refused < targets.away {
             seen.refused += 1;
             return Err("the database system is starting up".to_owned());
         }
         seen.opened += 1;
         let policy = options.get("policy").map(String::as_str).filter(|_| seen.opened == 1);
-        let opened = Opened { options: options.clone(), present: BTreeSet::new() };
+        let opened = OpenState { options: options.clone(), present: BTreeSet::new() };
         Ok(Box::new(WatchedDatabase {
             database: MemoryDatabase::new(),
-            seen: Arc::clone(&self.seen),
+            seen: Arc::clone(&targets.seen),
             opened: Mutex::new(opened),
             dies: policy == Some("dying"),
             dies_in_load: policy == Some("dying-in-load"),
@@ -130,13 +134,13 @@ impl Targets for Watched {
 
 struct WatchedDatabase {
     database: MemoryDatabase,
-    seen: Arc<Mutex<Seen>>,
-    opened: Mutex<Opened>,
+    seen: Arc<Mutex<Operations>>,
+    opened: Mutex<OpenState>,
     dies: bool,
     dies_in_load: bool,
 }
 
-struct Opened {
+struct OpenState {
     options: BTreeMap<String, String>,
     present: BTreeSet<String>,
 }
@@ -188,7 +192,7 @@ impl Database for WatchedDatabase {
             return Err(DatabaseError::ConnectionLost("killed".to_owned()));
         }
         let (present, options) = (opened.present.clone(), opened.options.clone());
-        let session = SessionSeen { schema: schema.name.to_string(), rows, present, options, inputs: Vec::new() };
+        let session = SessionRecord { schema: schema.name.to_string(), rows, present, options, inputs: Vec::new() };
         let mut seen = self.seen.lock().expect("nobody panicked");
         seen.sessions.push(session);
         let number = seen.sessions.len() - 1;
@@ -248,7 +252,7 @@ impl Database for WatchedDatabase {
 struct WatchedSession {
     session: Box<dyn Session>,
     number: usize,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Operations>>,
     noted: usize,
     is_served: bool,
     is_refusing: bool,

@@ -60,10 +60,10 @@ pub(super) struct Growth {
     pub us: Option<(f64, f64)>,
 }
 
-type Part = fn(&TimeShare) -> Option<f64>;
+type SharePart = fn(&TimeShare) -> Option<f64>;
 
 /// A part, and the cause if that part has grown the most.
-type Candidate = (Part, fn(Growth) -> Cause);
+type Candidate = (SharePart, fn(Growth) -> Cause);
 
 impl Cause {
     /// The part of response time that grew the most, made precise by counters. `None` if nothing was measured or
@@ -159,7 +159,7 @@ impl Cause {
 
 /// Parts of response time that an arm could not distinguish from `other`.
 fn unmeasured(workload: &Workload) -> Vec<&'static str> {
-    let parts: [(&'static str, Part); 4] = [
+    let parts: [(&'static str, SharePart); 4] = [
         ("time on a core", |s| s.cpu_run),
         ("waiting for a core", |s| s.cpu_wait),
         ("waiting for a device", |s| s.io),
@@ -180,7 +180,7 @@ fn share(arm: &Arm<'_>) -> Option<TimeShare> {
 
 impl Growth {
     /// How much `part` grew, and that as a part of response time together. `None` unless measured in both arms.
-    fn of(workload: &Workload, part: Part) -> Option<(Self, f64)> {
+    fn of(workload: &Workload, part: SharePart) -> Option<(Self, f64)> {
         let (alone, together) = (part(&share(&workload.alone)?)?, part(&share(&workload.together)?)?);
         let means = workload.alone.figure("latency_us.mean").zip(workload.together.figure("latency_us.mean"));
         Some(match means {

@@ -1,7 +1,7 @@
 //! Which windows are doubted, and in which words.
 
 use super::*;
-use crate::driver::driven::About;
+use crate::driver::driven::WorkloadFacts;
 use crate::driver::measurement::InFlight;
 use crate::driver::recorder::Recorder;
 
@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A workload in a window of 10 s, whose requests took 100 ms each and were always under way at one client.
 fn driven() -> DrivenWorkload {
-    let about = About {
+    let about = WorkloadFacts {
         name: "w",
         benchmark: "fake",
         is_analytical: false,

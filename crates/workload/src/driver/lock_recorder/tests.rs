@@ -11,8 +11,8 @@ fn millis(number: u64) -> Duration {
 }
 
 /// A request that began at 0 and ended after `lasted_ms` milliseconds.
-fn request(lasted_ms: u64) -> Ended<'static> {
-    Ended::undisturbed(0, lasted_ms * MS)
+fn request(lasted_ms: u64) -> EndedRequest<'static> {
+    EndedRequest::undisturbed(0, lasted_ms * MS)
 }
 
 fn wait(queue_ms: u64, excess_ms: u64) -> LockWait {
@@ -23,8 +23,8 @@ fn wait(queue_ms: u64, excess_ms: u64) -> LockWait {
 fn noted() -> LockRecorder {
     let mut locks = LockRecorder::new();
     locks.note(&request(10), &[]);
-    locks.note(&Ended { outcome: Ok(Outcome::RolledBack), ..request(60) }, &[wait(40, 40)]);
-    let preempted = Ended {
+    locks.note(&EndedRequest { outcome: Ok(Outcome::RolledBack), ..request(60) }, &[wait(40, 40)]);
+    let preempted = EndedRequest {
         last_attempt: 100 * MS,
         preemptions: 1,
         deadlocks: 1,
@@ -33,8 +33,12 @@ fn noted() -> LockRecorder {
         ..request(170)
     };
     locks.note(&preempted, &[wait(30, 20), wait(50, 0), wait(0, 0)]);
-    let given_up =
-        Ended { outcome: Err(&DatabaseError::Preempted), deadlocks: 1, rollback_time: Some(millis(1)), ..request(60) };
+    let given_up = EndedRequest {
+        outcome: Err(&DatabaseError::Preempted),
+        deadlocks: 1,
+        rollback_time: Some(millis(1)),
+        ..request(60)
+    };
     locks.note(&given_up, &[wait(30, 30)]);
     locks
 }
@@ -94,7 +98,7 @@ fn of_nothing_there_are_no_means() {
 fn an_unknown_rollback_time_stays_unknown() {
     let mut locks = noted();
     let mut unknown = LockRecorder::new();
-    unknown.note(&Ended { rollback_time: None, ..request(1) }, &[]);
+    unknown.note(&EndedRequest { rollback_time: None, ..request(1) }, &[]);
     locks.merge(&unknown);
     assert_eq!((locks.rollback_time, locks.rollbacks), (None, 3));
 }

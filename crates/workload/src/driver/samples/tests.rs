@@ -3,7 +3,7 @@
 use plimsoll_policy::Priority;
 use proptest::prelude::*;
 
-use super::super::recorder::{Ended, Recorder};
+use super::super::recorder::{EndedRequest, Recorder};
 use super::*;
 use crate::benchmark::Outcome;
 use crate::database::DatabaseError;
@@ -54,14 +54,14 @@ fn a_session_that_cannot_tell_its_lock_waits_leaves_them_unknown_in_every_second
 }
 
 /// A request that may lie before, across, within or after the window.
-fn any_request() -> impl Strategy<Value = (bool, Ended<'static>)> {
+fn any_request() -> impl Strategy<Value = (bool, EndedRequest<'static>)> {
     let length = prop_oneof![0_u64..10_000, 0_u64..4_000_000_000];
     let outcome =
         prop_oneof![Just(Err(&DatabaseError::Deadlock)), Just(Ok(Outcome::Committed)), Just(Ok(Outcome::RolledBack))];
     let counts = (0_u32..3, 0_u32..3, 0_u32..3, 0_u64..1_000_000, 0_u64..3);
     (any::<bool>(), 4_000_000_000_u64..9_000_000_000, length, 0_u64..2_000_000_000, outcome, counts).prop_map(
         |(is_mine, ready, length, queued, outcome, (deadlocks, preemptions, conflicts, lock_wait, lock_waits))| {
-            let request = Ended {
+            let request = EndedRequest {
                 transaction: (length % 2) as usize,
                 ready,
                 outcome,
@@ -70,7 +70,7 @@ fn any_request() -> impl Strategy<Value = (bool, Ended<'static>)> {
                 conflicts,
                 lock_wait: Some(Duration::from_nanos(lock_wait)),
                 lock_waits,
-                ..Ended::undisturbed(ready - queued, ready + length)
+                ..EndedRequest::undisturbed(ready - queued, ready + length)
             };
             (is_mine, request)
         },
@@ -96,8 +96,8 @@ proptest! {
         let inside = requests.iter().map(|(_, request)| request).filter(|request| {
             (window.begin..window.end).contains(&request.end)
         });
-        let done: Vec<&Ended> = inside.clone().filter(|request| request.outcome.is_ok()).collect();
-        let latency = |request: &Ended| (request.end - request.intended) as f64 / 1e3;
+        let done: Vec<&EndedRequest> = inside.clone().filter(|request| request.outcome.is_ok()).collect();
+        let latency = |request: &EndedRequest| (request.end - request.intended) as f64 / 1e3;
         let count = |of: fn(&AbortCounts) -> u64| samples.iter().map(|sample| of(&sample.aborted)).sum::<u64>();
         prop_assert_eq!(samples.iter().map(|sample| sample.completed).sum::<u64>(), done.len() as u64);
         prop_assert_eq!(count(|a| a.deadlock), inside.clone().map(|r| u64::from(r.deadlocks)).sum::<u64>());

@@ -7,7 +7,7 @@ use super::*;
 struct Watcher {
     board: Board,
     servers: Vec<Option<i32>>,
-    seen: Vec<UnderWay>,
+    seen: Vec<RunningRequest>,
 }
 
 impl WindowObserver for Watcher {

@@ -20,7 +20,7 @@ pub(super) enum Lexeme {
 
 /// A lexeme and its place, in bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scanned {
+pub(super) struct PlacedLexeme {
     pub(super) at: usize,
     pub(super) lexeme: Lexeme,
 }
@@ -30,7 +30,7 @@ const SIGNS: [&str; 20] =
     ["<=", ">=", "<>", "!=", "<<", ">>", "<", ">", "=", "+", "-", "*", "/", "%", "|", "&", "#", "~", "(", ")"];
 
 /// Cuts an expression into lexemes.
-pub(super) fn scan(text: &str) -> Result<Vec<Scanned>, ExpressionError> {
+pub(super) fn scan(text: &str) -> Result<Vec<PlacedLexeme>, ExpressionError> {
     let mut scanned = Vec::new();
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {
@@ -64,7 +64,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Scanned>, ExpressionError> {
                 None => return Err(ExpressionError { at, message: format!("`{first}` means nothing here") }),
             },
         };
-        scanned.push(Scanned { at, lexeme });
+        scanned.push(PlacedLexeme { at, lexeme });
         at += length;
     }
     Ok(scanned)

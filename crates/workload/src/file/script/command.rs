@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Reader;
 use crate::file::problem::{Problem, listed, suggestion};
-use crate::file::program::{Keep, Length, ProgramStep};
+use crate::file::program::{KeptColumns, Length, ProgramStep};
 use crate::file::sql;
 
 /// The supported commands.
@@ -119,7 +119,7 @@ impl Reader<'_> {
         let Some(ProgramStep::Execute(execute)) = self.steps.last_mut() else {
             return Err(line.wrong(format!("\\{command} stands behind a statement with rows")));
         };
-        if !matches!(execute.keep, Keep::Nothing) {
+        if !matches!(execute.keep, KeptColumns::Nothing) {
             return Err(line.wrong("the rows of the statement before are kept already"));
         }
         let unnamed = || {
@@ -140,7 +140,7 @@ impl Reader<'_> {
             }
             slots.push(self.variables.set(&name));
         }
-        execute.keep = if command == "gset" { Keep::OnlyRow(slots) } else { Keep::LastRow(slots) };
+        execute.keep = if command == "gset" { KeptColumns::OnlyRow(slots) } else { KeptColumns::LastRow(slots) };
         Ok(())
     }
 }

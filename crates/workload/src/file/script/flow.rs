@@ -8,10 +8,10 @@ use crate::file::program::ProgramStep;
 
 /// The open conditions, innermost last.
 #[derive(Debug, Default)]
-pub(super) struct Flow(Vec<Open>);
+pub(super) struct Flow(Vec<OpenIf>);
 
 #[derive(Debug)]
-struct Open {
+struct OpenIf {
     /// The place of the `\if`.
     span: Range<usize>,
     /// The jump past the current branch, taken if its condition does not hold; `None` in `\else`.
@@ -29,7 +29,7 @@ impl Flow {
         place: String,
         span: Range<usize>,
     ) {
-        self.0.push(Open { span, pending: Some(steps.len()), ends: Vec::new() });
+        self.0.push(OpenIf { span, pending: Some(steps.len()), ends: Vec::new() });
         steps.push(ProgramStep::JumpUnless { condition, to: usize::MAX, place });
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 
 fn parsed(text: &str) -> Result<Definition, FileError> {
-    parse(&[Weighted { source: Source { path: PathBuf::from("s.sql"), text: text.to_owned() }, weight: 1.0 }])
+    parse(&[WeightedScript { source: SourceFile { path: PathBuf::from("s.sql"), text: text.to_owned() }, weight: 1.0 }])
 }
 
 #[test]

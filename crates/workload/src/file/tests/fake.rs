@@ -19,7 +19,7 @@ type Answers = Vec<(&'static str, &'static [&'static str])>;
 type Results = VecDeque<Result<Vec<Vec<Value<'static>>>, DatabaseError>>;
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     said: Vec<String>,
     answers: Answers,
     /// Statements that begin with this fail.
@@ -29,7 +29,7 @@ struct State {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Server(Arc<Mutex<State>>);
+pub(super) struct Server(Arc<Mutex<FakeState>>);
 
 pub(super) fn load(benchmark: &dyn Benchmark, database: &dyn Database) -> Result<(), LoadError> {
     benchmark.load(database, &LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) })

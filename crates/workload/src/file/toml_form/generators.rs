@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::{Reader, datum, is_name};
 use crate::file::datum::Datum;
 use crate::file::expression::{self, Expression};
-use crate::file::generator::{Declared, Source};
+use crate::file::generator::{GeneratorDeclaration, ValueSource};
 use crate::file::problem::Problem;
 use crate::file::program::BUILT_IN;
 use crate::file::typed::{TypedBound, TypedGenerator, TypedLength};
@@ -17,7 +17,7 @@ use crate::file::typed::{TypedBound, TypedGenerator, TypedLength};
 const BLOCK: i64 = 1_000_000;
 
 #[derive(Debug, Clone)]
-pub(super) enum Meaning {
+pub(super) enum ParameterSource {
     /// Drawn before the transaction begins.
     Drawn { generator: usize },
     /// A column of an earlier statement's first row.
@@ -28,7 +28,7 @@ pub(super) enum Meaning {
 #[derive(Debug, Clone)]
 pub(super) struct Parameter {
     pub(super) slot: usize,
-    pub(super) meaning: Meaning,
+    pub(super) meaning: ParameterSource,
     /// The place of its name.
     pub(super) span: Range<usize>,
     pub(super) is_used: bool,
@@ -44,7 +44,7 @@ impl Names {
         typed: &BTreeMap<Spanned<String>, Spanned<TypedGenerator>>,
     ) -> Result<Self, Problem> {
         let names = Names::declared(reader, typed)?;
-        let result = names.0.values().find(|parameter| matches!(parameter.meaning, Meaning::Result { .. }));
+        let result = names.0.values().find(|parameter| matches!(parameter.meaning, ParameterSource::Result { .. }));
         match result {
             Some(parameter) => {
                 let message = "a result belongs to one transaction; declare it under that transaction's `parameters`";
@@ -94,7 +94,7 @@ impl Names {
 const KINDS: &str = "`uniform`, `zipf`, `one_of`, `query`, `sequence`, `text`, `constant`, `result`";
 
 impl Reader<'_> {
-    fn meaning(&mut self, typed: &Spanned<TypedGenerator>, slot: usize) -> Result<Meaning, Problem> {
+    fn meaning(&mut self, typed: &Spanned<TypedGenerator>, slot: usize) -> Result<ParameterSource, Problem> {
         let generator = typed.get_ref();
         let wrong = |message: String| Problem::new(typed.span(), message);
         let kind = kind(generator).map_err(wrong)?;
@@ -105,15 +105,15 @@ impl Reader<'_> {
                 return Err(wrong(format!("`{result}` names no result; write `statement.column`")));
             };
             let (statement, column) = (statement.to_owned(), column.to_owned());
-            return Ok(Meaning::Result { statement, column, default: generator.default.as_ref().map(datum) });
+            return Ok(ParameterSource::Result { statement, column, default: generator.default.as_ref().map(datum) });
         }
         let at = typed.span().start;
         let source = self.source_of(generator, &typed.span())?;
-        self.generators.push(Declared { slot, source, at });
-        Ok(Meaning::Drawn { generator: self.generators.len() - 1 })
+        self.generators.push(GeneratorDeclaration { slot, source, at });
+        Ok(ParameterSource::Drawn { generator: self.generators.len() - 1 })
     }
 
-    fn source_of(&mut self, typed: &TypedGenerator, span: &Range<usize>) -> Result<Source, Problem> {
+    fn source_of(&mut self, typed: &TypedGenerator, span: &Range<usize>) -> Result<ValueSource, Problem> {
         let wrong = |message: &str| Problem::new(span.clone(), message);
         let exponent = typed.exponent;
         if exponent.is_some_and(|exponent| !(0.0..=1000.0).contains(&exponent)) {
@@ -121,16 +121,16 @@ impl Reader<'_> {
         }
         let bound = |typed: &TypedBound| bound(typed).map_err(|message| Problem::new(span.clone(), message));
         if let Some([low, high]) = &typed.uniform {
-            return Ok(Source::Range { low: bound(low)?, high: bound(high)?, exponent: None });
+            return Ok(ValueSource::Range { low: bound(low)?, high: bound(high)?, exponent: None });
         }
         if let Some([low, high]) = &typed.zipf {
-            return Ok(Source::Range { low: bound(low)?, high: bound(high)?, exponent: exponent.or(Some(1.0)) });
+            return Ok(ValueSource::Range { low: bound(low)?, high: bound(high)?, exponent: exponent.or(Some(1.0)) });
         }
         if let Some(values) = &typed.one_of {
             if values.is_empty() {
                 return Err(wrong("`one_of` is an empty list; give at least one value"));
             }
-            return Ok(Source::OneOf { values: values.iter().map(datum).collect(), exponent });
+            return Ok(ValueSource::OneOf { values: values.iter().map(datum).collect(), exponent });
         }
         let query = typed.query.as_ref().map(|query| self.query(query)).transpose()?;
         if let Some(start) = &typed.sequence {
@@ -138,15 +138,17 @@ impl Reader<'_> {
             if step == 0 || block < 1 {
                 return Err(wrong("`step` is not 0, and `block` is above 0"));
             }
-            return Ok(Source::Sequence { start: bound(start)?, after: query, step, block });
+            return Ok(ValueSource::Sequence { start: bound(start)?, after: query, step, block });
         }
         if let Some(query) = query {
-            return Ok(Source::Query { query, exponent });
+            return Ok(ValueSource::Query { query, exponent });
         }
         match (&typed.text, &typed.constant) {
-            (Some(TypedLength::One(length)), _) => Ok(Source::Text { low: bound(length)?, high: bound(length)? }),
-            (Some(TypedLength::Between([low, high])), _) => Ok(Source::Text { low: bound(low)?, high: bound(high)? }),
-            (None, Some(value)) => Ok(Source::Constant(datum(value))),
+            (Some(TypedLength::One(length)), _) => Ok(ValueSource::Text { low: bound(length)?, high: bound(length)? }),
+            (Some(TypedLength::Between([low, high])), _) => {
+                Ok(ValueSource::Text { low: bound(low)?, high: bound(high)? })
+            }
+            (None, Some(value)) => Ok(ValueSource::Constant(datum(value))),
             (None, None) => unreachable!("it has a kind, which was looked at"),
         }
     }

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use toml::Spanned;
 
-use super::generators::{Meaning, Names};
+use super::generators::{Names, ParameterSource};
 use super::{Reader, is_name, known_names};
 use crate::driver::PriorityRule;
 use crate::file::plain_execute;
 use crate::file::problem::{Problem, listed, suggestion};
-use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, ProgramStep, Written};
+use crate::file::program::{BUILT_IN, Execute, KeptColumn, KeptColumns, Program, ProgramStep, StatementText};
 use crate::file::sql::{self, Uses};
 use crate::file::typed::{TypedStatement, TypedTransaction};
 
@@ -52,9 +52,9 @@ impl Reader<'_> {
                 parameter.is_used = true;
                 slots.push(parameter.slot);
                 match &parameter.meaning {
-                    Meaning::Drawn { generator } if draws.contains(generator) => {}
-                    Meaning::Drawn { generator } => draws.push(*generator),
-                    Meaning::Result { statement: wanted, column, default } => {
+                    ParameterSource::Drawn { generator } if draws.contains(generator) => {}
+                    ParameterSource::Drawn { generator } => draws.push(*generator),
+                    ParameterSource::Result { statement: wanted, column, default } => {
                         let source = source(&statements, number, wanted)
                             .map_err(|message| Problem::new(span.clone(), format!("`:{name}`: {message}")))?;
                         let column = column_number(&statements[source], column)
@@ -142,10 +142,10 @@ impl Reader<'_> {
         Execute {
             name,
             sql: statement.sql.clone(),
-            written: Written { sql: statement.written.clone(), uses: Uses::One },
+            written: StatementText { sql: statement.written.clone(), uses: Uses::One },
             parameters,
             place: statement.place.clone(),
-            keep: Keep::Nothing,
+            keep: KeptColumns::Nothing,
         }
     }
 }
@@ -234,8 +234,8 @@ fn column_number(statement: &ReadStatement, column: &str) -> Result<usize, Strin
 /// Keeps one more column of a statement's result; a parameter that is used twice is kept once.
 fn keep(execute: &mut Execute, column: KeptColumn) {
     match &mut execute.keep {
-        Keep::FirstRow(columns) if columns.iter().any(|known| known.slot == column.slot) => {}
-        Keep::FirstRow(columns) => columns.push(column),
-        other => *other = Keep::FirstRow(vec![column]),
+        KeptColumns::FirstRow(columns) if columns.iter().any(|known| known.slot == column.slot) => {}
+        KeptColumns::FirstRow(columns) => columns.push(column),
+        other => *other = KeptColumns::FirstRow(vec![column]),
     }
 }

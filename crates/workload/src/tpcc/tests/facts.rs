@@ -8,7 +8,7 @@ use crate::schema::TableId;
 use crate::statement::Value;
 
 type District = (i64, i64);
-type Numbered = (i64, i64, i64);
+type OrderId = (i64, i64, i64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CustomerFacts {
@@ -48,12 +48,12 @@ pub(super) struct Facts {
     pub(super) warehouse_paid: BTreeMap<i64, i64>,
     /// Paid, next order.
     pub(super) districts: BTreeMap<District, (i64, i64)>,
-    pub(super) customers: BTreeMap<Numbered, CustomerFacts>,
+    pub(super) customers: BTreeMap<OrderId, CustomerFacts>,
     /// Customer, district paid to, amount.
-    pub(super) history: Vec<(Numbered, District, i64)>,
-    pub(super) new_orders: BTreeSet<Numbered>,
-    pub(super) orders: BTreeMap<Numbered, OrderFacts>,
-    pub(super) lines: BTreeMap<Numbered, Vec<LineFacts>>,
+    pub(super) history: Vec<(OrderId, District, i64)>,
+    pub(super) new_orders: BTreeSet<OrderId>,
+    pub(super) orders: BTreeMap<OrderId, OrderFacts>,
+    pub(super) lines: BTreeMap<OrderId, Vec<LineFacts>>,
     pub(super) prices: BTreeMap<i64, i64>,
     pub(super) stock: BTreeMap<(i64, i64), StockFacts>,
 }
@@ -123,7 +123,7 @@ impl Facts {
     }
 
     /// Lines that clients entered, with their orders.
-    pub(super) fn new_lines(&self) -> impl Iterator<Item = (Numbered, LineFacts)> {
+    pub(super) fn new_lines(&self) -> impl Iterator<Item = (OrderId, LineFacts)> {
         let entered = self.lines.iter().filter(|((.., order), _)| *order > ORDERS_LOADED);
         entered.flat_map(|(&order, lines)| lines.iter().map(move |&line| (order, line)))
     }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Decimal128Type, Int32Type, TimestampMicrosecondType};
 
-use super::super::population::{LOAD_TIME_US, Part, RUN_TIME_US};
+use super::super::population::{LOAD_TIME_US, LoadUnit, RUN_TIME_US};
 use super::*;
 use crate::schema::{ColumnId, ColumnKind};
 
 /// A column of numbers; nulls are `None`.
-fn numbers(part: Part, batch: &RecordBatch, column: ColumnId) -> Vec<Option<i64>> {
+fn numbers(part: LoadUnit, batch: &RecordBatch, column: ColumnId) -> Vec<Option<i64>> {
     let array = batch.column(column);
     match SCHEMA.tables[part.table()].columns[column].kind {
         ColumnKind::Int => array.as_primitive::<Int32Type>().iter().map(|value| value.map(i64::from)).collect(),
@@ -22,7 +22,7 @@ fn numbers(part: Part, batch: &RecordBatch, column: ColumnId) -> Vec<Option<i64>
     }
 }
 
-fn ints(part: Part, batch: &RecordBatch, column: ColumnId) -> Vec<i64> {
+fn ints(part: LoadUnit, batch: &RecordBatch, column: ColumnId) -> Vec<i64> {
     numbers(part, batch, column).into_iter().map(|value| value.expect("the column has no nulls")).collect()
 }
 
@@ -37,19 +37,19 @@ fn assert_between(values: &[i64], low: i64, high: i64) {
 #[test]
 fn parts_depend_on_the_seed_alone() {
     for part in [
-        Part::Items(1),
-        Part::Warehouse(2),
-        Part::Districts(2),
-        Part::Stock(1, 50_001),
-        Part::Customers(1),
-        Part::History(1),
-        Part::Orders(1),
-        Part::NewOrders(1),
-        Part::OrderLines(1, 3),
+        LoadUnit::Items(1),
+        LoadUnit::Warehouse(2),
+        LoadUnit::Districts(2),
+        LoadUnit::Stock(1, 50_001),
+        LoadUnit::Customers(1),
+        LoadUnit::History(1),
+        LoadUnit::Orders(1),
+        LoadUnit::NewOrders(1),
+        LoadUnit::OrderLines(1, 3),
     ] {
         let (batch, again, other) = (part.make(1), part.make(1), part.make(2));
         assert_eq!(batch, again, "{part:?}");
-        assert!(batch != other || matches!(part, Part::NewOrders(_)), "{part:?}");
+        assert!(batch != other || matches!(part, LoadUnit::NewOrders(_)), "{part:?}");
         assert!(batch.num_rows() <= 65_536, "{part:?}");
         let table = &SCHEMA.tables[part.table()];
         assert_eq!(batch.schema(), table.arrow());
@@ -59,12 +59,12 @@ fn parts_depend_on_the_seed_alone() {
             }
         }
     }
-    assert_ne!(Part::Customers(1).make(1), Part::Customers(2).make(1));
+    assert_ne!(LoadUnit::Customers(1).make(1), LoadUnit::Customers(2).make(1));
 }
 
 #[test]
 fn items_and_stock() {
-    let part = Part::Items(1);
+    let part = LoadUnit::Items(1);
     let batch = part.make(1);
     assert_eq!(ints(part, &batch, I_ID), (1..=50_000).collect::<Vec<_>>());
     assert_between(&ints(part, &batch, I_PRICE), 100, 10_000);
@@ -72,7 +72,7 @@ fn items_and_stock() {
     assert_eq!(original(texts(&batch, I_DATA)), 5_000);
     assert!(texts(&batch, I_NAME).iter().all(|name| (14..=24).contains(&name.len())));
 
-    let part = Part::Stock(3, 50_001);
+    let part = LoadUnit::Stock(3, 50_001);
     let batch = part.make(1);
     assert_eq!(ints(part, &batch, S_I_ID), (50_001..=100_000).collect::<Vec<_>>());
     assert!(ints(part, &batch, S_W_ID).iter().all(|&warehouse| warehouse == 3));
@@ -86,11 +86,11 @@ fn items_and_stock() {
 
 #[test]
 fn warehouses_and_districts() {
-    let part = Part::Warehouse(4);
+    let part = LoadUnit::Warehouse(4);
     let batch = part.make(1);
     assert_eq!((ints(part, &batch, W_ID), ints(part, &batch, W_YTD)), (vec![4], vec![30_000_000]));
     assert!(texts(&batch, W_ZIP)[0].ends_with("11111"));
-    let part = Part::Districts(4);
+    let part = LoadUnit::Districts(4);
     let batch = part.make(1);
     assert_eq!(ints(part, &batch, D_ID), (1..=10).collect::<Vec<_>>());
     assert!(ints(part, &batch, D_YTD).iter().all(|&paid| paid == 3_000_000));
@@ -100,7 +100,7 @@ fn warehouses_and_districts() {
 
 #[test]
 fn customers() {
-    let part = Part::Customers(1);
+    let part = LoadUnit::Customers(1);
     let batch = part.make(1);
     let (ids, districts, names) = (ints(part, &batch, C_ID), ints(part, &batch, C_D_ID), texts(&batch, C_LAST));
     let expected = (1..=10).flat_map(|district| (1..=3_000).map(move |id| (district, id))).collect::<Vec<_>>();
@@ -132,7 +132,7 @@ fn customers() {
 
 #[test]
 fn orders_and_lines() {
-    let part = Part::Orders(1);
+    let part = LoadUnit::Orders(1);
     let orders = part.make(1);
     let customers = ints(part, &orders, O_C_ID);
     let carriers = numbers(part, &orders, O_CARRIER_ID);
@@ -154,7 +154,7 @@ fn orders_and_lines() {
     assert_between(&counts, 5, 15);
     assert!(ints(part, &orders, O_ENTRY_D).iter().all(|&time| (LOAD_TIME_US..RUN_TIME_US).contains(&time)));
 
-    let part = Part::OrderLines(1, 2);
+    let part = LoadUnit::OrderLines(1, 2);
     let lines = part.make(1);
     let line_orders = ints(part, &lines, OL_O_ID);
     let mut per_order = BTreeMap::<i64, i64>::new();
@@ -169,7 +169,7 @@ fn orders_and_lines() {
     }
     assert!(ints(part, &lines, OL_QUANTITY).iter().all(|&quantity| quantity == 5));
 
-    let part = Part::NewOrders(1);
+    let part = LoadUnit::NewOrders(1);
     let new_orders = part.make(1);
     assert_eq!(new_orders.num_rows(), 9_000);
     assert_eq!(ints(part, &new_orders, NO_O_ID)[..900], (2_101..=3_000).collect::<Vec<_>>());

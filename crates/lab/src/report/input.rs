@@ -7,7 +7,7 @@ use crate::results::Results;
 
 /// One experiment to report.
 #[derive(Debug, Clone)]
-pub struct Source<'a> {
+pub struct ReportInput<'a> {
     /// Its results.
     pub results: Cow<'a, Results>,
     /// Its runs with their seconds and histograms, in the order of [`Results::points`]. Where they are missing, so are the
@@ -15,26 +15,26 @@ pub struct Source<'a> {
     pub records: Cow<'a, [RunRecord]>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ReportInput<'a> {
     /// With the records of the runs.
     pub fn new(results: &'a Results, records: &'a [RunRecord]) -> Self {
-        Source { results: Cow::Borrowed(results), records: Cow::Borrowed(records) }
+        ReportInput { results: Cow::Borrowed(results), records: Cow::Borrowed(records) }
     }
 
     /// As read from a run directory.
     pub fn owned(results: Results, records: Vec<RunRecord>) -> Self {
-        Source { results: Cow::Owned(results), records: Cow::Owned(records) }
+        ReportInput { results: Cow::Owned(results), records: Cow::Owned(records) }
     }
 }
 
-impl<'a> From<&'a Results> for Source<'a> {
+impl<'a> From<&'a Results> for ReportInput<'a> {
     fn from(results: &'a Results) -> Self {
-        Source::new(results, &[])
+        ReportInput::new(results, &[])
     }
 }
 
-impl<'a> From<&'a Source<'_>> for Source<'a> {
-    fn from(source: &'a Source<'_>) -> Self {
-        Source::new(&source.results, &source.records)
+impl<'a> From<&'a ReportInput<'_>> for ReportInput<'a> {
+    fn from(source: &'a ReportInput<'_>) -> Self {
+        ReportInput::new(&source.results, &source.records)
     }
 }

@@ -1,0 +1,320 @@
+//! The folder of a reproduction: a run directory for each exhibit, the page, and the claims as they were when they had
+//! their first results. Exhibits already finished in it are kept, so that a reproduction of many hours can be
+//! interrupted and continued.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use plimsoll_notation::nearest;
+
+use super::causes::Causes;
+use super::{Exhibit, ExhibitRun, page};
+use crate::claim::first_result::FirstResults;
+use crate::document::settings;
+use crate::execution::{Execution, ExecutionError, Fault};
+use crate::experiment::{Terms, parse, resolve};
+use crate::fingerprint::settings_hash;
+use crate::plan::Plan;
+use crate::program::Program;
+use crate::results::Results;
+use crate::run_directory::{RunDirectory, RunDirectoryError, read_results};
+use crate::targets::Targets;
+use crate::until_decided;
+
+/// The page.
+const PAGE: &str = "reproduction.md";
+/// The claims as they were when they had their first results.
+const LOCK: &str = "claims.lock";
+/// Why an exhibit could not be run, in the place of its run directory.
+const NOT_RUN: &str = "not-run.txt";
+
+/// An experiment file that the program carries.
+#[derive(Debug)]
+pub struct CarriedFile {
+    /// Its path in the source tree.
+    pub file: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+impl CarriedFile {
+    /// The experiment's name: its file's, with that of its folder, the study, before it.
+    pub fn name(&self) -> String {
+        let path = self.file.trim_start_matches("experiments/").trim_end_matches(".toml");
+        path.replace('/', "-")
+    }
+}
+
+/// The experiments that the program carries.
+#[derive(Debug)]
+pub struct Collection {
+    /// Every experiment, in the order in which they are reproduced.
+    pub files: &'static [CarriedFile],
+    /// Their claims as they were when they had their first results.
+    pub claims_lock: &'static str,
+    /// Why claims of them do not hold, as far as that is known.
+    pub causes: &'static str,
+}
+
+/// What is to be reproduced, and how.
+#[derive(Debug, Clone, Default)]
+pub struct ReproductionRequest {
+    /// A study or the name of one experiment; `None` for all.
+    pub name: Option<String>,
+    /// Whether experiments are run in the short form.
+    pub quick: bool,
+    /// The number of cores they are sized for; `None` for the default.
+    pub cores: Option<usize>,
+    /// The limit of their blocks if they run until their claims are decided.
+    pub until_decided: Option<until_decided::Limit>,
+}
+
+/// An experiment of the collection, resolved for this machine.
+#[derive(Debug)]
+struct PlannedExhibit {
+    carried: &'static CarriedFile,
+    plan: Plan,
+    is_requested: bool,
+}
+
+/// A folder of exhibits.
+#[derive(Debug)]
+pub struct Reproduction {
+    place: PathBuf,
+    request: ReproductionRequest,
+    causes: Causes,
+    first: FirstResults,
+    exhibits: Vec<PlannedExhibit>,
+}
+
+impl Reproduction {
+    /// The folder, which may have been begun before.
+    pub fn open(
+        collection: &Collection,
+        request: ReproductionRequest,
+        place: &Path,
+        targets: &dyn Targets,
+    ) -> Result<Self, ExecutionError> {
+        let exhibits = exhibits(collection, &request, targets)?;
+        let system = |error: toml::de::Error| ExecutionError::System(error.to_string());
+        let mut first = FirstResults::parse(collection.claims_lock).map_err(system)?;
+        let lock = place.join(LOCK);
+        if let Some(text) = read(&lock)? {
+            let own = FirstResults::parse(&text);
+            first.add_all(own.map_err(|error| ExecutionError::Refused(format!("{}: {error}", lock.display())))?);
+        }
+        let causes = Causes::parse(collection.causes).map_err(system)?;
+        Ok(Reproduction { place: place.to_owned(), request, causes, first, exhibits })
+    }
+
+    /// Runs the requested exhibits one after the other. Whether Ctrl-C ended it.
+    pub fn measure(&mut self, program: &Program<'_>) -> Result<bool, ExecutionError> {
+        let requested = self.exhibits.iter().filter(|exhibit| exhibit.is_requested);
+        let executions: Vec<Execution> = requested.map(|exhibit| self.execution(exhibit)).collect();
+        for execution in &executions {
+            check_settings(execution, &self.place.join(&execution.plan.name), program)?;
+        }
+        for execution in &executions {
+            if self.measure_one(execution, program)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// An exhibit about to be run. One without claims, or with a search for a knee, has as many blocks as its file says.
+    fn execution(&self, exhibit: &PlannedExhibit) -> Execution {
+        let PlannedExhibit { carried, plan, .. } = exhibit;
+        let ReproductionRequest { quick, cores, until_decided, .. } = self.request;
+        let blocks_max = until_decided.map(|limit| limit.blocks(plan));
+        let blocks_max = blocks_max.filter(|most| until_decided::plans(plan, *most).is_ok());
+        let first = self.first.of(&plan.name);
+        Execution { quick, cores, first, blocks_max, ..Execution::of(plan.clone(), carried.text) }
+    }
+
+    /// Runs one exhibit, continues it, or leaves it as it is if it is complete. Whether Ctrl-C ended it.
+    fn measure_one(&mut self, execution: &Execution, program: &Program<'_>) -> Result<bool, ExecutionError> {
+        let name = &execution.plan.name;
+        let note = self.note(name);
+        match run_one(execution, &self.place.join(name), program) {
+            Ok(results) => {
+                self.first.add(&results);
+                remove(&note);
+                Ok(results.runs_left > 0)
+            }
+            Err(error) if error.fault() == Fault::Interruption => {
+                remove(&note);
+                Ok(true)
+            }
+            // One that this machine cannot run is no reason to leave out the others.
+            Err(error) => write(&note, &error.to_string()).map(|()| false),
+        }
+    }
+
+    /// The file that says why an exhibit could not be run.
+    fn note(&self, name: &str) -> PathBuf {
+        self.place.join(format!("{name}.{NOT_RUN}"))
+    }
+
+    /// The requested exhibits that are in the folder.
+    pub fn requested(&self) -> Vec<Exhibit> {
+        let requested = self.exhibits.iter().filter(|exhibit| exhibit.is_requested);
+        requested.filter_map(|exhibit| self.exhibit(exhibit)).collect()
+    }
+
+    /// The state of an exhibit in the folder; `None` if it has never been run.
+    fn exhibit(&self, PlannedExhibit { carried, plan, .. }: &PlannedExhibit) -> Option<Exhibit> {
+        let directory = self.place.join(&plan.name);
+        let note = fs::read_to_string(self.note(&plan.name)).ok();
+        let (results, why_not_run) = match (read_results(&directory), note) {
+            (Err(RunDirectoryError::NotARun { .. }), None) => return None,
+            (Err(error), None) => (None, Some(error.to_string())),
+            // Earlier measurements are reported even if the run cannot be continued.
+            (results, note) => (results.ok(), note),
+        };
+        let texts: Vec<&str> = plan.claims.iter().map(|claim| claim.text.as_str()).collect();
+        let withdrawn = self.first.withdrawn(&plan.name, &texts);
+        Some(Exhibit {
+            id: plan.name.clone(),
+            title: plan.title.clone().unwrap_or_default(),
+            study: plan.study.clone(),
+            differs: plan.differs.clone(),
+            file: carried.file.to_owned(),
+            directory: directory.display().to_string(),
+            measured: results.as_ref().map(ExhibitRun::of),
+            claims: results.map(|results| results.claims).unwrap_or_default(),
+            withdrawn: withdrawn.into_iter().map(str::to_owned).collect(),
+            why_not_run,
+        })
+    }
+
+    /// Writes the page of all that is in the folder, and the claims as they were first. Returns the page's path; `None`
+    /// if there is nothing in the folder.
+    pub fn write(&self) -> Result<Option<PathBuf>, ExecutionError> {
+        let exhibits: Vec<Exhibit> = self.exhibits.iter().filter_map(|exhibit| self.exhibit(exhibit)).collect();
+        if exhibits.is_empty() {
+            return Ok(None);
+        }
+        let all = self.exhibits.iter().map(|exhibit| exhibit.plan.name.as_str());
+        let missing: Vec<&str> = all.filter(|name| exhibits.iter().all(|exhibit| exhibit.id != *name)).collect();
+        let place = self.place.join(PAGE);
+        write(&place, &page::page(&exhibits, &missing, &self.causes))?;
+        write(&self.place.join(LOCK), &self.first.render())?;
+        Ok(Some(place))
+    }
+}
+
+/// Runs an experiment into a folder, or continues it there.
+fn run_one(execution: &Execution, place: &Path, program: &Program<'_>) -> Result<Results, ExecutionError> {
+    let plan = &execution.plan;
+    match read_results(place) {
+        Ok(results) if results.runs_left == 0 && has_claims_of(&results, plan) => {
+            program.reporter.tell(&format!("{}: was run before, kept", plan.name));
+            return Ok(results);
+        }
+        Err(error @ RunDirectoryError::Newer { .. }) => return Err(error.into()),
+        _ => {}
+    }
+    let conclusion = match RunDirectory::open(place) {
+        Ok(begun) => {
+            let (done, all) = (begun.records.len(), plan.run_count());
+            program.reporter.tell(&format!("{}: continues after {done} of {all} runs", plan.name));
+            execution.resume(begun, program)
+        }
+        Err(RunDirectoryError::NotARun { .. }) => execution.begin(place, program),
+        Err(error) => Err(error.into()),
+    };
+    conclusion.map(|conclusion| conclusion.results)
+}
+
+/// Refuses a folder in which an exhibit was run with other settings, as the short form beside the full one.
+fn check_settings(execution: &Execution, place: &Path, program: &Program<'_>) -> Result<(), ExecutionError> {
+    let earlier = read_results(place).map(|results| results.experiment.settings_hash);
+    let earlier = earlier.or_else(|_| RunDirectory::open(place).map(|begun| begun.header.settings_hash));
+    // Faults of the folder are reported when the exhibit is run.
+    let Ok(earlier) = earlier else { return Ok(()) };
+    // The settings record whether it continues until its claims are decided.
+    let looks = execution.looks()?;
+    if earlier == settings_hash(&settings(&looks[0], program.targets)) {
+        return Ok(());
+    }
+    let place = place.display();
+    Err(ExecutionError::Refused(format!("{place}: it was run with other settings; name another folder with --out")))
+}
+
+/// Whether results are of these very claims.
+fn has_claims_of(results: &Results, plan: &Plan) -> bool {
+    let claims = plan.claims.iter().map(|claim| (claim.text.clone(), claim.hash()));
+    claims.eq(results.claims.iter().map(|claim| (claim.text.clone(), claim.hash.clone())))
+}
+
+/// Every exhibit of the collection. At least one is requested.
+fn exhibits(
+    collection: &Collection,
+    request: &ReproductionRequest,
+    targets: &dyn Targets,
+) -> Result<Vec<PlannedExhibit>, ExecutionError> {
+    let terms = Terms::sized(targets, request.quick, request.cores).map_err(ExecutionError::Refused)?;
+    let planned = |carried: &'static CarriedFile| -> Result<PlannedExhibit, ExecutionError> {
+        let plan = parse(carried.text, carried.file).and_then(|experiment| resolve(&experiment, &terms));
+        // The program carries only files that can be run.
+        let plan = plan.map_err(|error| ExecutionError::System(error.to_string()))?;
+        let is_requested = request.name.as_ref().is_none_or(|word| {
+            plan.study.as_ref().is_some_and(|study| study.eq_ignore_ascii_case(word))
+                || plan.name.eq_ignore_ascii_case(word)
+        });
+        Ok(PlannedExhibit { carried, plan, is_requested })
+    };
+    let exhibits = collection.files.iter().map(planned).collect::<Result<Vec<_>, _>>()?;
+    match &request.name {
+        Some(word) if exhibits.iter().all(|exhibit| !exhibit.is_requested) => {
+            Err(ExecutionError::Refused(unknown(word, collection)))
+        }
+        _ => Ok(exhibits),
+    }
+}
+
+/// That there is no such study or experiment, with the nearest name, or else with those of the study that was meant.
+fn unknown(word: &str, collection: &Collection) -> String {
+    let names: Vec<String> = collection.files.iter().map(CarriedFile::name).collect();
+    let small: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    let near = nearest(word, small.iter().map(String::as_str));
+    let near = near.and_then(|near| small.iter().position(|name| name == near)).map(|at| names[at].as_str());
+    let study = word.split_once('-').map_or(word, |(study, _)| study).to_lowercase();
+    let of_study = |name: &&str| name.to_lowercase().starts_with(&format!("{study}-"));
+    let same: Vec<&str> = names.iter().map(String::as_str).filter(of_study).collect();
+    let instead = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if !same.is_empty() => format!("that study has {}", same.join(", ")),
+        None => "name a study (SR, SI, MW, GA, NO) or an experiment, such as SR-fig2-cores".to_owned(),
+    };
+    format!("there is no study or experiment `{word}`; {instead}; docs/studies/ lists all")
+}
+
+/// The text of a file; `None` if there is no such file.
+fn read(place: &Path) -> Result<Option<String>, ExecutionError> {
+    match fs::read_to_string(place) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(refused_by_system(place, &error)),
+    }
+}
+
+fn write(place: &Path, text: &str) -> Result<(), ExecutionError> {
+    let folder = place.parent().unwrap_or(place);
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(place, text));
+    written.map_err(|error| refused_by_system(place, &error))
+}
+
+/// Removes the note of an earlier try, which may not have left one.
+fn remove(note: &Path) {
+    let _ = fs::remove_file(note);
+}
+
+fn refused_by_system(place: &Path, error: &io::Error) -> ExecutionError {
+    ExecutionError::System(format!("{}: {error}", place.display()))
+}
+
+#[cfg(test)]
+mod tests;
