@@ -1,4 +1,4 @@
-//! Event simulation of a closed [`Network`], for questions that means do not answer: percentiles, priorities, a lock.
+//! Event simulation of a [`Network`], for questions that means do not answer: percentiles, priorities, a lock.
 //!
 //! A request needs its demands at the stations in their order; each is exponential, or at some stations always the mean. Stations share evenly, or serve more important classes
 //! first: important classes get the service that they would get alone, the others get the rest. Requests of some classes may hold
@@ -70,7 +70,7 @@ impl Settings {
 /// Figures of a class, each with a 95 % interval over the runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassFigures {
-    /// Requests per second, of all clients together.
+    /// Requests answered per second, of all clients together.
     pub throughput: Interval,
     /// Mean seconds from request to answer; `None` if some run answered none.
     pub response_s: Option<Interval>,

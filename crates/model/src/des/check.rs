@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::Settings;
-use crate::network::Network;
+use crate::network::{Class, Network, Saturated};
 
 /// Why a simulation is refused.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -14,8 +14,10 @@ pub enum Invalid {
     Count { what: &'static str, found: usize, expect: usize },
     #[error("{runs} runs of {requests} requests: at least 2 runs of 1 request are needed")]
     Short { runs: u32, requests: u64 },
-    #[error("no class has clients")]
-    NoClients,
+    #[error("no class has requests")]
+    NoRequests,
+    #[error(transparent)]
+    Saturated(#[from] Saturated),
 }
 
 pub(super) fn check(network: &Network, settings: &Settings) -> Result<(), Invalid> {
@@ -28,8 +30,8 @@ pub(super) fn check(network: &Network, settings: &Settings) -> Result<(), Invali
     if settings.runs < 2 || settings.requests < 1 {
         return Err(Invalid::Short { runs: settings.runs, requests: settings.requests });
     }
-    if network.population() == 0 {
-        return Err(Invalid::NoClients);
+    if !network.classes().iter().any(Class::has_requests) {
+        return Err(Invalid::NoRequests);
     }
-    Ok(())
+    Ok(network.check_open()?)
 }
