@@ -68,13 +68,13 @@ struct KnownFigures<'a> {
 
 impl KnownFigures<'_> {
     /// The mean response of any request, given those of the workloads: each client sends requests as fast as it gets
-    /// answers.
+    /// answers, unless they arrive at a rate.
     fn of_any(&self, responses_s: &[Option<f64>]) -> Option<f64> {
         let (mut seconds, mut requests) = (0.0, 0.0);
-        for (member, response_s) in self.mix.members.iter().zip(responses_s).filter(|(member, _)| member.population > 0)
+        for (member, response_s) in self.mix.members.iter().zip(responses_s).filter(|(member, _)| member.has_requests())
         {
             let response_s = (*response_s)?;
-            let per_s = f64::from(member.population) / (member.think_s + response_s);
+            let per_s = member.per_s(response_s);
             seconds += per_s * response_s;
             requests += per_s;
         }
