@@ -4,7 +4,8 @@
 //! and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates, for two
 //! classes. [`predict`] takes any number of classes, and adds real cores, the disk's own curve, a choice of what slows requests down
 //! ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
-//! instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained.
+//! instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained. [`thesis`] has the
+//! thesis' own procedure, as a baseline.
 //!
 //! A mix whose classes wait for each other's locks is refused ([`Refused::LockBound`]): demands alone do not say how long locks are
 //! held in it.
@@ -23,6 +24,7 @@ mod slowdown;
 mod spread;
 #[cfg(test)]
 mod tests;
+pub mod thesis;
 mod turns;
 
 pub use slowdown::{Calibration, Slowdown};
@@ -77,7 +79,7 @@ pub struct Member {
     /// Mean seconds that they think in the mix.
     pub think_s: f64,
     /// Requests that arrive per second, whether others are answered or not. The class is then open, and neither its clients nor
-    /// their think time count: a request waits for a free client as part of its response.
+    /// their think time count.
     pub arrivals_per_s: Option<f64>,
     /// Whether each of its requests runs on one of the machine's [`query_threads`](Machine::query_threads).
     pub needs_thread: bool,

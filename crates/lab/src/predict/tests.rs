@@ -1,6 +1,7 @@
 //! Predictions for machines whose truth is known: each is a queueing network, whose solutions replace measurements.
 
 mod open;
+mod thesis;
 mod told;
 
 use plimsoll_machine::disk_speed::{DepthPoint, DiskSpeed};
