@@ -214,6 +214,12 @@ impl Network {
         self.classes.iter().map(|class| class.arrivals_per_s.unwrap_or(0.0) * class.demands_s[station]).sum()
     }
 
+    /// The share of its highest rate that open classes take of the busiest station, 0 to 1; more if they saturate it.
+    pub fn open_load(&self) -> f64 {
+        let load = |(at, station): (usize, &Station)| Some(self.brought(at) / station.service.rate_max()?);
+        self.stations.iter().enumerate().filter_map(load).fold(0.0, f64::max)
+    }
+
     /// Checks that every station can do the work that open classes bring. The clients of closed classes never bring
     /// too much.
     pub fn check_open(&self) -> Result<(), Saturated> {

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::Settings;
+use super::{Settings, requests_least};
 use crate::network::{Class, Network, Saturated};
 
 /// Why a simulation is refused.
@@ -18,6 +18,8 @@ pub enum Invalid {
     NoRequests,
     #[error(transparent)]
     Saturated(#[from] Saturated),
+    #[error("requests that arrive at a rate keep a station {:.1} % busy: {requests} requests are too few to show its queue", load * 100.0)]
+    NearSaturation { load: f64, requests: u64 },
 }
 
 pub(super) fn check(network: &Network, settings: &Settings) -> Result<(), Invalid> {
@@ -33,5 +35,10 @@ pub(super) fn check(network: &Network, settings: &Settings) -> Result<(), Invali
     if !network.classes().iter().any(Class::has_requests) {
         return Err(Invalid::NoRequests);
     }
-    Ok(network.check_open()?)
+    network.check_open()?;
+    // Half as many do for a look that is shorter on purpose.
+    if (settings.requests as f64) < 0.5 * requests_least(network) {
+        return Err(Invalid::NearSaturation { load: network.open_load(), requests: settings.requests });
+    }
+    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::network;
 use crate::network::{Network, Service};
 
 /// Requests of the warm-up, as a share of those that are measured.
-const WARM_UP: f64 = 0.25;
+pub(super) const WARM_UP: f64 = 0.25;
 
 /// Simulates one run.
 pub(super) fn run(network: &Network, settings: &Settings, random: Pcg64) -> Vec<Observed> {

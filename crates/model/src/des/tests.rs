@@ -59,6 +59,14 @@ fn means_of_open_and_mixed_networks_are_those_of_mean_value_analysis() {
         }
     }
     assert_within_two_errors(&found);
+    // A queue that changes slowly takes longer runs.
+    let busy = cores(1, vec![open(0.95, &[1.0])]);
+    let settings = Settings::plain(&busy, 1);
+    assert_eq!(settings.requests, 19_200);
+    let response_s = simulate(&busy, &settings).unwrap()[0].response_s.unwrap();
+    assert!(response_s.contains(20.0), "{response_s:?}");
+    let busier = cores(1, vec![open(0.995, &[1.0])]);
+    assert!(matches!(simulate(&busier, &Settings::plain(&busier, 1)), Err(Invalid::NearSaturation { .. })));
     let saturated = cores(2, vec![open(4.0, &[0.5])]);
     assert!(matches!(simulate(&saturated, &Settings::plain(&saturated, 1)), Err(Invalid::Saturated(_))));
 }
