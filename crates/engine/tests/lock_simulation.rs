@@ -103,7 +103,7 @@ fn check_that_it_was_wild(rules: Rules, tally: &Tally, seeds: u64) {
     let (at_wait, later) = match rules.lock {
         _ if rules.cpu == CpuRule::Preempt => (true, true),
         Rule::Standard | Rule::NPrio | Rule::Inherit => (false, false),
-        Rule::Pow | Rule::Wdl => (true, false),
+        Rule::Pow | Rule::Wdl | Rule::WdlHolders => (true, false),
         Rule::PAbort | Rule::ConditionalRestart(_) => (true, true),
     };
     let is_reprieved = matches!(rules.lock, Rule::ConditionalRestart(_)) && rules.cpu != CpuRule::Preempt;

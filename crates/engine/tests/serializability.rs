@@ -298,7 +298,7 @@ fn check_that_every_rule_was_needed(tally: &BTreeMap<&str, LockStatistics>) {
             "standard" | "nprio" => [false; 4],
             "nprio-inherit" => [true, false, false, false],
             "pabort" => [false, true, false, false],
-            "pow" | "wdl" => [false, false, true, false],
+            "pow" | "wdl" | "wdl-holders" => [false, false, true, false],
             "cr(20us)" => [false, false, false, true],
             _ => panic!("say what `{name}` does"),
         };

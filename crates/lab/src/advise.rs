@@ -1,6 +1,6 @@
 //! The load that meets a target: `plimsoll advise`.
 //!
-//! Mixes are [predicted](crate::predict) with each number of clients of another workload, or each number of cores. The
+//! Mixes are [predicted](crate::predict) with each load of another workload, or each number of cores. The
 //! promise is a percentile of one workload's response times. Percentiles come from a simulation that draws requests
 //! from exponential distributions. The ratio of the workload's measured percentile alone to the simulated one is a
 //! factor that mixes are assumed to share.
@@ -21,10 +21,11 @@ use serde_json::Value;
 
 use crate::predict::{
     CachePair, Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, cache,
-    check_workload, predict, without,
+    check_workload, predict, usual_rate, without,
 };
 use crate::results::{Interval, Latency, Results, Verified};
 use crate::summary::TOGETHER;
+use plimsoll_display::distinct;
 
 pub use settings_file::settings_file;
 
@@ -101,8 +102,8 @@ fn is_of_pairs(results: &Results) -> bool {
 pub struct Request {
     /// The promise to keep.
     pub slo: Slo,
-    /// The key to vary and its values; by default the clients of the workload to maximise, from 0 to twice as many as
-    /// ran (from 1 if it is the promised one).
+    /// The key to vary and its values; by default the load of the workload to maximise, from 0 to twice that of the runs
+    /// (from the least above 0 if it is the promised one).
     pub vary: Option<Vary>,
     /// The workload whose throughput is to be as high as possible. By default the workload whose clients are varied, or
     /// else the last workload other than the promised one.
@@ -214,7 +215,8 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     check_workload(results, own)?;
     // Alone, a workload puts its promise at risk by its own clients.
     let other = names.iter().rev().find(|name| *name != own).unwrap_or(own);
-    let varied = request.vary.as_ref().and_then(|vary| vary.key.strip_suffix(".clients"));
+    let varied = request.vary.as_ref().and_then(|vary| vary.key.rsplit_once('.'));
+    let varied = varied.filter(|(_, field)| matches!(*field, "clients" | "rate")).map(|(name, _)| name);
     let varied = varied.filter(|name| *name != own.as_str() && names.iter().any(|known| known == *name));
     let maximise = request.maximise.as_deref().or(varied).unwrap_or(other).to_owned();
     check_workload(results, &maximise)?;
@@ -256,8 +258,16 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     })
 }
 
-/// The clients of a workload from `least` to twice as many as ran.
+/// Steps in which the rate of a workload is tried.
+const RATE_STEPS: u32 = 20;
+
+/// The clients of a workload from `least` to twice as many as ran, or its rate up to twice that of the runs.
 fn default_vary(results: &Results, workload: &str, least: u32) -> Vary {
+    if let Some(rate) = usual_rate(results, workload) {
+        let step = |step: u32| (2.0 * rate * f64::from(step) / f64::from(RATE_STEPS)).round() as u32;
+        let values = distinct((least..=RATE_STEPS).map(step));
+        return Vary { key: format!("{workload}.rate"), values };
+    }
     let of_runs = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == workload);
     let most = of_runs.map(|one| one.clients as u32).max().unwrap_or(1);
     Vary { key: format!("{workload}.clients"), values: (least..=2 * most).collect() }

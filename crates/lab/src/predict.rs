@@ -1,6 +1,6 @@
 //! How the workloads of a run will perform together, from their measurements alone: `plimsoll predict`.
 //!
-//! `inputs` reads the demands of each workload from its `alone:` arms, `points` lists the requested mixes, and
+//! `inputs` reads the demands of each workload from its `alone:` arms, `loads` their loads, `points` lists the requested mixes, and
 //! [`plimsoll_model::idd`] predicts them. Where a mix was measured too, the prediction is put beside it, and `accuracy`
 //! says how far off this model and simpler ones are.
 
@@ -8,6 +8,7 @@ mod accuracy;
 pub(crate) mod alone;
 pub(crate) mod cache;
 mod inputs;
+mod loads;
 mod points;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -122,7 +123,7 @@ pub struct PredictedMix {
     pub response_ms: Option<Interval>,
     /// `cpu`, `disk` or `log`; `None` without load.
     pub bottleneck: Option<&'static str>,
-    /// Whether some figure lies outside the measured range: a number of clients, or a load beside others.
+    /// Whether some figure lies outside the measured range: a number of clients or a rate, or a load beside others.
     pub is_extrapolated: bool,
     /// Whether this mix was measured and used to adjust demands: its errors are then not a test of the model.
     pub is_calibration: bool,
@@ -141,7 +142,10 @@ pub struct PredictedWorkload {
     pub name: String,
     /// Its clients.
     pub clients: u32,
-    /// Requests per second, with a 95 % interval from the blocks of the measurements alone.
+    /// Requests that arrive per second, whatever the clients; absent if these wait for answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Requests per second, with a 95 % interval from the blocks of the measurements alone; the rate itself, if there is one.
     pub throughput_per_s: Interval,
     /// Mean response, milliseconds; `None` without clients.
     pub response_ms: Option<Interval>,
@@ -153,6 +157,16 @@ pub struct PredictedWorkload {
     pub cpu_factor: f64,
     /// The measurement; `None` if this mix was not measured.
     pub measured: Option<MeasuredWorkload>,
+}
+
+impl PredictedWorkload {
+    /// Its load in words: `40 x shop`, `shop at 100 /s`.
+    pub(crate) fn load(&self) -> String {
+        match self.rate {
+            Some(rate) => format!("{} at {}", self.name, plimsoll_display::rate(rate)),
+            None => format!("{} x {}", self.clients, self.name),
+        }
+    }
 }
 
 /// Why nothing is predicted.
@@ -211,6 +225,11 @@ pub(crate) fn check_workload(results: &Results, name: &str) -> Result<(), Predic
     }
     let hint = did_you_mean(name, names.iter().map(String::as_str));
     Err(PredictError::NoWorkload { name: name.to_owned(), hint, known: choices(names) })
+}
+
+/// The requests of a workload that arrive per second in a run; `None` if its clients wait for answers.
+pub(crate) fn usual_rate(results: &Results, workload: &str) -> Option<f64> {
+    Inputs::of(results).usual(workload).rate
 }
 
 /// Predicts mixes of the workloads of a run, and compares them with those that it, or `against`, has measured.
@@ -324,13 +343,14 @@ fn shown(
             Some(ranked) => class.response_s.zip(ranked.response_s).map(|(mean, ranked)| moved(mean, ranked.value)),
             None => class.response_s,
         };
-        let throughput = match simulated.filter(|_| is_ranked) {
+        let throughput = match simulated.filter(|_| is_ranked && member.rate.is_none()) {
             Some(ranked) => moved(class.throughput, ranked.throughput.value),
             None => class.throughput,
         };
         PredictedWorkload {
             name: member.name.clone(),
             clients: member.clients,
+            rate: member.rate,
             throughput_per_s: throughput.into(),
             response_ms: response_s.map(milliseconds),
             percentiles_ms: percentiles,

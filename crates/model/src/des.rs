@@ -1,4 +1,4 @@
-//! Event simulation of a closed [`Network`], for questions that means do not answer: percentiles, priorities, a lock.
+//! Event simulation of a [`Network`], for questions that means do not answer: percentiles, priorities, a lock.
 //!
 //! A request needs its demands at the stations in their order; each is exponential, or at some stations always the mean. Stations share evenly, or serve more important classes
 //! first: important classes get the service that they would get alone, the others get the rest. Requests of some classes may hold
@@ -27,6 +27,17 @@ pub const PERCENTILES: [f64; 3] = [0.5, 0.95, 0.99];
 /// A percentile is reported only if every run has this many requests beyond it.
 const BEYOND_LEAST: f64 = 10.0;
 
+/// Requests of a run of [`Settings::plain`]: without open classes, and at most.
+const REQUESTS: u64 = 2_000;
+const REQUESTS_MAX: u64 = 200_000;
+
+/// Requests that a run needs so that its first part, which it does not measure, hides that it began without requests. A
+/// single server at the load `u` forgets its beginning within `1 / (1 - sqrt(u))^2` services, or about `4 / (1 - u)^2`
+/// (the relaxation time of M/M/1; Cohen, *The Single Server Queue*, II.2). That part is to last three times as long.
+fn requests_least(network: &Network) -> f64 {
+    3.0 * 4.0 / simulation::WARM_UP / (1.0 - network.open_load()).powi(2)
+}
+
 /// How requests of a class behave.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Behaviour {
@@ -54,13 +65,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Without priorities and the lock: ten runs of 2000 requests.
+    /// Without priorities and the lock: ten runs of 2000 requests, or of more if open classes load a station so much that
+    /// its queue changes slowly.
     pub fn plain(network: &Network, seed: u64) -> Self {
+        let requests = (requests_least(network).ceil() as u64).clamp(REQUESTS, REQUESTS_MAX);
         Self {
             behaviours: vec![Behaviour::default(); network.classes().len()],
             by_priority: vec![false; network.stations().len()],
             is_constant: vec![false; network.stations().len()],
-            requests: 2_000,
+            requests,
             runs: 10,
             seed,
         }
@@ -70,7 +83,7 @@ impl Settings {
 /// Figures of a class, each with a 95 % interval over the runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassFigures {
-    /// Requests per second, of all clients together.
+    /// Requests answered per second, of all clients together.
     pub throughput: Interval,
     /// Mean seconds from request to answer; `None` if some run answered none.
     pub response_s: Option<Interval>,

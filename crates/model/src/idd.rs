@@ -4,7 +4,8 @@
 //! and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates, for two
 //! classes. [`predict`] takes any number of classes, and adds real cores, the disk's own curve, a choice of what slows requests down
 //! ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
-//! instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained.
+//! instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained. [`thesis`] has the
+//! thesis' own procedure, as a baseline.
 //!
 //! A mix whose classes wait for each other's locks is refused ([`Refused::LockBound`]): demands alone do not say how long locks are
 //! held in it.
@@ -23,6 +24,7 @@ mod slowdown;
 mod spread;
 #[cfg(test)]
 mod tests;
+pub mod thesis;
 mod turns;
 
 pub use slowdown::{Calibration, Slowdown};
@@ -33,8 +35,8 @@ use spread::Spread;
 /// The share of response time, 0 to 1, above which waiting for locks decides a mix with shared tables.
 pub const LOCK_SHARE_MAX: f64 = 0.05;
 
-/// The error of predictions that were not adjusted by a measured mix, as a standard deviation of logarithms: the thesis
-/// reports more than 26 %. It widens intervals beyond measurements, for each doubling.
+/// The error of a queueing network without adjustment by a measured mix, as a standard deviation of logarithms: the thesis reports
+/// more than 26 % (4.6.3). It widens intervals beyond measurements, for each doubling.
 pub const UNADJUSTED_ERROR: f64 = 0.26;
 
 /// A response that is not known within this factor, to either side, is not predicted. Within it a reader learns the order of magnitude, and
@@ -76,8 +78,23 @@ pub struct Member {
     pub population: u32,
     /// Mean seconds that they think in the mix.
     pub think_s: f64,
+    /// Requests that arrive per second, whether others are answered or not. The class is then open, and neither its clients nor
+    /// their think time count.
+    pub arrivals_per_s: Option<f64>,
     /// Whether each of its requests runs on one of the machine's [`query_threads`](Machine::query_threads).
     pub needs_thread: bool,
+}
+
+impl Member {
+    /// Whether it has requests in the mix.
+    pub fn has_requests(&self) -> bool {
+        self.arrivals_per_s.map_or(self.population > 0, |per_s| per_s > 0.0)
+    }
+
+    /// Requests per second, if a response takes this long.
+    pub fn per_s(&self, response_s: f64) -> f64 {
+        self.arrivals_per_s.unwrap_or_else(|| f64::from(self.population) / (self.think_s + response_s))
+    }
 }
 
 /// Classes that are to share a machine.
@@ -171,9 +188,9 @@ pub enum Caution {
 /// A class in the predicted mix, each figure with a 95 % interval if at least two blocks were measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassPrediction {
-    /// Requests per second, of all clients together.
+    /// Requests per second, of all clients together; of an open class those that arrive.
     pub throughput: Interval,
-    /// Mean seconds of a response; `None` without clients.
+    /// Mean seconds of a response; `None` without requests.
     pub response_s: Option<Interval>,
     /// CPU seconds of a request, relative to alone.
     pub cpu_factor: f64,
@@ -184,7 +201,7 @@ pub struct ClassPrediction {
 pub struct Prediction {
     /// By class, in the order of the mix.
     pub classes: Vec<ClassPrediction>,
-    /// Mean seconds of a response of any class; `None` without clients.
+    /// Mean seconds of a response of any class; `None` without requests.
     pub response_s: Option<Interval>,
     /// `cpu`, `disk`; `None` without load.
     pub bottleneck: Option<&'static str>,
@@ -215,19 +232,19 @@ pub fn predict(mix: &Mix, machine: &Machine) -> Result<Prediction, Refused> {
         let (member, figures) = (&mix.members[at], &whole.solution.classes[at]);
         // An error of the response moves the cycle of a client, and so its throughput, by the response's part of it.
         let part = whole.response_s(at) * figures.throughput / f64::from(member.population.max(1));
-        let response_s = (member.population > 0).then(|| spread.interval(|solved| solved.response_s(at), 1.0));
+        let throughput = match member.arrivals_per_s {
+            Some(per_s) => Interval { value: per_s, low: Some(per_s), high: Some(per_s) },
+            None => spread.interval(|solved| solved.solution.classes[at].throughput, part.min(1.0)),
+        };
+        let response_s = member.has_requests().then(|| spread.interval(|solved| solved.response_s(at), 1.0));
         response_s.map_or(Ok(()), |response| spread.check_known(mix, &member.alone.name, response))?;
-        Ok(ClassPrediction {
-            throughput: spread.interval(|solved| solved.solution.classes[at].throughput, part.min(1.0)),
-            response_s,
-            cpu_factor: whole.cpu_factors[at],
-        })
+        Ok(ClassPrediction { throughput, response_s, cpu_factor: whole.cpu_factors[at] })
     };
     let classes = (0..mix.members.len()).map(class).collect::<Result<Vec<ClassPrediction>, Refused>>()?;
-    let any_clients = mix.members.iter().any(|member| member.population > 0);
+    let any_requests = mix.members.iter().any(Member::has_requests);
     Ok(Prediction {
         classes,
-        response_s: any_clients.then(|| spread.interval(mix::Solved::mean_response_s, 1.0)),
+        response_s: any_requests.then(|| spread.interval(mix::Solved::mean_response_s, 1.0)),
         bottleneck: whole.bottleneck(),
         method: whole.solution.method,
         cautions: mix::cautions(mix, &whole),

@@ -1,4 +1,4 @@
-//! Mean value analysis of a closed [`Network`]: throughput and response time of each class, and the load of each station.
+//! Mean value analysis of a [`Network`]: throughput and response time of each class, and the load of each station.
 //!
 //! [`solve`] chooses between two methods by the size of the network and reports which it used:
 //! - [`exact`](Method::Exact): the recursion over populations of Reiser and Lavenberg (1980), with marginal probabilities for
@@ -7,16 +7,20 @@
 //! - [`approximate`](Method::Approximate): the fixed point of Bard and Schweitzer (1979) for populations whose recursion costs
 //!   too much, extended to rates that depend on the number of requests (see `mva/approximate.rs`).
 //!
+//! Open classes, alone or beside closed ones, are taken into the rates of the stations, as closed classes see them. What is left is a closed
+//! network (see `mva/open.rs`), so either method serves for both.
+//!
 //! Product form is assumed: processor sharing without priorities. The network of McWherter's thesis (4.6.3) has it,
 //! too, contrary to the thesis: its stations share, so rates may differ by class. Its `T_mod` is therefore this
 //! solution with one server for each station.
 
 use thiserror::Error;
 
-use crate::network::Network;
+use crate::network::{Class, Network, Saturated};
 
 mod approximate;
 mod exact;
+mod open;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -37,11 +41,11 @@ pub enum Method {
 /// The figures of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassFigures {
-    /// Requests per second, of all clients together.
+    /// Requests per second, of all clients together; of an open class those that arrive.
     pub throughput: f64,
-    /// Mean seconds from request to answer; `None` without clients.
+    /// Mean seconds from request to answer; `None` without requests.
     pub response_s: Option<f64>,
-    /// Mean seconds of a request at each station, waiting included; zeros without clients.
+    /// Mean seconds of a request at each station, waiting included; zeros without requests.
     pub residence_s: Vec<f64>,
 }
 
@@ -79,11 +83,14 @@ impl Solution {
 
     /// From the time that a request of each class spends at each station.
     fn of(network: &Network, method: Method, residences_s: Vec<Vec<f64>>) -> Self {
-        let of_class = |(class, residence_s): (&crate::network::Class, Vec<f64>)| {
+        let of_class = |(class, residence_s): (&Class, Vec<f64>)| {
             let response_s: f64 = residence_s.iter().sum();
-            let is_there = class.population > 0;
-            let throughput = if is_there { f64::from(class.population) / (class.think_s + response_s) } else { 0.0 };
-            ClassFigures { throughput, response_s: is_there.then_some(response_s), residence_s }
+            let throughput = match class.arrivals_per_s {
+                Some(per_s) => per_s,
+                None if class.population > 0 => f64::from(class.population) / (class.think_s + response_s),
+                None => 0.0,
+            };
+            ClassFigures { throughput, response_s: class.has_requests().then_some(response_s), residence_s }
         };
         let classes: Vec<_> = network.classes().iter().zip(residences_s).map(of_class).collect();
         let of_station = |at: usize| {
@@ -99,9 +106,12 @@ impl Solution {
 }
 
 /// Why there is no solution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Unsolved {
+    /// A queue grows without end.
+    #[error(transparent)]
+    Saturated(#[from] Saturated),
     /// The approximation took too many steps.
     #[error("the approximate mean value analysis did not converge in {steps} steps")]
     NotConverged {
@@ -112,16 +122,18 @@ pub enum Unsolved {
 
 /// Solves a network, exactly if that is cheap enough.
 pub fn solve(network: &Network) -> Result<Solution, Unsolved> {
-    if exact::steps(network) <= EXACT_STEPS_MAX { Ok(solve_exactly(network)) } else { solve_approximately(network) }
+    if exact::steps(network) <= EXACT_STEPS_MAX { solve_exactly(network) } else { solve_approximately(network) }
 }
 
 /// Solves a network exactly, at any cost: steps grow with the product of populations, and double with each station whose
 /// rate depends on the number of requests.
-pub fn solve_exactly(network: &Network) -> Solution {
-    Solution::of(network, Method::Exact, exact::residences_s(network))
+pub fn solve_exactly(network: &Network) -> Result<Solution, Unsolved> {
+    let closed = open::as_clients_see_it(network)?;
+    Ok(Solution::of(network, Method::Exact, exact::residences_s(&closed)))
 }
 
 /// Solves a network approximately, in time that hardly depends on populations.
 pub fn solve_approximately(network: &Network) -> Result<Solution, Unsolved> {
-    Ok(Solution::of(network, Method::Approximate, approximate::residences_s(network)?))
+    let closed = open::as_clients_see_it(network)?;
+    Ok(Solution::of(network, Method::Approximate, approximate::residences_s(&closed)?))
 }

@@ -1,5 +1,5 @@
-//! A closed network: classes of requests, each issued by a fixed number of clients that think between requests, and the stations that
-//! serve the requests.
+//! A network: classes of requests, and the stations that serve them. Requests of a closed class are issued by a fixed number of clients
+//! that think between requests; those of an open class arrive at a rate, at random times that do not depend on answers (Poisson).
 //!
 //! [`mva`](crate::mva) solves it, [`bounds`](crate::bounds) bounds it and [`des`](crate::des) simulates it. A class
 //! needs `demands_s[k]` seconds of station `k` for each request, over all of its visits. A station serves up to
@@ -81,11 +81,14 @@ pub struct Station {
     pub service: Service,
 }
 
-/// Requests that are alike, and the clients who send them.
+/// Requests that are alike, and their origin: clients, or arrivals at a rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Class {
     /// The name shown to people: a workload's name.
     pub name: String,
+    /// Requests that arrive per second on average, whether others are answered or not; `None` for a closed class. An
+    /// open class has no clients.
+    pub arrivals_per_s: Option<f64>,
     /// Clients: each waits for its answer, thinks, and sends its next request.
     pub population: u32,
     /// Mean seconds from an answer to the client's next request.
@@ -95,6 +98,11 @@ pub struct Class {
 }
 
 impl Class {
+    /// Whether it ever has requests.
+    pub fn has_requests(&self) -> bool {
+        self.population > 0 || self.arrivals_per_s.is_some_and(|per_s| per_s > 0.0)
+    }
+
     /// Seconds of a request that never waits.
     pub fn demand_total_s(&self) -> f64 {
         self.demands_s.iter().sum()
@@ -121,10 +129,33 @@ pub enum Fault {
     /// A demand or think time is negative or not a number.
     #[error("class `{0}` has a demand or think time that is negative or no number")]
     Demand(String),
+    /// An open class has clients, or a rate that is not possible.
+    #[error("class `{0}` has clients beside its arrivals, or a rate of arrivals that is negative or no number")]
+    Arrivals(String),
     /// Its throughput would be infinite.
     #[error("class `{0}` has clients that neither think nor need anything")]
     NoDemand(String),
 }
+
+/// Open classes bring a station more work than it can do, so that its queue grows without end.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error(
+    "requests that arrive at a rate bring {brought:.2} s of work per second to `{station}`, which can do {rate_max:.2}: lower the rate of {classes}"
+)]
+pub struct Saturated {
+    /// The station.
+    pub station: String,
+    /// Seconds of demand per second that open classes bring.
+    pub brought: f64,
+    /// Seconds of demand that it serves per second at most.
+    pub rate_max: f64,
+    /// The open classes that need it.
+    pub classes: String,
+}
+
+/// The share of a station's highest rate from which on open classes saturate it. Beyond it a request waits for
+/// thousands of others on average, which no real queue holds.
+const LOAD_MAX: f64 = 0.9999;
 
 /// Classes and stations that fit together.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,6 +179,9 @@ impl Network {
             if !seconds.all(|seconds| seconds.is_finite() && *seconds >= 0.0) {
                 return Err(Fault::Demand(class.name.clone()));
             }
+            if class.arrivals_per_s.is_some_and(|per_s| !per_s.is_finite() || per_s < 0.0 || class.population > 0) {
+                return Err(Fault::Arrivals(class.name.clone()));
+            }
             if class.population > 0 && class.think_s + class.demand_total_s() <= 0.0 {
                 return Err(Fault::NoDemand(class.name.clone()));
             }
@@ -165,9 +199,49 @@ impl Network {
         &self.classes
     }
 
-    /// Clients of all classes together: no station ever has more requests.
+    /// Clients of all closed classes together. Without open classes no station ever has more requests.
     pub fn population(&self) -> usize {
         self.classes.iter().map(|class| class.population as usize).sum()
+    }
+
+    /// Whether requests of some class arrive at a rate.
+    pub fn is_open(&self) -> bool {
+        self.classes.iter().any(|class| class.arrivals_per_s.is_some())
+    }
+
+    /// Seconds of demand per second that open classes bring to a station.
+    pub fn brought(&self, station: usize) -> f64 {
+        self.classes.iter().map(|class| class.arrivals_per_s.unwrap_or(0.0) * class.demands_s[station]).sum()
+    }
+
+    /// The share of its highest rate that open classes take of the busiest station, 0 to 1; more if they saturate it.
+    pub fn open_load(&self) -> f64 {
+        let load = |(at, station): (usize, &Station)| Some(self.brought(at) / station.service.rate_max()?);
+        self.stations.iter().enumerate().filter_map(load).fold(0.0, f64::max)
+    }
+
+    /// Checks that every station can do the work that open classes bring. The clients of closed classes never bring
+    /// too much.
+    pub fn check_open(&self) -> Result<(), Saturated> {
+        for (at, station) in self.stations.iter().enumerate() {
+            let brought = self.brought(at);
+            if let Some(rate_max) = station.service.rate_max().filter(|rate_max| brought >= LOAD_MAX * rate_max) {
+                let needs =
+                    |class: &&Class| class.arrivals_per_s.is_some_and(|per_s| per_s * class.demands_s[at] > 0.0);
+                let names: Vec<String> =
+                    self.classes.iter().filter(needs).map(|class| format!("`{}`", class.name)).collect();
+                let (station, classes) = (station.name.clone(), names.join(", "));
+                return Err(Saturated { station, brought, rate_max, classes });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with other stations, which are known to be sound.
+    pub(crate) fn with_services(&self, services: Vec<Service>) -> Self {
+        let stations = self.stations.iter().zip(services);
+        let stations = stations.map(|(station, service)| Station { name: station.name.clone(), service }).collect();
+        Self { stations, classes: self.classes.clone() }
     }
 }
 
@@ -182,7 +256,14 @@ pub(crate) mod tests {
 
     /// A class for tests, named by its numbers.
     pub(crate) fn class(population: u32, think_s: f64, demands_s: &[f64]) -> Class {
-        Class { name: format!("{population} x {demands_s:?}"), population, think_s, demands_s: demands_s.to_vec() }
+        let name = format!("{population} x {demands_s:?}");
+        Class { name, arrivals_per_s: None, population, think_s, demands_s: demands_s.to_vec() }
+    }
+
+    /// An open class for tests, named by its numbers.
+    pub(crate) fn open(per_s: f64, demands_s: &[f64]) -> Class {
+        let name = format!("{per_s}/s x {demands_s:?}");
+        Class { name, arrivals_per_s: Some(per_s), population: 0, think_s: 0.0, demands_s: demands_s.to_vec() }
     }
 
     #[test]
@@ -207,6 +288,22 @@ pub(crate) mod tests {
         assert!(matches!(refuse(cpu(), class(1, f64::NAN, &[1.0])), Fault::Demand(_)));
         assert!(matches!(refuse(cpu(), class(1, 0.0, &[-1.0])), Fault::Demand(_)));
         assert!(matches!(refuse(cpu(), class(1, 0.0, &[0.0])), Fault::NoDemand(_)));
+        assert!(matches!(refuse(cpu(), open(f64::INFINITY, &[0.1])), Fault::Arrivals(_)));
+        assert!(matches!(refuse(cpu(), Class { population: 1, ..open(1.0, &[0.1]) }), Fault::Arrivals(_)));
         assert!(Network::new(vec![station("cpu", cpu())], vec![class(0, 0.0, &[0.0])]).is_ok());
+    }
+
+    #[test]
+    fn rates_that_saturate_a_station_are_refused_with_the_reason() {
+        let stations = || vec![station("cpu", Service::Processors { servers: 2 }), station("wire", Service::Delay)];
+        let of = |per_s: f64| Network::new(stations(), vec![open(per_s, &[0.02, 5.0]), class(9, 0.0, &[1.0, 0.0])]);
+        assert_eq!(of(99.0).unwrap().check_open(), Ok(()));
+        let error = of(120.0).unwrap().check_open().unwrap_err();
+        assert_eq!((error.brought, error.rate_max), (2.4, 2.0));
+        assert_eq!(
+            error.to_string(),
+            "requests that arrive at a rate bring 2.40 s of work per second to `cpu`, which can do 2.00: \
+             lower the rate of `120/s x [0.02, 5.0]`"
+        );
     }
 }

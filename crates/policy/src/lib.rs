@@ -62,7 +62,7 @@ pub use doing::Doing;
 pub use ended_work::EndedWork;
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
-    LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
+    Blockers, LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
 };
 pub use mpl_search::{MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
 pub use parallelism::{

@@ -9,11 +9,12 @@
 //! 2. **A holder blocks the request**: its grant conflicts with the request, or it waits ahead to convert its grant. The
 //!    host asks [`LockScheduler::verdict`] for each such pair, and carries out the [`Verdict`]. It asks when the
 //!    pair arises (the request begins to wait, or another transaction is granted the lock ahead of it), and again when either
-//!    priority has changed or the holder itself begins to wait.
+//!    priority has changed or the holder itself begins to wait. A scheduler whose [`LockScheduler::blockers`] are
+//!    [`Blockers::HoldersAndQueue`] is asked about every request ahead in the queue, too.
 //!
 //! A holder that was [promoted](crate::StarvationBound) is above every requester, and hosts never roll it back for a requester.
 //!
-//! The seven published schedulers:
+//! The seven published schedulers, and a variant of the last:
 //!
 //! | name | rank | verdict on a holder |
 //! |---|---|---|
@@ -23,7 +24,8 @@
 //! | pabort | as nprio | `Preempt` when low blocks high |
 //! | pow | as nprio | `PreemptIfWaiting` when low blocks high |
 //! | cr(d) | as nprio | `PreemptAfter(d)` when low blocks high |
-//! | wdl | all equal | `PreemptIfWaiting`, for every requester |
+//! | wdl | all equal | `PreemptIfWaiting`, for every requester; on requests ahead in the queue, too |
+//! | wdl-holders | all equal | `PreemptIfWaiting`, for every requester |
 //!
 //! "Low blocks high" is: the holder's present priority is below the requester's.
 //!
@@ -75,6 +77,15 @@ pub struct Stance {
     pub rollbacks: u32,
 }
 
+/// The transactions about which a scheduler gives verdicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blockers {
+    /// Those that hold the lock in a conflicting mode, or wait ahead to convert their grant.
+    Holders,
+    /// The holders, and every transaction whose request is ahead in the same queue: all for which the requester waits.
+    HoldersAndQueue,
+}
+
 /// What a host must do about a transaction that blocks a requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -101,7 +112,12 @@ pub trait LockScheduler: Debug + Send + Sync {
     /// Where a request that has to wait goes in the queue.
     fn rank(&self, requester: &Requester) -> Rank;
 
-    /// The verdict on `holder`, which blocks `requester`.
+    /// The transactions about which [`verdict`](Self::verdict) is asked.
+    fn blockers(&self) -> Blockers {
+        Blockers::Holders
+    }
+
+    /// The verdict on `holder`, which blocks `requester`; one of the [`blockers`](Self::blockers).
     fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
         let _ = (requester, holder);
         Verdict::Wait
@@ -129,8 +145,16 @@ pub struct LockSchedulerKind {
 }
 
 /// All schedulers, in the order of the table in the module documentation.
-pub static LOCK_SCHEDULERS: &[LockSchedulerKind] =
-    &[standard::KIND, nprio::KIND, nprio_inherit::KIND, pabort::KIND, pow::KIND, conditional_restart::KIND, wdl::KIND];
+pub static LOCK_SCHEDULERS: &[LockSchedulerKind] = &[
+    standard::KIND,
+    nprio::KIND,
+    nprio_inherit::KIND,
+    pabort::KIND,
+    pow::KIND,
+    conditional_restart::KIND,
+    wdl::KIND,
+    wdl::HOLDERS_KIND,
+];
 
 /// The scheduler of that name, if there is one.
 pub fn lock_scheduler(name: &str) -> Option<Arc<dyn LockScheduler>> {

@@ -70,6 +70,15 @@ pub enum Answer {
     Wait,
 }
 
+/// How a transaction blocks a waiter of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Block {
+    /// As a holder: its grant conflicts with what the waiter wants, or it waits ahead to convert its grant.
+    Grant,
+    /// As a waiter that holds nothing of this name: its request is ahead.
+    Queue,
+}
+
 /// Grants and queue of one lock name.
 #[derive(Debug, Default)]
 pub struct Head {
@@ -256,11 +265,26 @@ impl Head {
         }
     }
 
-    /// The waiter `waiter`, if the holder `holder` blocks it.
-    pub fn blocked_by(&self, waiter: Slot, holder: Slot) -> Option<&Waiter> {
+    /// The waiters that hold nothing of this name, ahead of the waiter `slot`.
+    pub(crate) fn queue_ahead(&self, slot: Slot) -> impl Iterator<Item = Slot> {
+        let ahead = self.queue.iter().take(self.position(slot).unwrap_or(0));
+        ahead.filter(|waiter| !waiter.conversion).map(|waiter| waiter.slot)
+    }
+
+    /// The waiters behind the waiter `slot`.
+    pub(crate) fn queue_behind(&self, slot: Slot) -> &[Waiter] {
+        self.position(slot).map_or(&[], |at| &self.queue[at + 1..])
+    }
+
+    /// The waiter `waiter`, if `other` blocks it, and how.
+    pub fn blocked_by(&self, waiter: Slot, other: Slot) -> Option<(&Waiter, Block)> {
         let at = self.position(waiter)?;
-        let grant = self.grants.iter().find(|grant| grant.slot == holder && holder != waiter)?;
-        self.is_in_the_way(grant, at).then(|| &self.queue[at])
+        let grant = self.grants.iter().find(|grant| grant.slot == other && other != waiter);
+        let block = match grant {
+            Some(grant) => self.is_in_the_way(grant, at).then_some(Block::Grant),
+            None => self.queue[..at].iter().any(|ahead| ahead.slot == other).then_some(Block::Queue),
+        };
+        block.map(|block| (&self.queue[at], block))
     }
 
     /// Whether a holder blocks another transaction, which waits at place `at`.

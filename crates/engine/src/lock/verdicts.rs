@@ -1,6 +1,7 @@
-//! Verdicts on blocking holders: when schedulers are asked, and how their verdicts are carried out.
+//! Verdicts on transactions that block others: when schedulers are asked, and how their verdicts are carried out.
 //!
-//! A **pair** is a waiter and a holder that blocks it. Pairs are found with a partition locked
+//! A **pair** is a waiter and a holder that blocks it; for a scheduler that asks for it, also a waiter and a waiter ahead
+//! in the same queue, which is then called the holder, too. Pairs are found with a partition locked
 //! ([`LockTable::note_new_waiter`], [`LockTable::note_new_holder`], [`LockTable::note_waiters_behind`]). Pairs that
 //! need an action are carried out afterwards, with no partition locked ([`LockTable::carry_out`]). Each pair is checked
 //! again, since the action for an earlier one may have changed it.
@@ -8,9 +9,9 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, Verdict};
+use plimsoll_policy::{Blockers, CpuVerdict, Priority, Requester, Stance, Verdict};
 
-use super::head::{Head, Slot, Waiter};
+use super::head::{Block, Head, Slot, Waiter};
 use super::member::{Life, Member, Reprieve, RequestError, State};
 use super::name::LockName;
 use super::statistics::Counters;
@@ -70,19 +71,36 @@ impl LockTable {
         head.holders_in_the_way(member.slot, |slot| {
             let holder = self.member(slot);
             holder.note_contended(name);
-            self.note(waiter, name, &holder, &holder.life(), todo);
+            self.note(waiter, name, &holder, Block::Grant, todo);
         });
+        self.note_queue(head, name, member, todo);
         if waiter.conversion && at + 1 < head.queue().len() {
             // It holds the name and waits ahead of others: they are considered when its contended names are.
             member.note_contended(name);
         }
     }
 
+    /// Adds the pairs of a waiter with the waiters ahead of it and behind it, if the scheduler judges them. In the
+    /// partition of the name.
+    fn note_queue(&self, head: &Head, name: LockName, member: &Member, todo: &mut Todo) {
+        let Some(waiter) = head.position(member.slot).map(|at| &head.queue()[at]) else { return };
+        if !self.counts(Block::Queue) {
+            return;
+        }
+        head.queue_ahead(member.slot)
+            .for_each(|ahead| self.note(waiter, name, &self.member(ahead), Block::Queue, todo));
+        // One that converts holds the name: it blocks the others by its grant.
+        if !waiter.conversion {
+            head.queue_behind(member.slot)
+                .iter()
+                .for_each(|behind| self.note(behind, name, member, Block::Queue, todo));
+        }
+    }
+
     /// A holder is new: schedulers are asked for the waiters that it blocks. In the partition of the name.
     pub(super) fn note_new_holder(&self, head: &Head, name: LockName, holder: &Member, todo: &mut Todo) {
         holder.note_contended(name);
-        let life = holder.life();
-        head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, &life, todo));
+        head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, Block::Grant, todo));
     }
 
     /// A holder has begun to wait itself, or has another priority: schedulers are asked again for all waiters behind
@@ -92,27 +110,40 @@ impl LockTable {
             let hash = name.hash();
             let heads = self.partition(hash).lock();
             if let Some(head) = heads.get(name, hash) {
-                let life = holder.life();
-                head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, &life, todo));
+                head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, Block::Grant, todo));
             }
         }
     }
 
     /// Adds a pair if it needs an action.
-    fn note(&self, waiter: &Waiter, name: LockName, holder: &Member, life: &Life, todo: &mut Todo) {
-        if self.rule(waiter, holder, life) != Ruling::NOTHING {
+    fn note(&self, waiter: &Waiter, name: LockName, holder: &Member, block: Block, todo: &mut Todo) {
+        if self.rule(waiter, holder, &holder.life(), block) != Ruling::NOTHING {
             todo.pairs.push(Pair { name, requester: waiter.slot, holder: holder.slot });
         }
     }
 
-    /// Asks both schedulers. A transaction that is ending or already a victim needs no action, except that its thread
-    /// may inherit CPU priority. A promoted one is never rolled back (invariant 8).
-    fn rule(&self, waiter: &Waiter, holder: &Member, life: &Life) -> Ruling {
+    /// Whether the lock scheduler gives verdicts on transactions that block others in this way.
+    fn counts(&self, block: Block) -> bool {
+        block == Block::Grant || self.scheduler.blockers() == Blockers::HoldersAndQueue
+    }
+
+    /// The waiter `requester`, if `holder` blocks it in a way that counts, and how.
+    fn blocked<'a>(&self, head: &'a Head, requester: Slot, holder: Slot) -> Option<(&'a Waiter, Block)> {
+        head.blocked_by(requester, holder).filter(|(_, block)| self.counts(*block))
+    }
+
+    /// Asks both schedulers; the CPU scheduler about holders only. A transaction that is ending or already a victim
+    /// needs no action, except that its thread may inherit CPU priority. A promoted one is never rolled back
+    /// (invariant 8).
+    fn rule(&self, waiter: &Waiter, holder: &Member, life: &Life, block: Block) -> Ruling {
         let (requester, rollbacks) = (waiter.ticket.requester, holder.rollbacks());
         let waiting = life.state == State::Waiting;
         let lock = self.scheduler.verdict(&requester, &Stance { priority: life.priority, waiting, rollbacks });
         let requester = Requester { priority: waiter.ticket.cpu, ..requester };
-        let cpu = self.cpu.scheduler.verdict(&requester, &Stance { priority: life.cpu, waiting, rollbacks });
+        let cpu = match block {
+            Block::Grant => self.cpu.scheduler.verdict(&requester, &Stance { priority: life.cpu, waiting, rollbacks }),
+            Block::Queue => CpuVerdict::Wait,
+        };
         let verdict = match cpu.joined(lock) {
             Verdict::Preempt | Verdict::PreemptIfWaiting | Verdict::PreemptAfter(_)
                 if life.priority == Priority::PROMOTED || !matches!(life.state, State::Running | State::Waiting) =>
@@ -157,16 +188,14 @@ impl LockTable {
     }
 
     /// Asks about a pair and takes the step that must be atomic with the question: in the partition of the name, where
-    /// the holder cannot release its lock.
+    /// the holder cannot release its lock or leave the queue.
     fn act_on(&self, pair: Pair, holder: &Member) -> FollowUp {
         let hash = pair.name.hash();
         let heads = self.partition(hash).lock();
-        let Some(waiter) = heads.get(pair.name, hash).and_then(|head| head.blocked_by(pair.requester, pair.holder))
-        else {
-            return FollowUp::Nothing;
-        };
+        let blocked = heads.get(pair.name, hash).and_then(|head| self.blocked(head, pair.requester, pair.holder));
+        let Some((waiter, block)) = blocked else { return FollowUp::Nothing };
         let life = holder.life();
-        let ruling = self.rule(waiter, holder, &life);
+        let ruling = self.rule(waiter, holder, &life, block);
         let both = [State::Running, State::Waiting];
         let doomed = match ruling.verdict {
             Verdict::Preempt => self.doom(holder, &life, &both, &self.counters.preempted),
@@ -225,7 +254,7 @@ impl LockTable {
         for waiter in head.queue() {
             let member = self.member(waiter.slot);
             let mut waiting = member.waiting.lock();
-            waiting.reprieves.retain(|reprieve| head.blocked_by(waiter.slot, reprieve.holder).is_some());
+            waiting.reprieves.retain(|reprieve| self.blocked(head, waiter.slot, reprieve.holder).is_some());
         }
     }
 
@@ -236,10 +265,10 @@ impl LockTable {
         let doomed = {
             let hash = pair.name.hash();
             let heads = self.partition(hash).lock();
-            let waiter = heads.get(pair.name, hash).and_then(|head| head.blocked_by(pair.requester, pair.holder));
+            let blocked = heads.get(pair.name, hash).and_then(|head| self.blocked(head, pair.requester, pair.holder));
             let life = holder.life();
-            let is_due = waiter.filter(|_| life.serial == serial).is_some_and(|waiter| {
-                matches!(self.rule(waiter, &holder, &life).verdict, Verdict::PreemptAfter(_) | Verdict::Preempt)
+            let is_due = blocked.filter(|_| life.serial == serial).is_some_and(|(waiter, block)| {
+                matches!(self.rule(waiter, &holder, &life, block).verdict, Verdict::PreemptAfter(_) | Verdict::Preempt)
             });
             let both = [State::Running, State::Waiting];
             is_due.then(|| self.doom(&holder, &life, &both, &self.counters.preempted_late)).flatten()

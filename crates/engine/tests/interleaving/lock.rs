@@ -154,7 +154,7 @@ fn run(policy: &str, seed: u64, fault: Option<Fault>) -> Result<(), String> {
 
 #[test]
 fn every_transaction_gets_through_in_any_order_of_steps() {
-    for policy in ["standard", "pow", "wdl", "nprio-inherit", "pabort", "cr(5ms)"] {
+    for policy in ["standard", "pow", "wdl", "wdl-holders", "nprio-inherit", "pabort", "cr(5ms)"] {
         check(200, |seed| run(policy, seed, None).map_err(|error| format!("{policy}: {error}")));
     }
 }

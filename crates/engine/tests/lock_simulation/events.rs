@@ -59,17 +59,21 @@ impl Specification {
         events
     }
 
-    /// Every waiter with every transaction that blocks it.
+    /// Every waiter with every transaction about which the rules say something.
     fn pairs(&self) -> impl Iterator<Item = (Who, Who)> {
-        let waiters = 0..self.transactions.len();
-        waiters.flat_map(|waiter| self.in_the_way_of(waiter).into_iter().map(move |in_way| (waiter, in_way)))
+        let judged = |waiter| match self.rules.lock {
+            Rule::Wdl => self.waited_for_by(waiter),
+            _ => self.in_the_way_of(waiter),
+        };
+        (0..self.transactions.len())
+            .flat_map(move |waiter| judged(waiter).into_iter().map(move |other| (waiter, other)))
     }
 
     /// The verdicts of the rules at that time about a transaction that blocks a waiter.
     fn verdicts(&self, waiter: Who, in_way: Who, now: Duration) -> Vec<Event> {
         let (requester, holder) = (&self.transactions[waiter], &self.transactions[in_way]);
         let low_blocks_high = holder.priority < requester.priority;
-        let low_cpu_blocks_high = holder.cpu < requester.cpu;
+        let low_cpu_blocks_high = holder.cpu < requester.cpu && self.in_the_way_of(waiter).contains(&in_way);
         let waits = holder.state == State::Waiting;
         let preempts = match self.rules.lock {
             Rule::Standard | Rule::NPrio | Rule::Inherit => false,
@@ -78,7 +82,7 @@ impl Specification {
             Rule::ConditionalRestart(reprieve) => {
                 low_blocks_high && now >= self.in_way_since[&(waiter, in_way)] + reprieve
             }
-            Rule::Wdl => waits,
+            Rule::Wdl | Rule::WdlHolders => waits,
         };
         let preempts = preempts || (self.rules.cpu == CpuRule::Preempt && low_cpu_blocks_high);
         let can_be = matches!(holder.state, State::Running | State::Waiting) && holder.priority != Priority::PROMOTED;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{Mode, RequestError, State};
 use plimsoll_policy::{
-    CpuScheduler, CpuVerdict, LockScheduler, Priority, Rank, Requester, Stance, Verdict, cpu_scheduler, lock_scheduler,
+    Blockers, CpuScheduler, CpuVerdict, LockScheduler, Priority, Rank, Requester, Stance, Verdict, cpu_scheduler,
+    lock_scheduler,
 };
 
 use super::lock_host::{Host, Outcome, Table, Thing, Who};
@@ -19,16 +20,25 @@ use super::lock_host::{Host, Outcome, Table, Thing, Who};
 pub struct Planted {
     like: Arc<dyn LockScheduler>,
     rank: Option<fn(&Requester) -> Rank>,
+    blockers: Option<Blockers>,
     verdict: Option<fn(&Requester, &Stance) -> Verdict>,
 }
 
 impl Planted {
+    fn like(name: &str) -> Self {
+        Planted { like: lock_scheduler(name).expect("listed"), rank: None, blockers: None, verdict: None }
+    }
+
     fn rank(like: &str, rank: fn(&Requester) -> Rank) -> Self {
-        Planted { like: lock_scheduler(like).expect("listed"), rank: Some(rank), verdict: None }
+        Planted { rank: Some(rank), ..Planted::like(like) }
+    }
+
+    fn blockers(like: &str, blockers: Blockers) -> Self {
+        Planted { blockers: Some(blockers), ..Planted::like(like) }
     }
 
     fn verdict(like: &str, verdict: fn(&Requester, &Stance) -> Verdict) -> Self {
-        Planted { like: lock_scheduler(like).expect("listed"), rank: None, verdict: Some(verdict) }
+        Planted { verdict: Some(verdict), ..Planted::like(like) }
     }
 }
 
@@ -39,6 +49,10 @@ impl LockScheduler for Planted {
 
     fn rank(&self, requester: &Requester) -> Rank {
         self.rank.map_or_else(|| self.like.rank(requester), |rank| rank(requester))
+    }
+
+    fn blockers(&self) -> Blockers {
+        self.blockers.unwrap_or_else(|| self.like.blockers())
     }
 
     fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
@@ -135,6 +149,8 @@ fn planted_verdicts() -> Vec<(&'static str, Planted)> {
                 },
             ),
         ),
+        ("chains grow in queues", Planted::blockers("wdl", Blockers::Holders)),
+        ("whoever is ahead in a queue is rolled back", Planted::blockers("wdl-holders", Blockers::HoldersAndQueue)),
     ]
 }
 

@@ -31,8 +31,11 @@ pub enum Rule {
     Pow,
     /// "Given a reprieve time (300ms) to complete before being preempted" (3.8.3).
     ConditionalRestart(Duration),
-    /// "When three transactions wait in a chain T1 -> T2 -> T3, T2 is preempted" (3.8.3).
+    /// "When three transactions wait in a chain T1 -> T2 -> T3, T2 is preempted" (3.8.3), whether T2 holds the lock for
+    /// which T1 waits or waits for it ahead of T1.
     Wdl,
+    /// The same, if T2 holds the lock.
+    WdlHolders,
 }
 
 impl Rule {
@@ -46,12 +49,13 @@ impl Rule {
             "pow" => Rule::Pow,
             "cr(300ms)" => Rule::ConditionalRestart(Duration::from_millis(300)),
             "wdl" => Rule::Wdl,
+            "wdl-holders" => Rule::WdlHolders,
             _ => panic!("write down what `{name}` promises"),
         }
     }
 
     fn knows_priorities(self) -> bool {
-        !matches!(self, Rule::Standard | Rule::Wdl)
+        !matches!(self, Rule::Standard | Rule::Wdl | Rule::WdlHolders)
     }
 }
 

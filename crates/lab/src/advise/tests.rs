@@ -87,6 +87,20 @@ fn the_default_is_to_vary_the_clients_of_the_other() {
     assert_eq!((advice.key.as_str(), advice.tried.len()), ("short.clients", 9), "up to twice as many as ran");
 }
 
+#[test]
+fn the_default_is_to_vary_the_rate_of_one_that_has_a_rate() {
+    let text = EXPERIMENT.replace("kind = \"tpcc\"\nclients = 30", "kind = \"tpcc\"\nclients = 30\nrate = 20");
+    let text = text.replace("[sweep]\n\"long.clients\" = [10, 30, 60]\n", "").replace("clients = 40", "clients = 4");
+    let advice =
+        advise(&run(&alone_only(&text), 1.0, 0.0, |_, _| {}), &request("short.p50 < 10s", None)).expect("known");
+    let values: Vec<u32> = advice.tried.iter().map(|one| one.value).collect();
+    assert_eq!(advice.key, "long.rate");
+    assert_eq!((values.first(), values.last(), values.len()), (Some(&0), Some(&40), 21), "up to twice as many as ran");
+    let throughput = |at: usize| advice.tried[at].throughput_per_s.expect("predicted").value;
+    assert_eq!([1, 20].map(throughput), [2.0, 40.0]);
+    assert_eq!(settings_file(&advice), None, "a governor limits sessions, not arrivals");
+}
+
 /// The run of a single workload: how many of its own clients keep its promise. It was refused.
 #[test]
 fn a_single_workload_is_advised_about_its_own_clients() {

@@ -93,10 +93,15 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
 }
 
 /// Clients that never pause: the mean latency follows from the throughput; latencies range from half to one and a half
-/// times the mean.
+/// times the mean. The throughput of requests that arrive at a rate is that rate, and `throughput` is one over their
+/// mean latency in seconds.
 fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult, WorkloadHistograms) {
     let workload = &setting.workloads[member];
-    let mean_us = workload.clients.clients as f64 / throughput.max(1e-3) * 1e6;
+    let (clients, throughput) = match workload.clients.rate {
+        Some(rate) => (rate / throughput.max(1e-3), rate),
+        None => (workload.clients.clients as f64, throughput),
+    };
+    let mean_us = clients / throughput.max(1e-3) * 1e6;
     let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
     for number in 0..LATENCIES {
         let latency = mean_us * (0.5 + (number as f64 + 0.5) / LATENCIES as f64);

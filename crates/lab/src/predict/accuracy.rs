@@ -3,12 +3,14 @@
 //! Errors are summed for each workload, for the mean response of any request of a mix ([`MIX`], the thesis' `T_mix`), and for all
 //! workloads together. The baselines are:
 //! - `mva`: the queueing network with demands as alone, adjusted by nothing;
+//! - `idd-thesis`: Isolated Demand Decomposition as its thesis defines it, for two workloads of clients; it needs counters of instructions,
+//!   and is called [`UNCOUNTED`] without them;
 //! - `asymptotic bounds`: the least response that any schedule can give (its bounds are its interval);
 //! - `linear interference`: the response alone, and a fixed time for each client of others, as pairs have shown;
 //! - `no change`: the response alone.
 
 use plimsoll_model::bounds;
-use plimsoll_model::idd::{self, Lesson, Machine, Mix, Prediction, Slowdown, Turns};
+use plimsoll_model::idd::{self, Lesson, Machine, Mix, Prediction, Slowdown, Turns, thesis};
 use serde::Serialize;
 
 use super::Model;
@@ -36,6 +38,9 @@ pub struct Accuracy {
     /// Share of measured means within the predicted 95 % interval; `None` if predictions have none.
     pub covered: Option<f64>,
 }
+
+/// The thesis' procedure where instructions were not counted, so that demands are as alone: its network and its bound.
+const UNCOUNTED: &str = "idd-thesis uncounted";
 
 /// All workloads, as [`Accuracy::of`].
 pub(crate) const ALL: &str = "all";
@@ -68,13 +73,13 @@ struct KnownFigures<'a> {
 
 impl KnownFigures<'_> {
     /// The mean response of any request, given those of the workloads: each client sends requests as fast as it gets
-    /// answers.
+    /// answers, unless they arrive at a rate.
     fn of_any(&self, responses_s: &[Option<f64>]) -> Option<f64> {
         let (mut seconds, mut requests) = (0.0, 0.0);
-        for (member, response_s) in self.mix.members.iter().zip(responses_s).filter(|(member, _)| member.population > 0)
+        for (member, response_s) in self.mix.members.iter().zip(responses_s).filter(|(member, _)| member.has_requests())
         {
             let response_s = (*response_s)?;
-            let per_s = f64::from(member.population) / (member.think_s + response_s);
+            let per_s = member.per_s(response_s);
             seconds += per_s * response_s;
             requests += per_s;
         }
@@ -124,6 +129,14 @@ impl KnownFigures<'_> {
                 predicted.zip(bounds).map(|((least_s, _), one)| (least_s, Some((least_s, one.response_s_max))));
         }
         way
+    }
+
+    /// `None` unless the mix is of two workloads of clients.
+    fn thesis(&self, machine: &Machine) -> Option<Way> {
+        let found = thesis::predict(self.mix, machine.cores).ok()??;
+        let predicted = found.responses_s.into_iter().chain([found.response_s]);
+        let name = if found.is_counted { "idd-thesis" } else { UNCOUNTED };
+        Some(Way { name, is_calibrated: false, predicted: predicted.map(|seconds| Some((seconds, None))).collect() })
     }
 
     /// `None` if a workload was never paired with one of the others.
@@ -176,6 +189,7 @@ pub(super) fn judged(
         if model != Model::Mva {
             ways.push(known.of_prediction(Model::Mva.name(), false, &plain));
         }
+        ways.extend(known.thesis(machine));
         ways.push(known.bounds(&plain));
     }
     ways.extend(known.linear(lessons));

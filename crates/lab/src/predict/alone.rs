@@ -4,7 +4,7 @@ use plimsoll_model::des;
 use plimsoll_model::idd;
 
 use super::inputs::Inputs;
-use super::points::{RequestedMix, RequestedWorkload};
+use super::points::RequestedMix;
 use super::{PredictError, SEED};
 use crate::results::Results;
 
@@ -22,14 +22,8 @@ pub(crate) struct Anchor {
 pub(crate) fn percentile(results: &Results, workload: &str, name: &str) -> Result<Option<Anchor>, PredictError> {
     let inputs = Inputs::of(results);
     let Some(base) = inputs.bases().into_iter().next() else { return Ok(None) };
-    let cell = inputs.nearest_alone(&base, workload, inputs.usual_clients(workload))?;
-    let clients = inputs.clients(cell).unwrap_or(1);
-    let member = RequestedWorkload {
-        name: workload.to_owned(),
-        clients,
-        think_s: inputs.think_s(cell.setting, workload),
-        measured: None,
-    };
+    let cell = inputs.nearest_alone(&base, &inputs.usual(workload))?;
+    let member = inputs.asked(cell.setting, workload, inputs.clients(cell).unwrap_or(1));
     let asked = RequestedMix { base: base.clone(), members: vec![member], cores: None, is_calibration: false };
     let mix = inputs.mix(&asked, None)?;
     let measured = results.cell(cell.setting, cell.arm, workload).and_then(|cell| cell.measured.all.latency_us);

@@ -6,10 +6,10 @@ use plimsoll_model::demand::Alone;
 use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns};
 use plimsoll_model::statistics::{Noise, Samples};
 use plimsoll_policy::Priority;
-use plimsoll_workload::driver::Delay;
 use serde_json::Value;
 
 use super::PredictError;
+use super::loads::{base_of, load_of};
 use super::points::{RequestedMix, RequestedWorkload};
 use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s, response};
 use crate::analysis::cells::{Cell, Cells};
@@ -50,79 +50,9 @@ impl<'a> Inputs<'a> {
         self.cells.of_workload(workload).filter(|cell| cell.arm == arm && base_of(cell.setting) == *base).collect()
     }
 
-    /// The number of clients of a workload in these runs.
-    pub(super) fn clients(&self, cell: &Cell<'_>) -> Option<u32> {
-        cell.runs.first().map(|run| self.cells.result(cell, *run).clients as u32)
-    }
-
-    /// The number of clients that the experiment gives a workload; 1 if it is swept.
-    pub(super) fn usual_clients(&self, workload: &str) -> u32 {
-        let fixed = self.results.experiment.settings.get(&format!("{workload}.clients"));
-        fixed.and_then(Value::as_u64).map_or(1, |clients| clients as u32)
-    }
-
-    /// How often a number of clients must be halved or doubled to come within the measured range of the workload alone
-    /// and, if there are any, of mixes; 0 within.
-    fn doublings(&self, base: &Setting, workload: &str, clients: u32) -> f64 {
-        if clients == 0 {
-            return 0.0;
-        }
-        let cells = self.cells.of_workload(workload).filter(|cell| base_of(cell.setting) == *base);
-        let (alone, mixes): (Vec<_>, Vec<_>) = cells.partition(|cell| cell.arm.starts_with("alone:"));
-        let beyond = |cells: &[&Cell<'a>]| {
-            let measured: Vec<u32> = cells.iter().filter_map(|cell| self.clients(cell)).collect();
-            let (least, most) = measured.iter().min().zip(measured.iter().max())?;
-            let ratio = f64::from((*least).max(1)) / f64::from(clients);
-            let ratio = ratio.max(f64::from(clients) / f64::from((*most).max(1)));
-            Some(ratio.log2().max(0.0))
-        };
-        beyond(&alone).unwrap_or(0.0).max(beyond(&mixes).unwrap_or(0.0))
-    }
-
-    /// Whether an arm of this run had exactly these workloads with these clients, on as many cores.
-    pub(super) fn has_measured(&self, asked: &RequestedMix) -> bool {
-        if asked.cores.is_some_and(|cores| cores != self.cores_at(&asked.base)) {
-            return false;
-        }
-        let client = |clients: u32, think_s: f64| (clients, think_s.to_bits());
-        let wanted: BTreeMap<&str, _> = asked
-            .members
-            .iter()
-            .filter(|member| member.clients > 0)
-            .map(|member| (member.name.as_str(), client(member.clients, member.think_s)))
-            .collect();
-        let mut mixes: Vec<(&Cell<'a>, BTreeMap<&str, _>)> = Vec::new();
-        for name in self.cells.workloads() {
-            for cell in self.cells.of_workload(name).filter(|cell| base_of(cell.setting) == asked.base) {
-                let Some(clients) = self.clients(cell) else { continue };
-                let member = (cell.workload, client(clients, self.think_s(cell.setting, cell.workload)));
-                match mixes.iter_mut().find(|(mix, _)| mix.arm == cell.arm && mix.setting == cell.setting) {
-                    Some((_, members)) => drop(members.insert(member.0, member.1)),
-                    None => mixes.push((cell, BTreeMap::from([member]))),
-                }
-            }
-        }
-        mixes.iter().any(|(_, members)| *members == wanted)
-    }
-
-    /// How far a mix lies beyond the measured range, in doublings of clients or cores; 0 for one that was measured itself.
-    pub(super) fn doublings_beyond(&self, asked: &RequestedMix) -> f64 {
-        if self.has_measured(asked) {
-            return 0.0;
-        }
-        let of_members = asked.members.iter().map(|member| self.doublings(&asked.base, &member.name, member.clients));
-        let ran_on = f64::from(self.cores_at(&asked.base).max(1));
-        let of_cores = asked.cores.map(|cores| (f64::from(cores.max(1)) / ran_on).log2().abs());
-        of_members.chain(of_cores).fold(0.0, f64::max)
-    }
-
-    /// The valid runs of a workload alone whose number of clients is nearest to the wanted one, as a ratio.
-    pub(super) fn nearest_alone(
-        &self,
-        base: &Setting,
-        workload: &str,
-        clients: u32,
-    ) -> Result<&Cell<'a>, PredictError> {
+    /// The valid runs of a workload alone whose load is nearest to the wanted one, as a ratio.
+    pub(super) fn nearest_alone(&self, base: &Setting, wanted: &RequestedWorkload) -> Result<&Cell<'a>, PredictError> {
+        let workload = wanted.name.as_str();
         let cells = self.alone_cells(base, workload);
         let at = || match base.is_empty() {
             true => String::new(),
@@ -132,8 +62,9 @@ impl<'a> Inputs<'a> {
             }
         };
         let distance = |cell: &&Cell<'_>| {
-            let measured = self.clients(cell).unwrap_or(1).max(1);
-            (f64::from(measured) / f64::from(clients.max(1))).ln().abs()
+            let least = if wanted.rate.is_some() { f64::MIN_POSITIVE } else { 1.0 };
+            let ratio = self.load(cell, wanted).unwrap_or(1.0).max(least) / load_of(wanted).max(least);
+            ratio.ln().abs()
         };
         let valid: Vec<&Cell<'a>> = cells.into_iter().filter(|cell| !cell.runs.is_empty()).collect();
         // Windows in which few requests end do not show what a request needs; they serve only if no better ones exist.
@@ -166,7 +97,7 @@ impl<'a> Inputs<'a> {
         // Windows that are too short for their requests see only the shorter requests.
         let is_steady =
             WorkloadResult::littles_law(cell.runs.iter().map(|run| self.cells.result(cell, *run))).doubt().is_none();
-        let is_open = self.setting(cell.setting, cell.workload, "rate").is_some_and(|rate| !rate.is_null());
+        let is_open = self.rate(cell.setting, cell.workload).is_some();
         let pauses = self.think_s(cell.setting, cell.workload) > 0.0 || is_open;
         for run in &cell.runs {
             let point = &self.results.points[*run];
@@ -192,7 +123,7 @@ impl<'a> Inputs<'a> {
     pub(super) fn mix(&self, asked: &RequestedMix, turns: Option<&Turns>) -> Result<Mix, PredictError> {
         let mut members = Vec::new();
         for member in &asked.members {
-            members.push(self.member(&asked.base, &member.name, member.clients, member.think_s)?);
+            members.push(self.member(&asked.base, member)?);
         }
         let slowdown = if turns.is_some() { self.slowdown(&asked.base, &members) } else { Slowdown::None };
         Ok(Mix {
@@ -205,9 +136,14 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    fn member(&self, base: &Setting, name: &str, clients: u32, think_s: f64) -> Result<Member, PredictError> {
-        let alone = self.alone(self.nearest_alone(base, name, clients)?);
-        Ok(Member { alone, population: clients, think_s, needs_thread: self.is_embedded() && self.is_analytical(name) })
+    fn member(&self, base: &Setting, asked: &RequestedWorkload) -> Result<Member, PredictError> {
+        Ok(Member {
+            alone: self.alone(self.nearest_alone(base, asked)?),
+            population: asked.clients,
+            think_s: asked.think_s,
+            arrivals_per_s: asked.rate,
+            needs_thread: self.is_embedded() && self.is_analytical(&asked.name),
+        })
     }
 
     /// How requests of these workloads slow each other down: as measured in arms with several workloads, or else as
@@ -243,9 +179,8 @@ impl<'a> Inputs<'a> {
     }
 
     fn lesson(&self, base: &Setting, cells: &[&Cell<'a>]) -> Option<Lesson> {
-        let member = |cell: &&Cell<'a>| {
-            self.member(base, cell.workload, self.clients(cell)?, self.think_s(cell.setting, cell.workload)).ok()
-        };
+        let member =
+            |cell: &&Cell<'a>| self.member(base, &self.asked(cell.setting, cell.workload, self.clients(cell)?)).ok();
         let members = cells.iter().map(member).collect::<Option<Vec<Member>>>()?;
         let responses = |cell: &&Cell<'a>| {
             let blocks = cell.runs.iter().map(|run| self.cells.block(*run) + 1).max().unwrap_or(0);
@@ -314,7 +249,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// Whether locks determine the result: two workloads use the same tables, or one that waits for its own clients'
-    /// locks has another number of clients than it was measured with.
+    /// locks has another load than it was measured with.
     fn shares_tables(&self, asked: &RequestedMix, members: &[Member]) -> bool {
         let tables = |member: &RequestedWorkload| {
             let setting = |key: &str| self.setting(&asked.base, &member.name, key).map(Value::to_string);
@@ -323,32 +258,33 @@ impl<'a> Inputs<'a> {
         let mut seen: Vec<_> = asked.members.iter().map(tables).collect();
         seen.sort();
         let shared = seen.windows(2).any(|pair| pair[0] == pair[1]);
-        let among_own = |member: &Member| {
-            let share = member.alone.demand(None).ok().and_then(|demand| Some(demand.lock_s.ok()? / demand.response_s));
-            member.population != member.alone.population && share.is_some_and(|share| share > LOCK_SHARE_MAX)
+        let is_as_alone = |asked_member: &RequestedWorkload, member: &Member| match asked_member.rate {
+            Some(_) => {
+                let alone = self.nearest_alone(&asked.base, asked_member).ok();
+                alone.and_then(|cell| self.rate(cell.setting, cell.workload)) == asked_member.rate
+            }
+            None => member.population == member.alone.population,
         };
-        shared || members.iter().any(among_own)
+        let among_own = |(asked_member, member): (&RequestedWorkload, &Member)| {
+            let share = member.alone.demand(None).ok().and_then(|demand| Some(demand.lock_s.ok()? / demand.response_s));
+            !is_as_alone(asked_member, member) && share.is_some_and(|share| share > LOCK_SHARE_MAX)
+        };
+        shared || asked.members.iter().zip(members).any(among_own)
     }
 
     /// A setting of a workload: swept for it or for all, or fixed.
-    pub(super) fn setting(&self, swept: &'a Setting, workload: &str, key: &str) -> Option<&'a Value> {
+    pub(super) fn setting<'b>(&'b self, swept: &'b Setting, workload: &str, key: &str) -> Option<&'b Value> {
         let own = format!("{workload}.{key}");
         let is_it = |name: &str| name.split('+').any(|part| part == own || part == key);
         let swept = swept.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value);
         swept.or_else(|| self.results.experiment.settings.get(&own))
     }
 
-    /// Mean seconds that clients of a workload think between requests.
-    pub(super) fn think_s(&self, swept: &'a Setting, workload: &str) -> f64 {
-        let text = self.setting(swept, workload, "think").and_then(Value::as_str);
-        text.and_then(|text| text.parse::<Delay>().ok()).map_or(0.0, |delay| delay.mean().as_secs_f64())
-    }
-
     fn cores(&self, point: &Point) -> u32 {
         self.cores_at(&point.setting)
     }
 
-    fn cores_at(&self, swept: &Setting) -> u32 {
+    pub(super) fn cores_at(&self, swept: &Setting) -> u32 {
         let limited = swept.get("cores").or_else(|| self.results.experiment.settings.get("machine.cores"));
         let usable = self.results.machine.cores_usable as u32;
         limited.and_then(Value::as_u64).map_or(usable, |cores| cores as u32)
@@ -394,7 +330,8 @@ impl<'a> Inputs<'a> {
     }
 
     fn calibration(&self, base: &Setting, cell: &Cell<'a>) -> Option<Calibration> {
-        let alone = self.nearest_alone(base, cell.workload, self.clients(cell)?).ok()?;
+        let wanted = self.asked(cell.setting, cell.workload, self.clients(cell)?);
+        let alone = self.nearest_alone(base, &wanted).ok()?;
         let per_request = |cell: &Cell<'_>| {
             let (mut cpu_s, mut requests) = (0.0, 0.0);
             for run in &cell.runs {
@@ -426,11 +363,4 @@ fn noise(cells: &Cells<'_>) -> Option<Noise> {
         cells.row(cell, runs, blocks, |result| response(result).map(|(seconds, requests)| seconds / requests))
     });
     Noise::of(&Samples::new(rows.collect()))
-}
-
-/// Swept settings without those that determine the load.
-pub(super) fn base_of(setting: &Setting) -> Setting {
-    let is_load =
-        |key: &str| key.split('+').all(|part| matches!(part.rsplit('.').next().unwrap_or(part), "clients" | "think"));
-    setting.iter().filter(|(key, _)| !is_load(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

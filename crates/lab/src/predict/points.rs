@@ -7,7 +7,8 @@ use plimsoll_notation::{choices, did_you_mean};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::inputs::{Inputs, Setting, base_of};
+use super::inputs::{Inputs, Setting};
+use super::loads::base_of;
 use super::{PredictError, Request, check_workload};
 use crate::experiment::range;
 use crate::failed::invalid_runs;
@@ -141,6 +142,8 @@ pub(super) struct RequestedWorkload {
     pub(super) name: String,
     pub(super) clients: u32,
     pub(super) think_s: f64,
+    /// Requests that arrive per second; `None` if clients wait for answers.
+    pub(super) rate: Option<f64>,
     pub(super) measured: Option<MeasuredWorkload>,
 }
 
@@ -185,10 +188,8 @@ fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec
             continue;
         }
         let member = RequestedWorkload {
-            name: cell.workload.clone(),
-            clients: cell.measured.clients as u32,
-            think_s: of.think_s(&cell.setting, &cell.workload),
             measured: Some(MeasuredWorkload::of(cell, results)),
+            ..of.asked(&cell.setting, &cell.workload, cell.measured.clients as u32)
         };
         match mixes.iter_mut().find(|(setting, arm, _)| *setting == cell.setting && *arm == cell.arm) {
             Some((_, _, mix)) => mix.members.push(member),
@@ -239,16 +240,21 @@ fn is_within(mix: &RequestedMix, vary: Option<&Vary>) -> bool {
         if let Some(value) = mix.base.get(&vary.key) {
             return value.as_u64().is_some_and(|value| vary.values.iter().any(|wanted| u64::from(*wanted) == value));
         }
-        let of_member = mix.members.iter().find(|member| vary.key == format!("{}.clients", member.name));
-        of_member.is_none_or(|member| vary.values.contains(&member.clients))
+        let of_load = |member: &RequestedWorkload| match vary.key.strip_prefix(member.name.as_str())? {
+            ".clients" => Some(f64::from(member.clients)),
+            ".rate" => member.rate,
+            _ => None,
+        };
+        let load = mix.members.iter().find_map(of_load);
+        load.is_none_or(|load| vary.values.iter().any(|value| f64::from(*value) == load))
     })
 }
 
-/// These workloads together, with each value of the key: clients of one of them, cores, or a swept setting such as
+/// These workloads together, with each value of the key: the load of one of them, cores, or a swept setting such as
 /// `dop`. The effect of a setting on a workload alone is not predicted, so each of its values must have been measured.
 fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<RequestedMix>, PredictError> {
     let bases = inputs.bases();
-    let own: Vec<String> = names.iter().map(|name| format!("{name}.clients")).collect();
+    let own: Vec<String> = names.iter().map(|name| inputs.load_key(name)).collect();
     let swept: BTreeSet<&str> = bases.iter().flat_map(|base| base.keys()).map(String::as_str).collect();
     let swept = swept.into_iter().filter(|key| *key != CORES);
     let known: Vec<&str> = own.iter().map(String::as_str).chain([CORES]).chain(swept).collect();
@@ -264,11 +270,13 @@ fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Req
         return Err(VaryError::Values { key: vary.key.clone(), why: "nothing runs on 0 cores".to_owned() }.into());
     }
     let mix = |base: &Setting, value: u32| {
-        let member = |(name, key): (&&String, &String)| RequestedWorkload {
-            name: (*name).clone(),
-            clients: if *key == vary.key { value } else { inputs.usual_clients(name) },
-            think_s: inputs.think_s(&inputs.results.points[0].setting, name),
-            measured: None,
+        let member = |(name, key): (&&String, &String)| {
+            let usual = inputs.usual(name);
+            match usual.rate {
+                _ if *key != vary.key => usual,
+                Some(_) => RequestedWorkload { rate: Some(f64::from(value)), ..usual },
+                None => RequestedWorkload { clients: value, ..usual },
+            }
         };
         let members = names.iter().zip(&own).map(member).collect();
         let cores = (vary.key == CORES).then_some(value);

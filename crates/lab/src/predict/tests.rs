@@ -1,5 +1,7 @@
 //! Predictions for machines whose truth is known: each is a queueing network, whose solutions replace measurements.
 
+mod open;
+mod thesis;
 mod told;
 
 use plimsoll_machine::disk_speed::{DepthPoint, DiskSpeed};
@@ -32,20 +34,27 @@ repeats = 4
 "#;
 const DEMANDS_S: [(&str, f64); 2] = [("short", 0.002), ("long", 0.010)];
 
-/// The throughputs of these workloads together, if each needs `slowed` times its CPU seconds beside others.
+/// The throughputs of these workloads together, if each needs `slowed` times its CPU seconds beside others; of one with
+/// a rate, one over its mean response.
 fn truth(members: &[&PlannedWorkload], cores: u32, slowed: f64) -> Vec<f64> {
     let demand = |name: &str| DEMANDS_S.iter().find(|(of, _)| *of == name).expect("one of the two").1;
     let factor = if members.len() > 1 { slowed } else { 1.0 };
     let class = |workload: &&PlannedWorkload| Class {
         name: workload.name.clone(),
-        population: workload.clients.clients as u32,
+        arrivals_per_s: workload.clients.rate,
+        population: if workload.clients.rate.is_some() { 0 } else { workload.clients.clients as u32 },
         think_s: 0.0,
         demands_s: vec![demand(&workload.name) * factor, round_trip_s(workload)],
     };
     let station = |name: &str, service| Station { name: name.to_owned(), service };
     let stations = vec![station("cpu", Service::Processors { servers: cores }), station("wire", Service::Delay)];
     let network = Network::new(stations, members.iter().map(class).collect()).expect("sound");
-    mva::solve(&network).expect("small").classes.iter().map(|class| class.throughput).collect()
+    let solved = mva::solve(&network).expect("small").classes;
+    let figure = |(class, workload): (&mva::ClassFigures, &&PlannedWorkload)| match workload.clients.rate {
+        Some(_) => 1.0 / class.response_s.expect("it has requests"),
+        None => class.throughput,
+    };
+    solved.iter().zip(members).map(figure).collect()
 }
 
 /// Seconds that a request of a workload travels, as if it had one round trip.

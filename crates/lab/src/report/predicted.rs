@@ -47,7 +47,7 @@ fn responses(predicted: &Predictions) -> Markup {
 }
 
 fn row(mix: &PredictedMix, one: &PredictedWorkload) -> Vec<Cell> {
-    let who: Vec<String> = mix.workloads.iter().map(|one| format!("{} x {}", one.clients, one.name)).collect();
+    let who: Vec<String> = mix.workloads.iter().map(PredictedWorkload::load).collect();
     let setting: Vec<String> = mix.setting.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let what = std::iter::once(who.join(" + ")).chain(setting).collect::<Vec<_>>().join(", ");
     let measured = one.measured.and_then(|measured| measured.response_ms);

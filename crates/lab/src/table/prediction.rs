@@ -88,7 +88,7 @@ fn cache_shared(one: &CacheShared) -> String {
 }
 
 fn lines(mix: &PredictedMix) -> Vec<String> {
-    let who: Vec<String> = mix.workloads.iter().map(|one| format!("{} x {}", one.clients, one.name)).collect();
+    let who: Vec<String> = mix.workloads.iter().map(PredictedWorkload::load).collect();
     let mut head = joined([who.join(" + "), sweep::setting(&mix.setting)]);
     if let Some(why) = &mix.refused {
         let head = if head.is_empty() { "mix".to_owned() } else { head };

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use super::Settings;
-use crate::network::Network;
+use super::{Settings, requests_least};
+use crate::network::{Class, Network, Saturated};
 
 /// Why a simulation is refused.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -14,8 +14,12 @@ pub enum Invalid {
     Count { what: &'static str, found: usize, expect: usize },
     #[error("{runs} runs of {requests} requests: at least 2 runs of 1 request are needed")]
     Short { runs: u32, requests: u64 },
-    #[error("no class has clients")]
-    NoClients,
+    #[error("no class has requests")]
+    NoRequests,
+    #[error(transparent)]
+    Saturated(#[from] Saturated),
+    #[error("requests that arrive at a rate keep a station {:.1} % busy: {requests} requests are too few to show its queue", load * 100.0)]
+    NearSaturation { load: f64, requests: u64 },
 }
 
 pub(super) fn check(network: &Network, settings: &Settings) -> Result<(), Invalid> {
@@ -28,8 +32,13 @@ pub(super) fn check(network: &Network, settings: &Settings) -> Result<(), Invali
     if settings.runs < 2 || settings.requests < 1 {
         return Err(Invalid::Short { runs: settings.runs, requests: settings.requests });
     }
-    if network.population() == 0 {
-        return Err(Invalid::NoClients);
+    if !network.classes().iter().any(Class::has_requests) {
+        return Err(Invalid::NoRequests);
+    }
+    network.check_open()?;
+    // Half as many do for a look that is shorter on purpose.
+    if (settings.requests as f64) < 0.5 * requests_least(network) {
+        return Err(Invalid::NearSaturation { load: network.open_load(), requests: settings.requests });
     }
     Ok(())
 }

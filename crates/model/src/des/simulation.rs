@@ -1,4 +1,5 @@
-//! One run: clients that think, ask, wait and are served, from event to event.
+//! One run: clients that think, ask, wait and are served, from event to event. A request of an open class is a client
+//! of its own, which leaves with its answer; its place is taken by a later one.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +14,7 @@ use crate::network;
 use crate::network::{Network, Service};
 
 /// Requests of the warm-up, as a share of those that are measured.
-const WARM_UP: f64 = 0.25;
+pub(super) const WARM_UP: f64 = 0.25;
 
 /// Simulates one run.
 pub(super) fn run(network: &Network, settings: &Settings, random: Pcg64) -> Vec<Observed> {
@@ -37,6 +38,8 @@ struct Client {
 enum Timer {
     /// Thinking ends.
     Ask,
+    /// A request of an open class comes. The timer's client is no client but the origin of the class's requests.
+    Come,
     /// A delay ends.
     Arrive,
 }
@@ -47,6 +50,8 @@ struct Simulation<'a> {
     random: Pcg64,
     now_s: f64,
     clients: Vec<Client>,
+    /// By class, clients that have left.
+    left: Vec<Vec<usize>>,
     stations: Vec<Station<'a>>,
     /// Clients that need the lock; the first has it.
     lock: VecDeque<usize>,
@@ -78,6 +83,7 @@ impl<'a> Simulation<'a> {
             now_s: 0.0,
             kinds: classes.iter().map(|_| Timer::Ask).collect(),
             clients: classes.into_iter().map(|class| Client { class, began_s: 0.0, station: 0 }).collect(),
+            left: vec![Vec::new(); network.classes().len()],
             stations: network.stations().iter().zip(&settings.by_priority).map(station).collect(),
             lock: VecDeque::new(),
             timers: BinaryHeap::new(),
@@ -89,6 +95,12 @@ impl<'a> Simulation<'a> {
         simulation.forget();
         for client in 0..simulation.clients.len() {
             simulation.think(client);
+        }
+        for (class, needs) in network.classes().iter().enumerate() {
+            if let Some(per_s) = needs.arrivals_per_s.filter(|per_s| *per_s > 0.0) {
+                let origin = simulation.new_client(class);
+                simulation.next_comes(origin, per_s);
+            }
         }
         simulation
     }
@@ -126,9 +138,11 @@ impl<'a> Simulation<'a> {
             (_, Some(seconds)) => {
                 self.pass(seconds);
                 let Reverse((_, client)) = self.timers.pop().expect("the timer that was seen");
-                if matches!(self.kinds[client], Timer::Ask) {
-                    self.ask(client);
-                }
+                let client = match self.kinds[client] {
+                    Timer::Ask => self.ask(client),
+                    Timer::Come => self.come(client),
+                    Timer::Arrive => client,
+                };
                 self.ready.push_back(client);
             }
             (_, None) => unreachable!("every client thinks, is served, or waits for one who is"),
@@ -152,9 +166,30 @@ impl<'a> Simulation<'a> {
             let seconds = think_s * self.exponential();
             self.timer(client, Timer::Ask, seconds);
         } else {
-            self.ask(client);
+            let client = self.ask(client);
             self.ready.push_back(client);
         }
+    }
+
+    fn new_client(&mut self, class: usize) -> usize {
+        self.clients.push(Client { class, began_s: 0.0, station: 0 });
+        self.kinds.push(Timer::Ask);
+        self.clients.len() - 1
+    }
+
+    /// Draws when the next request of an open class comes.
+    fn next_comes(&mut self, origin: usize, per_s: f64) {
+        let seconds = self.exponential() / per_s;
+        self.timer(origin, Timer::Come, seconds);
+    }
+
+    /// A request of an open class comes, and is followed by the next one.
+    fn come(&mut self, origin: usize) -> usize {
+        let class = self.clients[origin].class;
+        let per_s = self.network.classes()[class].arrivals_per_s.expect("an origin is that of an open class");
+        self.next_comes(origin, per_s);
+        let client = self.left[class].pop().unwrap_or_else(|| self.new_client(class));
+        self.ask(client)
     }
 
     fn timer(&mut self, client: usize, kind: Timer, seconds: f64) {
@@ -162,11 +197,12 @@ impl<'a> Simulation<'a> {
         self.timers.push(Reverse((Seconds(self.now_s + seconds), client)));
     }
 
-    /// A request begins.
-    fn ask(&mut self, client: usize) {
+    /// A request begins; returns its client.
+    fn ask(&mut self, client: usize) -> usize {
         let Client { class, began_s, station } = &mut self.clients[client];
         (*began_s, *station) = (self.now_s, 0);
         self.present[*class] += 1;
+        client
     }
 
     /// Advances all clients that can continue, until they are served, wait or think.
@@ -225,7 +261,10 @@ impl<'a> Simulation<'a> {
         self.present[class] -= 1;
         self.answered += 1;
         self.observed[class].responses_s.push(self.now_s - began_s);
-        self.think(client);
+        match self.network.classes()[class].arrivals_per_s {
+            Some(_) => self.left[class].push(client),
+            None => self.think(client),
+        }
     }
 
     /// A draw from the exponential distribution with mean 1.

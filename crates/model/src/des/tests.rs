@@ -3,7 +3,7 @@
 use super::*;
 use crate::mva::solve_exactly;
 use crate::mva::tests::small_networks;
-use crate::network::tests::{class, station};
+use crate::network::tests::{class, open, station};
 use crate::network::{Class, Service};
 
 fn cores(servers: u32, classes: Vec<Class>) -> Network {
@@ -28,7 +28,7 @@ fn assert_within_two_errors(errors: &[f64]) {
 fn means_are_those_of_mean_value_analysis() {
     let mut found = Vec::new();
     for network in small_networks() {
-        let expect = solve_exactly(&network);
+        let expect = solve_exactly(&network).unwrap();
         for seed in 0..3 {
             let settings = Settings { requests: 800, ..Settings::plain(&network, seed) };
             for (figures, expect) in simulate(&network, &settings).unwrap().iter().zip(&expect.classes) {
@@ -38,6 +38,47 @@ fn means_are_those_of_mean_value_analysis() {
         }
     }
     assert_within_two_errors(&found);
+}
+
+#[test]
+fn means_of_open_and_mixed_networks_are_those_of_mean_value_analysis() {
+    let mut found = Vec::new();
+    for classes in [
+        vec![open(1.0, &[0.5])],
+        vec![open(3.0, &[0.2]), open(0.5, &[0.6])],
+        vec![class(3, 0.5, &[0.3]), open(1.2, &[0.4])],
+    ] {
+        let network = cores(2, classes);
+        let expect = solve_exactly(&network).unwrap();
+        for seed in 0..3 {
+            let settings = Settings::plain(&network, seed);
+            for (figures, expect) in simulate(&network, &settings).unwrap().iter().zip(&expect.classes) {
+                found.push(errors(&figures.throughput, expect.throughput, settings.runs));
+                found.push(errors(&figures.response_s.unwrap(), expect.response_s.unwrap(), settings.runs));
+            }
+        }
+    }
+    assert_within_two_errors(&found);
+    // A queue that changes slowly takes longer runs.
+    let busy = cores(1, vec![open(0.95, &[1.0])]);
+    let settings = Settings::plain(&busy, 1);
+    assert_eq!(settings.requests, 19_200);
+    let response_s = simulate(&busy, &settings).unwrap()[0].response_s.unwrap();
+    assert!(response_s.contains(20.0), "{response_s:?}");
+    let busier = cores(1, vec![open(0.995, &[1.0])]);
+    assert!(matches!(simulate(&busier, &Settings::plain(&busier, 1)), Err(Invalid::NearSaturation { .. })));
+    let saturated = cores(2, vec![open(4.0, &[0.5])]);
+    assert!(matches!(simulate(&saturated, &Settings::plain(&saturated, 1)), Err(Invalid::Saturated(_))));
+}
+
+#[test]
+fn percentiles_of_arrivals_that_never_wait_are_those_of_their_demand() {
+    let network = cores(1_000, vec![open(10.0, &[2.0])]);
+    let figures = &simulate(&network, &Settings::plain(&network, 5)).unwrap()[0];
+    for (share, found) in PERCENTILES.iter().zip(&figures.percentiles_s) {
+        let expect = -2.0 * (1.0 - share).ln();
+        assert!((found.unwrap().value / expect - 1.0).abs() < 0.04, "{found:?} is not {expect}");
+    }
 }
 
 #[test]
@@ -59,8 +100,8 @@ fn percentiles_of_one_client_are_those_of_its_demand() {
 fn the_most_important_class_is_served_as_if_it_were_alone() {
     let (important, other) = (class(3, 1.0, &[0.5]), class(6, 0.5, &[0.7]));
     let network = cores(2, vec![other.clone(), important.clone()]);
-    let alone = solve_exactly(&cores(2, vec![important])).classes[0].throughput;
-    let even = solve_exactly(&network).classes[0].throughput;
+    let alone = solve_exactly(&cores(2, vec![important])).unwrap().classes[0].throughput;
+    let even = solve_exactly(&network).unwrap().classes[0].throughput;
     let mut found = Vec::new();
     for seed in 0..6 {
         let mut settings = Settings { by_priority: vec![true], ..Settings::plain(&network, seed) };
@@ -76,7 +117,7 @@ fn the_most_important_class_is_served_as_if_it_were_alone() {
 #[test]
 fn one_lock_for_all_makes_one_server_of_many() {
     let classes = || vec![class(6, 2.0, &[0.4])];
-    let expect = solve_exactly(&cores(1, classes())).classes[0].throughput;
+    let expect = solve_exactly(&cores(1, classes())).unwrap().classes[0].throughput;
     let network = cores(8, classes());
     let mut found = Vec::new();
     for seed in 0..6 {
@@ -126,5 +167,5 @@ fn settings_that_make_no_sense_are_refused() {
     assert!(matches!(refuse(&|settings| settings.by_priority.clear()), Invalid::Count { found: 0, expect: 1, .. }));
     assert!(matches!(refuse(&|settings| settings.runs = 1), Invalid::Short { runs: 1, .. }));
     let nobody = cores(1, vec![class(0, 0.0, &[1.0])]);
-    assert_eq!(simulate(&nobody, &Settings::plain(&nobody, 1)), Err(Invalid::NoClients));
+    assert_eq!(simulate(&nobody, &Settings::plain(&nobody, 1)), Err(Invalid::NoRequests));
 }

@@ -69,7 +69,7 @@ impl Solved {
     pub(super) fn network_of_all_clients(self, mix: &Mix) -> Network {
         let mut classes = self.network.classes().to_vec();
         for ((class, member), pooled) in classes.iter_mut().zip(&mix.members).zip(&self.state.pooled) {
-            class.population = member.population;
+            class.population = if member.arrivals_per_s.is_some() { 0 } else { member.population };
             class.demands_s[THREADS] = pooled.wait_s;
         }
         Network::new(self.network.stations().to_vec(), classes)
@@ -191,7 +191,7 @@ fn check(mix: &Mix, demands: &[Demand]) -> Result<(), Refused> {
     Ok(())
 }
 
-fn needed(member: &Member, figure: &'static str, measured: &Figure) -> Result<f64, Refused> {
+pub(super) fn needed(member: &Member, figure: &'static str, measured: &Figure) -> Result<f64, Refused> {
     let missing =
         |reason: &String| Refused::Missing { class: member.alone.name.clone(), figure, reason: reason.clone() };
     measured.as_ref().copied().map_err(missing)
@@ -229,6 +229,7 @@ fn network(
     let stations = STATIONS.into_iter().zip(services).map(|(name, service)| Station { name: name.to_owned(), service });
     let class = |at: usize| Class {
         name: mix.members[at].alone.name.clone(),
+        arrivals_per_s: mix.members[at].arrivals_per_s,
         population: pool::population(mix, machine, at),
         think_s: mix.members[at].think_s,
         demands_s: vec![
@@ -242,6 +243,7 @@ fn network(
     };
     let upkeep = (upkeep >= UPKEEP_MIN).then(|| Class {
         name: "upkeep".to_owned(),
+        arrivals_per_s: None,
         population: 1,
         think_s: UPKEEP_S * (1.0 / upkeep.min(1.0) - 1.0),
         demands_s: vec![UPKEEP_S, 0.0, 0.0, 0.0, 0.0, 0.0],
@@ -258,7 +260,7 @@ pub(super) fn cautions(mix: &Mix, solved: &Solved) -> Vec<Caution> {
     for (at, (member, demand)) in mix.members.iter().zip(&solved.demands).enumerate() {
         let class = || member.alone.name.clone();
         let (measured, predicted) = (member.alone.population, member.population);
-        if measured != predicted {
+        if measured != predicted && member.arrivals_per_s.is_none() {
             cautions.push(Caution::Population { class: class(), measured, predicted });
         }
         if let Slowdown::Calibrated(points) = &mix.slowdown

@@ -12,6 +12,7 @@
 //! them it errs most with few clients, for which the exact recursion is cheap.
 
 use super::Unsolved;
+use super::exact::present_max;
 use crate::network::{Class, Network, Service};
 
 const STEPS_MAX: usize = 200_000;
@@ -33,7 +34,12 @@ pub(super) fn residences_s(network: &Network) -> Result<Vec<Vec<f64>>, Unsolved>
         }
         state = next;
         if change < TOLERANCE {
-            return Ok(state.into_iter().map(|state| state.residences_s).collect());
+            let stations = totals(network, &state);
+            let residences_s = |(class, state): (&Class, NetworkState)| match class.arrivals_per_s {
+                Some(_) => residences_of_arrival_s(network, class, &stations),
+                None => state.residences_s,
+            };
+            return Ok(network.classes().iter().zip(state).map(residences_s).collect());
         }
     }
     Err(Unsolved::NotConverged { steps: STEPS_MAX })
@@ -82,7 +88,7 @@ impl NetworkState {
                 Load { present: all.present - own.present / clients, used: (all.used - own.used / clients).max(0.0) };
             let demand_s = class.demands_s[at];
             self.residences_s[at] =
-                if demand_s > 0.0 { demand_s * stretch(&station.service, network.population(), others) } else { 0.0 };
+                if demand_s > 0.0 { demand_s * stretch(&station.service, present_max(network), others) } else { 0.0 };
         }
         let throughput = clients / (class.think_s + self.residences_s.iter().sum::<f64>());
         let mut change: f64 = 0.0;
@@ -94,6 +100,14 @@ impl NetworkState {
         }
         change
     }
+}
+
+/// Mean seconds at each station of a request of an open class, which finds all clients as they are on average.
+fn residences_of_arrival_s(network: &Network, class: &Class, stations: &[Load]) -> Vec<f64> {
+    let stations = network.stations().iter().zip(stations).zip(&class.demands_s);
+    stations
+        .map(|((station, load), demand_s)| demand_s * stretch(&station.service, present_max(network), *load))
+        .collect()
 }
 
 /// Seconds at a station for each second of demand, for a request that finds `others` present.

@@ -38,7 +38,7 @@ fn roles(network: &Network) -> (Vec<Role>, Vec<Dependent>) {
     let mut offset = network.stations().len();
     let mut dependents = Vec::new();
     let mut role = |(station, service): (usize, &Service)| {
-        let levels = service.levels(network.population());
+        let levels = service.levels(present_max(network));
         if matches!(service, Service::Delay) {
             return Role::Delay;
         }
@@ -56,10 +56,16 @@ fn roles(network: &Network) -> (Vec<Role>, Vec<Dependent>) {
     (roles, dependents)
 }
 
+/// Requests that are present at a station at most, if those of open classes are in its rates. A request of an open class
+/// finds all clients there at most.
+pub(super) fn present_max(network: &Network) -> usize {
+    network.population() + usize::from(network.is_open())
+}
+
 /// The approximate number of multiplications of the recursion.
 pub(super) fn steps(network: &Network) -> f64 {
     let populations: f64 = network.classes().iter().map(|class| f64::from(class.population) + 1.0).product();
-    let levels = network.stations().iter().map(|station| station.service.levels(network.population()));
+    let levels = network.stations().iter().map(|station| station.service.levels(present_max(network)));
     let dependents = levels.clone().filter(|levels| *levels > 1).count();
     populations * (dependents as f64).exp2() * levels.sum::<usize>() as f64 * network.classes().len() as f64
 }
@@ -76,6 +82,9 @@ pub(super) fn residences_s(network: &Network) -> Vec<Vec<f64>> {
             counts[class] += 1;
             counts[class + 1..].fill(0);
         }
+    }
+    for (at, class) in network.classes().iter().enumerate().filter(|(_, class)| class.arrivals_per_s.is_some()) {
+        recursion.residences_s[at] = recursion.residences_of_arrival_s(&class.demands_s);
     }
     recursion.residences_s
 }
@@ -190,6 +199,14 @@ impl<'a> Recursion<'a> {
                 (1.0 + before[station]) / last + below
             }
         }
+    }
+
+    /// Mean seconds at each station of a request that finds all clients as they are on average. After the last step.
+    fn residences_of_arrival_s(&self, demands_s: &[f64]) -> Vec<f64> {
+        let every_station = self.throughputs.len() - 1;
+        let all = &self.rows[self.row(self.populations - 1, every_station)];
+        let demands = demands_s.iter().enumerate();
+        demands.map(|(at, demand_s)| demand_s * self.stretch(at, every_station, all)).collect()
     }
 
     /// Puts the probabilities of dependent stations into `row`.

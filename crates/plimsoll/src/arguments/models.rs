@@ -12,7 +12,7 @@ pub struct PredictOptions {
     /// The folder of a run with each workload alone
     #[arg(value_name = "DIR")]
     pub run: PathBuf,
-    /// What to vary: the clients of a workload, as in olap.clients=1..50, or cores=2,4 [default: the mixes of the run]
+    /// What to vary: the clients or rate of a workload, as in olap.clients=1..50, or cores=2,4 [default: the mixes of the run]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Option<Vary>,
     /// Which workloads are in the mix of --vary [default: all]
@@ -41,7 +41,7 @@ pub struct AdviseOptions {
     /// The promise to keep, such as 'oltp.p95 < 20ms' or 'oltp.p95 < 1.3 x alone'
     #[arg(long, value_name = "PROMISE")]
     pub slo: Slo,
-    /// The settings that may change, as in olap.clients=0..50 or cores=2,4 [default: the clients of the workload to maximise]
+    /// The settings that may change, as in olap.clients=0..50 or cores=2,4 [default: the load of the workload to maximise]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Option<Vary>,
     /// The workload whose throughput is maximised [default: that of --vary, or the last other]

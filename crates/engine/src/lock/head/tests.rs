@@ -165,7 +165,7 @@ fn every_schedule_goes_as_written() {
     SCHEDULES.split('#').skip(1).for_each(check);
 }
 
-/// The holders that block each waiter, and the waiters that each holder blocks.
+/// The holders that block each waiter, the waiters that each holder blocks, and the waiters that are only ahead.
 #[test]
 fn in_the_way_are_conflicting_holders_and_conversions_ahead() {
     let mut head = Head::default();
@@ -174,7 +174,10 @@ fn in_the_way_are_conflicting_holders_and_conversions_ahead() {
     }
     assert_eq!(head.request(2, Mode::X, || ticket(Rank(0))), Answer::Wait);
     assert_eq!(describe(&head), "T1 U, T2 S | T2 X, T3 X, T4 S");
-    for (waiter, expect) in [(2, vec![1]), (3, vec![1, 2]), (4, vec![2]), (1, vec![])] {
+    let none = vec![];
+    for (waiter, expect, ahead) in
+        [(2, vec![1], &none), (3, vec![1, 2], &none), (4, vec![2], &vec![3]), (1, vec![], &none)]
+    {
         let mut found = Vec::new();
         head.holders_in_the_way(waiter, |holder| found.push(holder));
         assert_eq!(found, expect, "in the way of T{waiter}");
@@ -182,8 +185,14 @@ fn in_the_way_are_conflicting_holders_and_conversions_ahead() {
             let mut behind = Vec::new();
             head.waiters_behind(holder, |waiter| behind.push(waiter.slot));
             assert_eq!(behind.contains(&waiter), expect.contains(&holder), "T{waiter} behind T{holder}");
-            assert_eq!(head.blocked_by(waiter, holder).is_some(), expect.contains(&holder), "T{waiter} by T{holder}");
+            let block = match holder {
+                _ if expect.contains(&holder) => Some(Block::Grant),
+                _ if ahead.contains(&holder) => Some(Block::Queue),
+                _ => None,
+            };
+            assert_eq!(head.blocked_by(waiter, holder).map(|(_, block)| block), block, "T{waiter} by T{holder}");
         }
+        assert_eq!(head.queue_ahead(waiter).collect::<Vec<_>>(), *ahead, "ahead of T{waiter}");
     }
 }
 
