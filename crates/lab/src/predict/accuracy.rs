@@ -132,11 +132,11 @@ impl KnownFigures<'_> {
     }
 
     /// `None` unless the mix is of two workloads of clients.
-    fn thesis(&self, machine: &Machine) -> Option<Way> {
+    fn thesis(&self, machine: &Machine) -> Option<Predictor> {
         let found = thesis::predict(self.mix, machine.cores).ok()??;
         let predicted = found.responses_s.into_iter().chain([found.response_s]);
         let name = if found.is_counted { "idd-thesis" } else { UNCOUNTED };
-        Some(Way { name, is_calibrated: false, predicted: predicted.map(|seconds| Some((seconds, None))).collect() })
+        Some(Predictor { name, is_calibrated: false, predicted: predicted.map(|seconds| Some((seconds, None))).collect() })
     }
 
     /// `None` if a workload was never paired with one of the others.
