@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "common/lock_host.rs"]
+#[allow(dead_code, reason = "shared with the tests of schedules")]
 mod lock_host;
 
 use std::cmp::Reverse;
