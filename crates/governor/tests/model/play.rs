@@ -203,12 +203,17 @@ impl Play<'_> {
         Ok(false)
     }
 
-    /// Has both sides run these units, and compares; returns whether the client got an error that no plain server
-    /// sends. In that case it has ended its transaction.
-    fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
+    /// Both sides are about to run these units.
+    fn notes(&mut self, units: &[&Unit]) {
         self.report.units += units.len();
         self.has_chosen |= units.iter().any(|unit| unit.to_string().contains("plimsoll.class"));
         units.iter().for_each(|unit| self.world.interposer.learn_unit(unit));
+    }
+
+    /// Has both sides run these units, and compares; returns whether the client got an error that no plain server
+    /// sends. In that case it has ended its transaction.
+    fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
+        self.notes(units);
         let mut heard = converse(&mut self.governed, units).or_else(|error| {
             let card = self.world.governor.registry.all();
             different(silence(&error), format!("{error}; the governor has {card:?}"))

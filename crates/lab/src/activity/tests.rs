@@ -20,87 +20,14 @@ use super::{ActivityRecord, PERIOD, ServedWorkload, WorkloadTally};
 use crate::results::{Mark, Part, Server, StateCounts, TimeShare};
 use crate::time_share::tests::{driven, driven_part};
 
+mod fake;
+
+use fake::{FakeWatch, Time};
+
 const WINDOW: Duration = Duration::from_secs(8);
 
 /// The number of looks in a window if none is skipped.
 const LOOKS: u64 = 1000;
-
-/// Time that passes only when a test waits or works.
-#[derive(Clone, Default)]
-struct Time(Arc<AtomicU64>);
-
-impl Time {
-    fn pass(&self, length: Duration) {
-        self.0.fetch_add(length.as_nanos() as u64, Ordering::Relaxed);
-    }
-}
-
-impl Pace for Time {
-    fn now(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
-    }
-
-    fn wait_until(&mut self, due: Duration) -> bool {
-        self.0.store(due.max(self.now()).min(WINDOW).as_nanos() as u64, Ordering::Relaxed);
-        due < WINDOW
-    }
-}
-
-/// The result of look number n, from 0, and the clients' actions during it.
-type Script = Box<dyn FnMut(u64) -> Result<Vec<Activity>, DatabaseError> + Send>;
-
-/// A server that follows a script.
-struct FakeWatch {
-    time: Time,
-    look_length: Duration,
-    looks: u64,
-    script: Script,
-    /// Its background work, second by second, beginning at the opening; then nothing changes.
-    upkeep: Vec<Upkeep>,
-    /// Its totals at the opening and at the end.
-    statements: Vec<Vec<StatementTotals>>,
-}
-
-impl FakeWatch {
-    fn new(time: &Time, script: impl FnMut(u64) -> Result<Vec<Activity>, DatabaseError> + Send + 'static) -> Self {
-        FakeWatch {
-            time: time.clone(),
-            look_length: Duration::from_micros(10),
-            looks: 0,
-            script: Box::new(script),
-            upkeep: Vec::new(),
-            statements: Vec::new(),
-        }
-    }
-}
-
-impl ActivityWatch for FakeWatch {
-    fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError> {
-        self.time.pass(self.look_length);
-        seen.extend((self.script)(self.looks)?);
-        self.looks += 1;
-        Ok(())
-    }
-
-    fn upkeep(&mut self) -> Result<Upkeep, DatabaseError> {
-        let next = self.upkeep.first().cloned().unwrap_or_default();
-        if self.upkeep.len() > 1 {
-            self.upkeep.remove(0);
-        }
-        Ok(next)
-    }
-
-    fn statements(&mut self, with_text: bool) -> Result<Statements, DatabaseError> {
-        if self.statements.is_empty() {
-            return Ok(Statements::NotKept("nobody counts".to_owned()));
-        }
-        let mut all = self.statements.remove(0);
-        if !with_text {
-            all.iter_mut().for_each(|one| one.text.clear());
-        }
-        Ok(Statements::Kept(all))
-    }
-}
 
 /// A workload with a session on each of these processes.
 fn threads(processes: &[i32]) -> WorkloadThreads {

@@ -136,7 +136,11 @@ impl KnownFigures<'_> {
         let found = thesis::predict(self.mix, machine.cores).ok()??;
         let predicted = found.responses_s.into_iter().chain([found.response_s]);
         let name = if found.is_counted { "idd-thesis" } else { UNCOUNTED };
-        Some(Predictor { name, is_calibrated: false, predicted: predicted.map(|seconds| Some((seconds, None))).collect() })
+        Some(Predictor {
+            name,
+            is_calibrated: false,
+            predicted: predicted.map(|seconds| Some((seconds, None))).collect(),
+        })
     }
 
     /// `None` if a workload was never paired with one of the others.

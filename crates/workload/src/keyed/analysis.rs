@@ -3,18 +3,21 @@
 //! A literal in quotes, NULL and a parameter get their type from the context: the other side of an operator, the column
 //! that they are assigned to, a cast. The first use of a parameter decides.
 
+mod conversion;
+
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr, Ident, Interval, Spanned, TypedString, UnaryOperator, Value,
 };
 use sqlparser::tokenizer::Location;
 
 use super::SqlError;
-use super::declaration::{Limit, name_of, type_of};
+use super::declaration::{name_of, type_of};
 use super::expression::{Arithmetic, Comparison, Expression, Input, Row};
 use super::function::Aggregate;
 use super::numeric::Numeric;
 use super::scalar::{Scalar, Type};
 use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable};
+use conversion::{is_assignable, limited};
 
 /// The meaning of names.
 #[derive(Debug, Clone, Default)]
@@ -372,60 +375,6 @@ impl<'s> Analysis<'s> {
         let branches = tests.into_iter().zip(values).map(|(test, value)| [test, value]).collect();
         Ok(TypedExpression { expression: Expression::Case { branches, otherwise }, kind: Some(kind), at })
     }
-
-    /// Gives several expressions, of which one becomes the value, a common type.
-    pub(super) fn of_one_type(
-        &mut self,
-        all: Vec<TypedExpression>,
-        at: Location,
-    ) -> Result<(Vec<Expression>, Type), SqlError> {
-        let mut kinds = all.iter().filter_map(|typed| typed.kind);
-        let first = kinds.next().unwrap_or(Type::Text);
-        let kind = kinds.try_fold(first, |a, b| match (a, b) {
-            (a, b) if a == b => Ok(a),
-            (a, b) if a.is_number() && b.is_number() => Ok(a.wider(b)),
-            (a, b) => refused(at, format!("these are of types {a} and {b}; write a cast, as in (…)::{a}")),
-        })?;
-        let cast = all.into_iter().map(|typed| self.cast(typed, kind));
-        Ok((cast.collect::<Result<_, _>>()?, kind))
-    }
-
-    /// Gives a type to an expression without one; leaves one that has it.
-    fn give(&mut self, typed: TypedExpression, kind: Type) -> Result<Expression, SqlError> {
-        let TypedExpression { expression, kind: None, at } = typed else { return Ok(typed.expression) };
-        match &expression {
-            Expression::Constant(Scalar::Text(text)) => match Scalar::parse(text, kind) {
-                Ok(scalar) => Ok(Expression::Constant(scalar)),
-                Err(why) => refused(at, why),
-            },
-            Expression::Parameter(number) => match self.parameters[*number].replace(kind) {
-                Some(before) if before != kind => {
-                    let number = number + 1;
-                    refused(
-                        at,
-                        format!("${number} is used as {before} and as {kind}; write a cast, as in ${number}::{kind}"),
-                    )
-                }
-                _ => Ok(expression),
-            },
-            _ => Ok(expression),
-        }
-    }
-
-    /// An expression as a value of a type.
-    pub(super) fn cast(&mut self, typed: TypedExpression, to: Type) -> Result<Expression, SqlError> {
-        let at = typed.at;
-        let Some(from) = typed.kind.filter(|from| *from != to) else { return self.give(typed, to) };
-        let is_number_or_bool = from.is_number() || from == Type::Bool;
-        let is_possible = is_assignable(from, to)
-            || from == Type::Text
-            || (is_number_or_bool && to == Type::Text)
-            || matches!((from, to), (Type::Bool, Type::Int) | (Type::Int, Type::Bool));
-        if !is_possible {
-            return refused(at, format!("a value of type {from} cannot be cast to {to} here"));
-        }
-        folded(Expression::Cast { from, to, inner: Box::new(typed.expression) }, at)
-    }
 }
 
 /// The remedy if a statement is beyond the subset.
@@ -435,24 +384,8 @@ pub(super) const INSTEAD: &str =
 /// More parameters than a statement has anywhere.
 const PARAMETERS_MAX: usize = 1000;
 
-/// Whether a value of a type can be assigned to a column of another without a cast.
-fn is_assignable(from: Type, to: Type) -> bool {
-    (from.is_number() && to.is_number())
-        || ((from.is_number() || from == Type::Bool) && to == Type::Text)
-        || matches!((from, to), (Type::Date, Type::Timestamp) | (Type::Timestamp, Type::Date))
-}
-
 fn negated_if(is_negated: bool, condition: Expression) -> Expression {
     if is_negated { Expression::Not(Box::new(condition)) } else { condition }
-}
-
-fn limited(inner: Expression, limit: Limit) -> Expression {
-    let inner = Box::new(inner);
-    match limit {
-        Limit::None => *inner,
-        Limit::Digits { precision, scale } => Expression::Fit { precision, scale, inner },
-        Limit::Characters(characters) => Expression::Shorten { characters, inner },
-    }
 }
 
 /// An operation on constants is done now.
