@@ -1,17 +1,15 @@
 //! Looks at a made-up server, in simulated time: its states are known, and so is every share.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::{Doing, Priority};
-use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
+use plimsoll_workload::activity::{Activity, StatementTotals, Upkeep};
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::driver::{Board, DrivenWorkload, RunningRequest, WorkloadThreads};
 
 use super::log::ServerLog;
-use super::sampler::{Pace, sample};
+use super::sampler::sample;
 use super::schedule::Schedule;
 use super::shares::ServerShares;
 use super::tally::RequestTally;
