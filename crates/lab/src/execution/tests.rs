@@ -94,7 +94,7 @@ fn small() -> Execution {
 /// The folder of an experiment of which one of two runs is done.
 fn half_done() -> TempDir {
     let folder = tempdir().expect("a folder");
-    let stopped = small().begin(folder.path(), &TestProgram::stopping_in(1).program());
+    let stopped = small().begin(folder.path(), &TestProgram::stopping_in(0).program());
     let stopped = stopped.unwrap_or_else(|error| panic!("{error}"));
     assert!(stopped.stopped && stopped.results.runs_left == 1, "{:?}", stopped.results.warnings);
     folder

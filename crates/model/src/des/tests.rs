@@ -61,10 +61,10 @@ fn means_of_open_and_mixed_networks_are_those_of_mean_value_analysis() {
     assert_within_two_errors(&found);
     // A queue that changes slowly takes longer runs.
     let busy = cores(1, vec![open(0.95, &[1.0])]);
-    let settings = Settings::plain(&busy, 1);
-    assert_eq!(settings.requests, 19_200);
-    let response_s = simulate(&busy, &settings).unwrap()[0].response_s.unwrap();
-    assert!(response_s.contains(20.0), "{response_s:?}");
+    assert_eq!(Settings::plain(&busy, 1).requests, 19_200);
+    let response_s = |seed| simulate(&busy, &Settings::plain(&busy, seed)).unwrap()[0].response_s.unwrap();
+    let covered = (0..20).filter(|seed| response_s(*seed).contains(20.0)).count();
+    assert!(covered >= 17, "{covered} of 20 intervals of 95 % contain the truth");
     let busier = cores(1, vec![open(0.995, &[1.0])]);
     assert!(matches!(simulate(&busier, &Settings::plain(&busier, 1)), Err(Invalid::NearSaturation { .. })));
     let saturated = cores(2, vec![open(4.0, &[0.5])]);

@@ -56,7 +56,7 @@ fn intervals_cover_the_truth() {
     for law in LAWS {
         for (repeats, noise, drift) in [(2, 0.05, 0.0), (3, 0.02, 0.03)] {
             let (mut covered, mut bounded) = ([0_usize; 4], 0_usize);
-            let seeds = 200;
+            let seeds = 1200;
             for seed in 0..seeds {
                 let samples = runs(&law, repeats, noise, drift, seed);
                 let found = scalability(&CLIENTS, &samples, Noise::of(&samples).as_ref(), seed).unwrap();

@@ -39,7 +39,7 @@ fn an_exhibit_is_stopped_continued_and_kept() {
     let folder = tempdir().expect("a folder");
     let mut stops = Vec::new();
     let mut told = Vec::new();
-    for user in [TestProgram::stopping_in(1), TestProgram::default(), TestProgram::default()] {
+    for user in [TestProgram::stopping_in(0), TestProgram::default(), TestProgram::default()] {
         let mut reproduction = open("sr-SMALL", folder.path(), false, &user).unwrap_or_else(|error| panic!("{error}"));
         stops.push(reproduction.measure(&user.program()).unwrap_or_else(|error| panic!("{error}")));
         assert!(reproduction.write().is_ok_and(|page| page == Some(folder.path().join(PAGE))));
