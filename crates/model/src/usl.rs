@@ -71,7 +71,8 @@ pub struct Scalability {
     /// Coherency.
     pub kappa: Interval,
     /// The number of clients with the highest throughput; `None` where the law has no peak. Without `high` if it may well have
-    /// none. A peak beyond the numbers of clients that ran is extrapolated.
+    /// none. A peak beyond the numbers of clients that ran is extrapolated. As a ratio of two parameters it has an interval that is
+    /// too narrow with few repeats: of 95 % at two repeats and 5 % noise, 87 %.
     pub peak_clients: Option<Interval>,
     /// Root mean square of the relative deviations of measured means from the law.
     pub misfit: f64,
