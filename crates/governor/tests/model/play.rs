@@ -210,6 +210,15 @@ impl Play<'_> {
         units.iter().for_each(|unit| self.world.interposer.learn_unit(unit));
     }
 
+    /// Makes the change that waits for the end of the plain side's transaction, if that status shows it.
+    fn make_pending_change(&mut self, status: u8) {
+        if status == b'I'
+            && let Some(change) = self.pending.take()
+        {
+            self.world.plain.change(&change);
+        }
+    }
+
     /// Has both sides run these units, and compares; returns whether the client got an error that no plain server
     /// sends. In that case it has ended its transaction.
     fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
@@ -246,6 +255,7 @@ impl Play<'_> {
         if let Some(told) = told.as_ref().filter(|told| told.retry) {
             self.forgive_failed_commit(units[told.unit], &governed[told.unit], &mut plain[told.unit])?;
         }
+        self.make_pending_change(status(&governed[..end]));
         plain.extend(self.on_plain(&followed[end..], &heard, false)?);
         for (place, unit) in units.iter().enumerate() {
             let follows = |told: &Told| told.unit == place || told.unit < place && is_ours(&governed[place]);
@@ -262,11 +272,7 @@ impl Play<'_> {
         } else {
             self.history.extend(units.iter().map(|unit| (*unit).clone()).zip(governed));
         }
-        if self.status == b'I'
-            && let Some(change) = self.pending.take()
-        {
-            self.world.plain.change(&change);
-        }
+        self.make_pending_change(self.status);
         if let Some(told) = &told
             && self.status != b'I'
         {
