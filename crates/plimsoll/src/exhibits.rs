@@ -181,15 +181,15 @@ mod tests {
         );
     }
 
-    /// A bound at a tenth of what a study has published is met by almost anything.
+    /// A bound at a tenth of the published effect is met by almost anything.
     #[test]
-    fn a_claim_demands_half_of_what_is_published_or_the_file_says_why_not() {
+    fn a_claim_demands_half_of_the_published_effect_or_the_file_says_why_not() {
         let mut wrong = Vec::new();
         for source in EXHIBITS {
             let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
             let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"));
             for claim in &plan.claims {
-                let remark = format!("# Demands less than half of what is published: \"{}\", for ", claim.text);
+                let remark = format!("# Demands less than half of the published effect: \"{}\", for ", claim.text);
                 let is_easy = claim.demanded().is_some_and(|part| part < 0.499);
                 if is_easy != source.text.contains(&remark) {
                     wrong.push(format!("{}: {remark}…: {:?}", source.file, claim.demanded()));
