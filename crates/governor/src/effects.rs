@@ -58,7 +58,7 @@ use crate::statement::TextRules;
 use body::Found;
 pub use cache::Cache;
 use cache::Known;
-pub use foresight::{Foresight, Outlook, TextKey};
+pub use foresight::{Foresight, KnownText, Outlook, TextKey};
 pub use horizon::{Horizon, SharedHorizon};
 pub(crate) use known::newer_version;
 pub use question::LIMITS;

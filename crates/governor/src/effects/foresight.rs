@@ -43,7 +43,7 @@ impl Outlook {
 
 /// What is known of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownText {
     /// What another run would do.
     pub outlook: Outlook,
     /// The number of the last transaction that has changed what that rests on; the highest if it is not known.
@@ -130,16 +130,16 @@ impl Foresight {
     }
 
     /// What is known of a text.
-    pub fn of(&self, key: TextKey, at: Duration) -> Option<Known> {
+    pub fn of(&self, key: TextKey, at: Duration) -> Option<KnownText> {
         let known = self.places(key).into_iter().find_map(|place| {
             // Relaxed: a slot is complete in itself.
             let (outlook, age) = read(self.slots[place].load(Ordering::Relaxed), key, at)?;
             let newest = read_newest(self.newest[place].load(Ordering::Relaxed), key);
-            (age < USED_FOR).then_some(Known { outlook, newest, is_due: age >= KNOWN_FOR })
+            (age < USED_FOR).then_some(KnownText { outlook, newest, is_due: age >= KNOWN_FOR })
         });
         #[cfg(test)]
         if known.is_none() && self.assumes_safe.load(Ordering::Relaxed) {
-            return Some(Known { outlook: Outlook::EQUAL, newest: 0, is_due: false });
+            return Some(KnownText { outlook: Outlook::EQUAL, newest: 0, is_due: false });
         }
         known
     }
@@ -296,7 +296,7 @@ mod tests {
         let safe = (0..FIRST_UNSAFE).map(of_code);
         for outlook in safe.chain(Unsafe::ALL.map(Outlook::Unsafe)) {
             foresight.learn(77, outlook, 12345, START);
-            assert_eq!(foresight.of(77, START), Some(Known { outlook, newest: 12345, is_due: false }));
+            assert_eq!(foresight.of(77, START), Some(KnownText { outlook, newest: 12345, is_due: false }));
         }
         foresight.learn(77, SAFE, u64::MAX, START);
         assert_eq!(foresight.of(77, START).map(|known| known.newest), Some(u64::MAX));

@@ -26,7 +26,7 @@ use super::inquiring::Inquiring;
 use super::prepared::Note;
 use super::transaction::Transaction;
 use super::{Flow, Gate, Outbox, Session, Unit};
-use crate::effects::{Foresight, Inquiry, Next, Outlook, TextKey};
+use crate::effects::{Foresight, Inquiry, KnownText, Next, Outlook, TextKey};
 use crate::registry::SessionCard;
 use crate::statement::{TextRules, has_ignoring_case};
 
@@ -229,15 +229,25 @@ impl Session {
     }
 
     /// A text is prepared by a message. Returns its key, if it may be looked up when it is run.
+    ///
+    /// The inquiry after a rollback reads what was prepared, whether it was run or not, and so does the forecast.
     pub(super) fn foresee_parse(&mut self, sql: &[u8], note: &Note) -> Option<TextKey> {
         self.texts.changes_names(sql, &self.governor.foresight);
         self.note_prepares(note);
+        let (is_foreseen, at) = (self.foresees(), self.clock());
+        let inside = self.transaction.as_mut().filter(|inside| inside.is_read())?;
+        if let Some(because) = note.unsafe_because {
+            inside.forecast.unsafe_because.get_or_insert(because);
+        }
         // It may be run in a transaction whose texts are looked up.
-        let is_read = self.transaction.as_ref().is_some_and(Transaction::is_read);
-        (is_read && !is_judged_by_text(sql, note)).then(|| {
+        (!is_judged_by_text(sql, note)).then(|| {
             let key = self.texts.key(sql, self.reported.text_rules, &self.governor.foresight, 0);
-            if self.foresees() && self.governor.foresight.of(key, self.clock()).is_none() {
-                self.texts.wants(key, Asked::Text(sql.into()));
+            if is_foreseen {
+                let known = self.governor.foresight.of(key, at);
+                inside.foresees_prepared(known);
+                if known.is_none() {
+                    self.texts.wants(key, Asked::Text(sql.into()));
+                }
             }
             key
         })
@@ -277,12 +287,9 @@ impl Session {
         let known = self.governor.foresight.of(key, self.clock());
         let is_in_block = self.status != Status::Idle;
         let Some(inside) = &mut self.transaction else { return };
+        inside.foresees_prepared(known);
         inside.forecast.runs(known.map(|known| known.outlook), is_in_block);
         let makes_temporary = known.is_some_and(|known| known.outlook == Outlook::Unsafe(Unsafe::TempTable));
-        if known.is_some_and(|known| inside.horizon.is_none_or(|horizon| known.newest >= horizon.number())) {
-            // The inquiry after the rollback could not show that this is the code that has run.
-            inside.forecast.unsafe_because.get_or_insert(Unsafe::ChangedCode);
-        }
         // An older outlook may be of other code; nothing checks that afterwards, as it is checked before a replay.
         inside.forecast.may_catch |= known.is_none_or(|known| known.is_due);
         if known.is_none_or(|known| known.is_due) {
@@ -380,6 +387,17 @@ impl Session {
         self.unit = Unit::new(now);
         self.forget_cancels();
         self.learn(now, out);
+    }
+}
+
+impl Transaction {
+    /// Notes what the inquiry after a rollback would say of a text, apart from the values that it returns if it is run.
+    fn foresees_prepared(&mut self, known: Option<KnownText>) {
+        self.forecast.prepares(known.map(|known| known.outlook));
+        if known.is_some_and(|known| self.horizon.is_none_or(|horizon| known.newest >= horizon.number())) {
+            // The inquiry could not show that this is the code that has run.
+            self.forecast.unsafe_because.get_or_insert(Unsafe::ChangedCode);
+        }
     }
 }
 

@@ -110,9 +110,15 @@ impl Session {
             Shown::Nothing(held) if held.len() + more > HELD_MAX => {}
             _ => return HELD_MAX,
         }
+        if self.must_be_unseen() { HELD_MAX_CANCELLED } else { HELD_MAX }
+    }
+
+    /// Whether a cancel for another is on its way to a unit whose client does not retry: it is run again only if its client
+    /// has seen nothing of it.
+    pub(super) fn must_be_unseen(&self) -> bool {
         let must_replay = self.transaction.as_ref().is_some_and(|inside| !self.settings.class(inside.class).retries);
         let (is_preempted, _) = self.cancelled_for();
-        if must_replay && is_preempted { HELD_MAX_CANCELLED } else { HELD_MAX }
+        must_replay && is_preempted
     }
 
     /// From now on the client receives the answer as it arrives, starting with the withheld part.

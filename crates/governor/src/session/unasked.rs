@@ -12,11 +12,13 @@ const NOTIFICATIONS_MAX: usize = 1 << 20;
 
 impl Session {
     /// A server sends notices at once, with everything before them, and so do we. A notice that the client has received
-    /// before a rollback is not passed on again by the replay.
+    /// before a rollback is not passed on again by the replay. While the client must not see that it was chosen, a notice
+    /// waits with the answer.
     pub(super) fn on_notice(&mut self, out: &mut impl Outbox) -> bool {
         let is_known = self.unit.notices_known > 0;
         self.unit.notices_known = self.unit.notices_known.saturating_sub(1);
-        if !is_known {
+        let waits = !self.unit.is_seen() && self.must_be_unseen();
+        if !is_known && !waits {
             self.unit.notices += 1;
             self.show(out);
         }

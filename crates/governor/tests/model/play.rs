@@ -238,8 +238,8 @@ impl Play<'_> {
             .iter()
             .enumerate()
             .map(|(place, unit)| match &told {
-                // After the first error, the governor may repeat it until the transaction is ended.
-                Some(told) if told.unit == place || told.unit < place && is_ours(&governed[place]) => {
+                // After the first error, the governor may repeat it until the transaction is ended, and refuse a class.
+                Some(told) if told.unit == place || told.unit < place && is_told(unit, &governed[place]) => {
                     let is_commit = done.is_commit_failed && told.unit == place;
                     failing_at(unit, completed(unit, &governed[place]), is_commit)
                 }
@@ -258,9 +258,9 @@ impl Play<'_> {
         self.make_pending_change(status(&governed[..end]));
         plain.extend(self.on_plain(&followed[end..], &heard, false)?);
         for (place, unit) in units.iter().enumerate() {
-            let follows = |told: &Told| told.unit == place || told.unit < place && is_ours(&governed[place]);
-            let is_told = told.as_ref().is_some_and(follows);
-            self.compare(unit, &governed[place], &plain[place], is_told).map_err(|difference| Difference {
+            let follows = |told: &Told| told.unit == place || told.unit < place && is_told(unit, &governed[place]);
+            let is_cut = told.as_ref().is_some_and(follows);
+            self.compare(unit, &governed[place], &plain[place], is_cut).map_err(|difference| Difference {
                 text: format!("{}\nin {unit}", difference.text.trim_end()),
                 ..difference
             })?;
@@ -317,7 +317,7 @@ impl Play<'_> {
             let is_ours = state == "40001";
             // A copy that its client aborts, and a time-out, have the same code.
             let is_cancelled = state == "57014" && message == "canceling statement due to user request";
-            let is_class = matches!(&state[..], "22023" | "42501") && format!("{unit}").contains("plimsoll.class");
+            let is_class = refuses_class(unit, error);
             if is_ours && !self.was_preempted {
                 return different("40001 for nothing", format!("{message}, though nothing was done to it\nin {unit}"));
             }
@@ -388,9 +388,15 @@ fn forget_first_command(answer: &mut Vec<Message>) {
     }
 }
 
-/// Whether an answer says that the transaction was rolled back for another.
-fn is_ours(answer: &[Message]) -> bool {
-    answer.iter().any(|message| message.tag == b'E' && message.field(b'C') == "40001")
+/// Whether an answer says that the transaction was rolled back for another, or that there is no such class.
+fn is_told(unit: &Unit, answer: &[Message]) -> bool {
+    let mut errors = answer.iter().filter(|message| message.tag == b'E');
+    errors.any(|error| error.field(b'C') == "40001" || refuses_class(unit, error))
+}
+
+/// Whether an error refuses the class that its unit asks for, which a server without a governor does not know.
+fn refuses_class(unit: &Unit, error: &Message) -> bool {
+    matches!(&error.field(b'C')[..], "22023" | "42501") && unit.to_string().contains("plimsoll.class")
 }
 
 /// The number of statements, or messages, that were answered before the first error.

@@ -39,21 +39,27 @@ impl Forecast {
         self.is_unknown || self.unsafe_because.is_some_and(Unsafe::may_act_outside)
     }
 
-    /// A text with that outlook is run; `None` if it is not known.
-    pub(super) fn runs(&mut self, outlook: Option<Outlook>, is_in_block: bool) {
-        self.may_catch |= !matches!(outlook, Some(Outlook::Safe(Safe { catches: false, .. }, _)));
+    /// A text with that outlook is prepared; `None` if it is not known.
+    pub(super) fn prepares(&mut self, outlook: Option<Outlook>) {
         match outlook {
             None => self.is_unknown = true,
             Some(Outlook::Unsafe(because)) => _ = self.unsafe_because.get_or_insert(because),
-            Some(Outlook::Safe(Safe { generates, writes, reads_own, arranges, reads_much, catches: _ }, returns)) => {
-                // A replay may find other places for the rows that it writes, and so read them in another order.
-                self.order_varies |= self.writes || reads_own || reads_much;
-                self.writes |= writes;
-                self.generates |= generates || arranges && self.order_varies;
-                // A cancel may come between any two rows, so it is too late as soon as there may be one. What commits by
-                // itself is withheld from its client.
-                self.shows_values |= self.generates && returns && is_in_block;
-            }
+            Some(Outlook::Safe(..)) => {}
+        }
+    }
+
+    /// A text with that outlook is run; `None` if it is not known.
+    pub(super) fn runs(&mut self, outlook: Option<Outlook>, is_in_block: bool) {
+        self.prepares(outlook);
+        self.may_catch |= !matches!(outlook, Some(Outlook::Safe(Safe { catches: false, .. }, _)));
+        if let Some(Outlook::Safe(Safe { generates, writes, reads_own, arranges, reads_much, .. }, returns)) = outlook {
+            // A replay may find other places for the rows that it writes, and so read them in another order.
+            self.order_varies |= self.writes || reads_own || reads_much;
+            self.writes |= writes;
+            self.generates |= generates || arranges && self.order_varies;
+            // A cancel may come between any two rows, so it is too late as soon as there may be one. What commits by
+            // itself is withheld from its client.
+            self.shows_values |= self.generates && returns && is_in_block;
         }
     }
 

@@ -243,6 +243,26 @@ fn prepared_statements_are_known_by_their_texts() {
     assert_eq!(forecast(&story), Err(NoReplay::Unknown));
 }
 
+/// The inquiry after a rollback reads every text that was prepared. Units that prepared one that must not run twice, and did not
+/// run it, were rolled back, and then told.
+#[test]
+fn what_is_only_prepared_counts_as_well() {
+    let known =
+        || knowing(&[("insert", Outlook::Unsafe(Unsafe::OutsideEffect)), ("update", EQUAL), ("select", GENERATES)]);
+    for (text, expect) in [
+        ("update", Ok(())),
+        ("select", Ok(())),
+        ("deallocate_s", Err(NoReplay::Unsafe(Unsafe::PreparedStatement))),
+        ("insert", Err(NoReplay::Unsafe(Unsafe::OutsideEffect))),
+        ("delete", Err(NoReplay::Unknown)),
+    ] {
+        let mut story = known();
+        story.play(&format!("> P::{text} S => S[P::{text} S]"));
+        assert_eq!(forecast(&story), expect, "{text}");
+        story.play(if expect.is_ok() { "! aim =>" } else { "! no_aim =>" });
+    }
+}
+
 /// A table of that name in another schema may have triggers.
 #[test]
 fn after_a_change_of_the_search_path_every_text_is_another_one() {

@@ -187,6 +187,21 @@ fn a_client_that_does_not_retry_sees_nothing_while_a_cancel_is_on_its_way() {
          ! arrived => S[Q:select]
          < {row} {row} C:SELECT Z:I => C[{row} {row} C:SELECT Z:I]"
     ));
+    // Nor a notice, such as that of a name that the server cuts.
+    story.play(
+        "> Q:select => S[Q:select]
+         ! aim =>
+         < N:00000 =>
+         < E:57014 Z:I =>
+         ! arrived => S[Q:select]
+         < N:00000 => C[N:00000]
+         < C:SELECT Z:I => C[C:SELECT Z:I]
+         > Q:select => S[Q:select]
+         ! aim =>
+         < N:00000 =>
+         < C:SELECT Z:I => C[N:00000 C:SELECT Z:I]
+         ! arrived =>",
+    );
     // One that retries gets what there is.
     check(&format!(
         "> Q:select => S[Q:select]

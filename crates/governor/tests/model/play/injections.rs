@@ -13,7 +13,7 @@ use super::super::script::{Injection, Request, Unit, replacing};
 use super::super::wire::Client;
 use super::conversation::{bytes, converse, converse_to_the_end};
 use super::units::{can_be_redone, failing_at, may_end, parsed_names};
-use super::{Difference, Play, completed, different, is_ours};
+use super::{Difference, Play, completed, different, is_told};
 
 /// Between two looks at a session.
 const MOMENT: Duration = Duration::from_micros(100);
@@ -178,18 +178,18 @@ impl Play<'_> {
             self.pending = self.change.take();
         }
         self.status = b'I';
-        let is_told = self.was_preempted && is_ours(&answer);
-        let followed = if is_told { failing_at(unit, completed(unit, &answer), false) } else { unit.clone() };
+        let was_told = self.was_preempted && is_told(unit, &answer);
+        let followed = if was_told { failing_at(unit, completed(unit, &answer), false) } else { unit.clone() };
         let expected = converse_to_the_end(&mut plain, &followed);
         let mut expected = expected.or_else(|error| different("plain", error.to_string()))?;
-        if is_told
+        if was_told
             && may_end(unit)
             && let Some(ready) = expected.iter_mut().rfind(|message| message.tag == b'Z')
         {
             // A COMMIT that fails leaves a server idle; its replacement does not.
             ready.body = vec![b'I'];
         }
-        self.compare(unit, &answer, &expected, is_told).map_err(|difference| {
+        self.compare(unit, &answer, &expected, was_told).map_err(|difference| {
             let text = format!("{}\nin {unit}before the end of the connection", difference.text);
             Difference { text, ..difference }
         })?;

@@ -69,8 +69,14 @@ pub fn rolls_back(unit: &Unit) -> bool {
     match unit {
         Unit::Extended(requests) => requests.iter().enumerate().any(|(place, request)| {
             let Request::Parse { name, sql } = request else { return false };
-            let mut later = requests[place..].iter();
-            let is_bound = later.any(|request| matches!(request, Request::Bind { statement, .. } if statement == name));
+            let mut later = requests[place + 1..].iter();
+            // Another text may take its name.
+            let next = later.find(|request| match request {
+                Request::Bind { statement, .. } => statement == name,
+                Request::Parse { name: other, .. } => other == name,
+                _ => false,
+            });
+            let is_bound = matches!(next, Some(Request::Bind { .. }));
             does(sql) && is_bound && later.any(|request| matches!(request, Request::Execute { .. }))
         }),
         _ => does(&unit.to_string()),
