@@ -156,8 +156,9 @@ impl Play<'_> {
         if let Some(unit) = unit
             && (one != other || !self.was_preempted && done.cancelled == 0)
         {
-            // The unit took effect, or nobody has kept it from doing so: it must take effect here, too.
-            let _ = plain.send(&bytes(unit));
+            // The unit took effect, or nobody has kept it from doing so: it must take effect here, too. A server that cannot send
+            // a notice gives up the rest, so this client leaves when it is done.
+            let _ = converse_to_the_end(&mut plain, unit);
         }
         drop(plain);
         self.world.plain.until_gone(processes[1]).or_else(|text| different("plain", text))

@@ -51,7 +51,8 @@ pub fn values(writer: &mut Writer) -> Vec<Transaction> {
         "SELECT last_value AS gen_number FROM numbers",
         "SELECT count(*) AS gen_locks FROM pg_locks",
         "SELECT max(query_start) AS gen_made FROM pg_stat_activity",
-        "EXPLAIN (COSTS OFF) SELECT v FROM accounts WHERE id = 1",
+        // Of a table, both sides may have another plan.
+        "EXPLAIN (COSTS OFF) SELECT 1",
     ];
     let (sql, last) = (writer.one(any), writer.harmless_sql());
     let sql = writer.written(&sql);
