@@ -6,8 +6,8 @@ use std::time::Instant;
 use plimsoll_policy::Unsafe;
 
 use super::class::Setting;
-use super::frames::{Frontend, Head, sql_of, text};
-use super::message::Message;
+use super::frames::{Frontend, Head, text};
+use super::message::{Message, sql_of_message};
 use super::prepared::{Change, Names, Note};
 use super::refuse::Refusal;
 use super::transaction::{Began, Transaction};
@@ -379,9 +379,8 @@ impl Session {
     pub(super) fn note_of_message(&self, ask: Frontend, body: Option<&[u8]>) -> Note {
         let Some(body) = body else { return Note::default() };
         match ask {
-            Frontend::Query => self.note_of(sql_of(body)),
-            Frontend::Parse => {
-                text(body).map_or_else(|| Note::UNREAD.clone(), |(_name, rest)| self.note_of(sql_of(rest)))
+            Frontend::Query | Frontend::Parse => {
+                sql_of_message(ask, body).map_or_else(|| Note::UNREAD.clone(), |sql| self.note_of(sql))
             }
             Frontend::Bind => {
                 let statement = text(body).and_then(|(_portal, rest)| text(rest));

@@ -23,6 +23,7 @@ use plimsoll_policy::Unsafe;
 use super::answers::END_ANSWERS;
 use super::frames::{Backend, Status};
 use super::inquiring::Inquiring;
+use super::message::begins;
 use super::prepared::Note;
 use super::transaction::Transaction;
 use super::{Flow, Gate, Outbox, Session, Unit};
@@ -178,14 +179,12 @@ enum Change {
 impl Change {
     fn of(sql: &[u8]) -> Change {
         let sql = sql.trim_ascii_start();
-        let begins = |word: &[u8]| sql.get(..word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word));
-        let is_setting = begins(b"set") || begins(b"reset");
-        if !is_setting && !begins(b"discard") {
+        if !begins(sql, &[b"set", b"reset", b"discard"]) {
             return if memchr::memmem::find(sql, b"set_config").is_some() { Change::Local } else { Change::None };
         }
         let has = |words: [&[u8]; 2]| words.iter().any(|word| has_ignoring_case(sql, word));
         let (path, role) = (has([b"search_path", b"schema"]), has([b"role", b"authorization"]));
-        let all = !begins(b"set") && has([b"all", b"all"]) || memchr::memchr(b';', sql).is_some();
+        let all = !begins(sql, &[b"set"]) && has([b"all", b"all"]) || memchr::memchr(b';', sql).is_some();
         match (path, role) {
             _ if all => Change::All,
             (false, false) => Change::None,

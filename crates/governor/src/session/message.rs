@@ -31,7 +31,7 @@ impl<'a> Message<'a> {
             return None;
         }
         let body = ask.is_read().then(|| &bytes[HEAD_BYTES..there]);
-        let sql = sql_of_message(ask, body);
+        let sql = body.and_then(|body| sql_of_message(ask, body));
         let mentions = sql.map(Mentions::of).unwrap_or_default();
         let is_whole = there == head.bytes;
         Some(Message { ask, body, is_whole, bytes: head.bytes, sql, mentions, note: OnceCell::new() })
@@ -75,15 +75,16 @@ impl Mentions {
     }
 }
 
-fn begins(text: &[u8], words: &[&[u8]]) -> bool {
+/// Whether a text begins with one of the words, which are in lower case.
+pub(super) fn begins(text: &[u8], words: &[&[u8]]) -> bool {
     words.iter().any(|word| text.get(..word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)))
 }
 
-/// The text of the statement that a message runs or prepares; `None` for other messages, and those that were not read.
-fn sql_of_message(ask: Frontend, body: Option<&[u8]>) -> Option<&[u8]> {
-    match (ask, body?) {
-        (Frontend::Query, body) => Some(sql_of(body)),
-        (Frontend::Parse, body) => text(body).map(|(_, rest)| sql_of(rest)),
+/// The text of the statement that a message runs or prepares; `None` for other messages, and those that cannot be read.
+pub(super) fn sql_of_message(ask: Frontend, body: &[u8]) -> Option<&[u8]> {
+    match ask {
+        Frontend::Query => Some(sql_of(body)),
+        Frontend::Parse => text(body).map(|(_, rest)| sql_of(rest)),
         _ => None,
     }
 }

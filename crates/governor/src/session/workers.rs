@@ -26,7 +26,8 @@ use plimsoll_policy::Unsafe;
 
 use super::answers::{self, END_ANSWERS, columns};
 use super::client::MessageAction;
-use super::frames::{Backend, Frontend, HEAD_BYTES, Head, INSPECT_MAX, Status, sql_of, text};
+use super::frames::{Backend, Frontend, HEAD_BYTES, Head, INSPECT_MAX, Status};
+use super::message::sql_of_message;
 use super::refuse::Refusal;
 use super::{Flow, Gate, Outbox, Session, Unit};
 use crate::statement::{has_ignoring_case, places};
@@ -306,8 +307,7 @@ impl Speech {
 
     fn of(ask: Frontend, body: &[u8]) -> Speech {
         let sql = match ask {
-            Frontend::Query => sql_of(body),
-            Frontend::Parse => text(body).map_or(body, |(_name, rest)| sql_of(rest)),
+            Frontend::Query | Frontend::Parse => sql_of_message(ask, body).unwrap_or(body),
             // The called function is unknown.
             Frontend::FunctionCall => return Speech { of_workers: true, ..Speech::default() },
             _ => return Speech::default(),

@@ -59,7 +59,7 @@ pub struct Scale {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
-    /// Within the factor.
+    /// Within the factor, in the figure and in its distance from no effect.
     Match,
     /// On the same side of no effect, of another size.
     Direction,
