@@ -7,6 +7,7 @@
 mod arms;
 mod benchmarks;
 mod claims;
+mod differs;
 mod duration;
 mod known_keys;
 mod resolve;

@@ -14,6 +14,7 @@ use plimsoll_workload::registry::Catalog;
 use super::ExperimentError;
 use super::benchmarks::{Requests, parameter_names};
 use super::claims::{claim, near_problem};
+use super::differs::differs;
 use super::size::{Cores, sized};
 use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
@@ -205,11 +206,12 @@ impl Resolver<'_> {
         requests: Requests,
     ) -> Result<ResolvedPlan, Vec<Problem>> {
         let typed = self.typed;
+        let differs = differs(&typed.differs, &base.workloads, axes)?;
         let plan = Plan {
             name: typed.name.value().clone(),
             title: typed.title.clone(),
             study: typed.study.map(|study| study_name(study).to_owned()),
-            differs: typed.differs.clone(),
+            differs,
             text: None,
             base,
             axes: axes.iter().map(PlacedAxis::axis).collect(),

@@ -145,6 +145,18 @@ fn an_experiment_becomes_a_plan() {
     assert_eq!(plan.claims[0].published.as_deref(), Some("5.60 vs 5.45"));
 }
 
+/// Pages of short forms said "TPC-H of 1 GB" of a tenth of that.
+#[test]
+fn words_about_size_are_those_of_the_form_that_runs() {
+    let text = "name = \"x\"\ndiffers = [\"{olap.scale} GB beside {oltp.scale}; the study has {10 GB\"]\n\
+        [[workload]]\nname = \"olap\"\nkind = \"tpch\"\nscale = 1\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n\
+        [sweep]\n\"oltp.scale\" = [1, 3]\n[quick.set]\n\"olap.scale\" = 0.1\n";
+    assert_eq!(plan(text, false).differs, ["1 GB beside 1 to 3; the study has {10 GB"]);
+    assert_eq!(plan(text, true).differs, ["0.1 GB beside 1 to 3; the study has {10 GB"]);
+    let wrong = faults(&text.replace("{olap.", "{olpa."));
+    assert!(wrong.contains("`{olpa.scale}` stands for nothing") && wrong.contains("x.toml:2"), "{wrong}");
+}
+
 #[test]
 fn settings_are_digits_of_their_number() {
     let plan = plan(MW, false);

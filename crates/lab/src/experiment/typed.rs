@@ -24,8 +24,9 @@ pub struct TypedExperiment {
     /// The study whose exhibit it reproduces.
     pub study: Option<TypedStudy>,
     /// In what it differs from the study, beside the machine: what a reader must know who compares figures.
+    /// `{NAME.scale}` stands for the scale at which the workload runs.
     #[serde(default)]
-    pub differs: Vec<String>,
+    pub differs: Vec<At<String>>,
     /// Who runs at each setting: `alone:NAME`, `alone` (each alone), `A+B`, `pairs` (every two), `together` (all). Without it
     /// each alone and all together.
     pub arms: Option<At<Vec<At<String>>>>,
