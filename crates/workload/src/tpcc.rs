@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError, Session};
-use crate::registry::{Entry, Possible};
+use crate::registry::{Entry, Parameter, ParameterValue, Possible};
 use crate::schema::Schema;
 use crate::statement::Statement;
 use audit::Audit;
@@ -46,6 +46,7 @@ pub(crate) use population::{RUN_TIME_US, entry_time};
 use random::{Constants, LAST_NAMES, last_name};
 pub(crate) use random::{Purpose, Random};
 pub(crate) use schema::{DISTRICTS_PER_WAREHOUSE, ORDERS_DELIVERED, ORDERS_LOADED, TABLES};
+use terminal::{Home, Terminal};
 
 /// As many warehouses as fit the row counts and keys that the schema has room for.
 pub(crate) const WAREHOUSES_MAX: f64 = 100_000.0;
@@ -57,9 +58,18 @@ pub(crate) const ENTRY: Entry = Entry {
     scale_unit: "warehouses",
     scale_default: 1.0,
     scale_possible: Possible::Whole { low: 1.0, high: WAREHOUSES_MAX },
-    parameters: &[],
+    parameters: &[Parameter {
+        name: "home",
+        about: "whether a client keeps its warehouse and district, as the specification has it, or draws both for each transaction, \
+                as MW 2.5.1 does",
+        default: ParameterValue::Text("fixed"),
+        possible: Possible::OneOf(&Home::NAMES),
+    }],
     sides: &[],
-    make: |scale, _, seed| Box::new(Tpcc::new(scale as u32, seed)),
+    make: |scale, parameters, seed| {
+        let tpcc = Tpcc::new(scale as u32, seed);
+        Box::new(Tpcc { home: Home::named(parameters.text("home")), ..tpcc })
+    },
 };
 
 /// TPC-C at a scale.
@@ -67,6 +77,7 @@ pub(crate) const ENTRY: Entry = Entry {
 pub struct Tpcc {
     schema: &'static Schema,
     warehouses: i64,
+    home: Home,
     seed: u64,
     constants: Constants,
     last_names: Arc<[String]>,
@@ -74,7 +85,7 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// TPC-C with `scale` warehouses. Population and constants follow from the seed.
+    /// TPC-C with `scale` warehouses and a fixed one for each client. Population and constants follow from the seed.
     ///
     /// # Panics
     /// If there is no warehouse.
@@ -93,6 +104,7 @@ impl Tpcc {
         Tpcc {
             schema,
             warehouses: scale.into(),
+            home: Home::default(),
             seed,
             constants: Constants::draw(seed),
             last_names: (0..LAST_NAMES).map(name).collect(),
@@ -142,8 +154,8 @@ impl Tpcc {
     }
 
     fn tpcc_client(&self, number: usize, seed: u64) -> TpccClient {
-        let (last_names, audit) = (self.last_names.clone(), self.audit.clone());
-        TpccClient::new(seed, self.constants, self.warehouses, number, last_names, audit)
+        let terminal = Terminal::new(seed, self.constants, self.warehouses, self.home, number);
+        TpccClient::new(number, terminal, self.last_names.clone(), self.audit.clone())
     }
 }
 

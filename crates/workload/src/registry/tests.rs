@@ -57,7 +57,7 @@ fn the_sides_of_a_mix_share_their_data() {
 #[test]
 fn errors_of_parameters_name_what_is_wrong_and_what_is_right() {
     for (kind, parameters, expect) in [
-        ("tpcc", json!({ "rows": 1 }), "`tpcc` has no parameter `rows`; `tpcc` has none, leave it out"),
+        ("tpcb", json!({ "rows": 1 }), "`tpcb` has no parameter `rows`; `tpcb` has none, leave it out"),
         (
             "tpch",
             json!({ "query": "q1" }),

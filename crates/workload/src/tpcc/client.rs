@@ -9,7 +9,6 @@ use super::delivery::Delivery;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
 use super::payment::Payment;
-use super::random::Constants;
 use super::stock_level::StockLevel;
 use super::terminal::Terminal;
 use crate::benchmark::{Client, Outcome};
@@ -37,16 +36,8 @@ pub(super) struct TpccClient {
 }
 
 impl TpccClient {
-    /// Client `number` of a database with `warehouses` warehouses.
-    pub(super) fn new(
-        seed: u64,
-        constants: Constants,
-        warehouses: i64,
-        number: usize,
-        last_names: Arc<[String]>,
-        audit: Arc<Audit>,
-    ) -> Self {
-        let terminal = Terminal::new(seed, constants, warehouses, number);
+    /// Client `number`, at that terminal.
+    pub(super) fn new(number: usize, terminal: Terminal, last_names: Arc<[String]>, audit: Arc<Audit>) -> Self {
         TpccClient { number, terminal, deck: Deck::new(), request: None, buffers: Buffers::new(last_names), audit }
     }
 
@@ -59,6 +50,7 @@ impl TpccClient {
 impl Client for TpccClient {
     fn draw(&mut self) -> usize {
         let terminal = &mut self.terminal;
+        terminal.move_home();
         let kind = self.deck.take(&mut terminal.random);
         self.request = Some(match kind {
             TransactionKind::NewOrder => Request::NewOrder(NewOrder::draw(terminal)),

@@ -114,3 +114,60 @@ fn equal_numbers_draw_equal_sequences_and_others_do_not() {
     assert_ne!(sequence(&first, 7, 1), sequence(&first, 9, 1));
     assert_ne!(sequence(&first, 7, 1), sequence(&first, 7, 2));
 }
+
+/// A TPC-C whose clients draw warehouse and district for each transaction.
+fn with_drawn_homes(scale: u32, seed: u64) -> Tpcc {
+    Tpcc { home: Home::Drawn, ..Tpcc::new(scale, seed) }
+}
+
+#[test]
+fn drawn_homes_are_every_warehouse_and_district_alike() {
+    let mut homes = [[0u32; 11]; 5];
+    drawn(&with_drawn_homes(4, 9), 7, 3, 200_000, &mut |_, request| {
+        let (warehouse, district) = match request {
+            Request::NewOrder(input) => (input.warehouse, input.district),
+            Request::Payment(input) => (input.warehouse, input.district),
+            Request::OrderStatus(input) => (input.warehouse, input.district),
+            Request::Delivery(input) => (input.warehouse, 0),
+            Request::StockLevel(input) => (input.warehouse, input.district),
+        };
+        homes[warehouse as usize][district as usize] += 1;
+    });
+    // 192,000 transactions at a district, 8,000 Deliveries.
+    for of_warehouse in &homes[1..] {
+        assert!(of_warehouse[0].abs_diff(2_000) < 300, "{homes:?}");
+        assert!(of_warehouse[1..].iter().all(|count| count.abs_diff(4_800) < 500), "{homes:?}");
+    }
+}
+
+#[test]
+fn every_audit_holds_where_homes_are_drawn() {
+    let audit = drawn(&with_drawn_homes(5, 42), 43, 40, 400_000, &mut |_, _| {}).judge(5);
+    assert!(audit.iter().all(|line| line.holds == Some(true)), "{audit:?}");
+}
+
+#[test]
+fn a_home_stays_unless_it_is_to_be_drawn() {
+    let made = |home: &str| {
+        let parameters = [("home".to_owned(), home.into())].into();
+        crate::registry::make("tpcc", Some(2.0), &parameters, 42).map(|(made, _)| made)
+    };
+    let (_, database) = loaded(2);
+    let mut ordered = Vec::new();
+    for home in ["fixed", "drawn"] {
+        let benchmark = made(home).unwrap();
+        assert_eq!(benchmark.data(), Tpcc::new(2, 42).data(), "both share their data");
+        let mut session = database.session(benchmark.schema()).unwrap();
+        let mut client = benchmark.client(0, 7);
+        for _ in 0..100 {
+            client.draw();
+            client.run(session.as_mut()).unwrap();
+        }
+        let facts = Facts::of(&database);
+        let new = facts.orders.keys().filter(|(_, _, number)| *number > 3_000).map(|(warehouse, ..)| *warehouse);
+        ordered.push(new.collect::<std::collections::BTreeSet<i64>>().len());
+    }
+    assert_eq!(ordered, [1, 2]);
+    let refused = made("drown").map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("drawn"), "{refused}");
+}
