@@ -275,6 +275,8 @@ pub struct LockWait {
     /// first of its waiters. All of the queue time if the request was refused before. The rest of the queue time is
     /// WaitRemainder, the time spent on other waiters.
     pub excess: Duration,
+    /// Whether a transaction that held the lock was preempted, and rolled back, while it waited.
+    pub preempted: bool,
 }
 
 /// How a database runs a query: two settings with equal plans differ in speed for other reasons than the plan.

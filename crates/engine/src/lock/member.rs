@@ -46,6 +46,8 @@ pub struct LockWait {
     /// WaitExcess: from the request until the name was granted to the first of its waiters. All of the queue time if the
     /// request was refused before.
     pub excess: Duration,
+    /// Whether a holder that blocked the request was preempted, and rolled back, while it waited.
+    pub preempted: bool,
 }
 
 /// The outcome of a request that had to wait.
@@ -91,6 +93,8 @@ pub(super) struct Waiting {
     pub(super) sequence: u64,
     /// When it asked.
     pub(super) requested: Duration,
+    /// Whether a holder that blocks it was preempted, since it asked.
+    pub(super) preempted: bool,
     /// The last name that it waited for and the decision, until the member has read it.
     pub(super) decision: Option<(LockName, Decision)>,
     /// Deadlines of holders for which it still waits.

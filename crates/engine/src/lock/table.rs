@@ -142,7 +142,22 @@ impl LockTable {
     /// and so is a grant that the thread has not seen because it died.
     pub fn roll_back(&self, member: &Member) {
         self.abandon_wait(member);
-        member.shift(|life| Some(Life { state: State::Ending, ..life }));
+        let before = member.shift(|life| Some(Life { state: State::Ending, ..life }));
+        if before.is_some_and(|life| life.state == State::Doomed(RequestError::Preempted)) {
+            self.note_preemption(member);
+        }
+    }
+
+    /// Tells the waiters that a holder blocks that it has been preempted. Those that come from here on wait for its
+    /// rollback only.
+    fn note_preemption(&self, holder: &Member) {
+        for name in holder.contended() {
+            let hash = name.hash();
+            let heads = self.partition(hash).lock();
+            if let Some(head) = heads.get(name, hash) {
+                head.waiters_behind(holder.slot, |waiter| self.member(waiter.slot).waiting.lock().preempted = true);
+            }
+        }
     }
 
     /// The transaction has ended and has released all its locks.
@@ -332,7 +347,7 @@ impl LockTable {
         let Some(name) = waiting.name.take() else { unreachable!("invariant 2: a member in a queue waits") };
         let queue_time = now.saturating_sub(waiting.requested);
         let excess = waiter.passed().map_or(queue_time, |passed| passed.saturating_sub(waiting.requested));
-        let wait = LockWait { queue_time, excess: excess.min(queue_time) };
+        let wait = LockWait { queue_time, excess: excess.min(queue_time), preempted: waiting.preempted };
         waiting.decision = Some((name, Decision { outcome, wait }));
         waiting.reprieves.clear();
         // A victim stays a victim, even if its request was granted at the same moment.

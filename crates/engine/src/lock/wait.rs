@@ -45,7 +45,10 @@ impl LockTable {
         // No thread decides about it before the partition is unlocked. Its wait is already recorded, so that it is
         // taken out again even if its thread dies.
         let requested = self.clock.now();
-        member.waiting.lock().requested = requested;
+        {
+            let mut waiting = member.waiting.lock();
+            (waiting.requested, waiting.preempted) = (requested, false);
+        }
         let mut todo = Todo::default();
         if !self.leaves_holders_alone {
             self.note_new_waiter(head, name, member, &mut todo);

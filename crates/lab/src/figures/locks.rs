@@ -16,6 +16,22 @@ pub(super) const FIGURES: &[Figure] = &[
         |of| known(locks(of)?.queue_time_us.mean, NOBODY_WAITED),
     ),
     row(
+        "locks.queue_time_if_preempted.mean_us",
+        Unit::Microseconds,
+        "queue_time_preempted",
+        "mean QueueTime of a lock request for which a holder of the lock was preempted",
+        |of| {
+            known(locks(of)?.queue_time_if_preempted.mean_us, "no holder was preempted for a lock request that waited")
+        },
+    ),
+    row(
+        "locks.queue_time_if_completed.mean_us",
+        Unit::Microseconds,
+        "queue_time_completed",
+        "mean QueueTime of the other lock requests that had to wait",
+        |of| known(locks(of)?.queue_time_if_completed.mean_us, "no lock request waited for a holder that completed"),
+    ),
+    row(
         "locks.wait_excess_us.mean",
         Unit::Microseconds,
         "wait_excess",

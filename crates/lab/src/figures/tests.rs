@@ -176,6 +176,8 @@ fn locks(times: u64) -> LockStatistics {
         },
         response_s: 0.0057 * times as f64,
         queue_time_us: lengths(7, 400.0),
+        queue_time_if_preempted: means(2, 1_000.0),
+        queue_time_if_completed: means(5, 1_800.0),
         wait_excess_us: lengths(7, 300.0),
         wait_remainder_us: lengths(7, 100.0),
         rollbacks: 3 * times,

@@ -136,6 +136,11 @@ impl Session for EmbeddedSession {
 
     fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
         self.connection.take_lock_waits(&mut self.waits);
-        waits.extend(self.waits.drain(..).map(|wait| LockWait { queue_time: wait.queue_time, excess: wait.excess }));
+        let waited = self.waits.drain(..);
+        waits.extend(waited.map(|plimsoll_engine::LockWait { queue_time, excess, preempted }| LockWait {
+            queue_time,
+            excess,
+            preempted,
+        }));
     }
 }

@@ -145,7 +145,8 @@ pub(crate) static PREEMPTED: Statement =
     Statement { name: "preempted", sql: "select 1", native: &|_, _, _| Err(DatabaseError::Preempted) };
 
 /// How long a transaction waits for its one lock.
-const WAIT: LockWait = LockWait { queue_time: Duration::from_micros(1), excess: Duration::from_nanos(600) };
+const WAIT: LockWait =
+    LockWait { queue_time: Duration::from_micros(1), excess: Duration::from_nanos(600), preempted: false };
 
 /// How long the rollback of a failed attempt takes.
 pub(crate) const ROLLBACK: Duration = Duration::from_micros(50);

@@ -33,6 +33,8 @@ pub(super) struct LockRecorder {
     pub queue_time_total: Duration,
     /// Sum of all WaitExcesses.
     pub wait_excess_total: Duration,
+    /// The QueueTimes of lock requests for which a holder was preempted (MW 3.8.4, *QueueTime | Preempt*).
+    pub queue_time_if_preempted: Total,
     /// How many requests waited for no lock, for one, for two, … by position; position 100 includes those with more.
     pub requests_by_waits: Vec<u64>,
     /// How many requests were preempted never, once, twice, … by position; position 100 includes those with more.
@@ -85,6 +87,7 @@ impl LockRecorder {
             wait_remainder_us: empty.clone(),
             queue_time_total: Duration::ZERO,
             wait_excess_total: Duration::ZERO,
+            queue_time_if_preempted: Total::default(),
             requests_by_waits: Vec::new(),
             requests_by_preemptions: Vec::new(),
             response_by_waits: [Total::default(); 4],
@@ -122,6 +125,9 @@ impl LockRecorder {
         record(&mut self.wait_remainder_us, wait.queue_time.saturating_sub(wait.excess));
         self.queue_time_total += wait.queue_time;
         self.wait_excess_total += wait.excess;
+        if wait.preempted {
+            self.queue_time_if_preempted.add(wait.queue_time);
+        }
     }
 
     /// Adds the record of another client, or of another class.
@@ -137,6 +143,7 @@ impl LockRecorder {
         }
         self.queue_time_total += other.queue_time_total;
         self.wait_excess_total += other.wait_excess_total;
+        self.queue_time_if_preempted.merge(&other.queue_time_if_preempted);
         add_up(&mut self.requests_by_waits, &other.requests_by_waits);
         add_up(&mut self.requests_by_preemptions, &other.requests_by_preemptions);
         self.response_by_waits.iter_mut().zip(&other.response_by_waits).for_each(|(sum, part)| sum.merge(part));
@@ -150,6 +157,15 @@ impl LockRecorder {
     /// How many requests these are.
     pub(super) fn requests(&self) -> u64 {
         self.requests_by_waits.iter().sum()
+    }
+
+    /// The QueueTimes of lock requests for which no holder was preempted (MW 3.8.4, *QueueTime | Wait*).
+    pub(super) fn queue_time_if_completed(&self) -> Total {
+        let preempted = &self.queue_time_if_preempted;
+        Total {
+            count: self.queue_time_us.len() - preempted.count,
+            total: self.queue_time_total.saturating_sub(preempted.total),
+        }
     }
 
     /// Sum of all WaitRemainders.
@@ -169,6 +185,8 @@ impl LockRecorder {
             response_by_waits: ResponseByWaits { none, one, two, more },
             response_s: self.response_total.as_secs_f64(),
             queue_time_us: lengths(&self.queue_time_us, self.queue_time_total),
+            queue_time_if_preempted: mean(&self.queue_time_if_preempted),
+            queue_time_if_completed: mean(&self.queue_time_if_completed()),
             wait_excess_us: lengths(&self.wait_excess_us, self.wait_excess_total),
             wait_remainder_us: lengths(&self.wait_remainder_us, self.wait_remainder_total()),
             rollbacks: self.rollbacks,

@@ -37,6 +37,12 @@ pub struct LockStatistics {
     pub queue_time_share: Option<f64>,
     /// QueueTime of each lock request that had to wait: from asking until it was granted or refused.
     pub queue_time_us: Lengths,
+    /// QueueTime of those for which a holder of the lock was preempted (MW 3.8.4).
+    #[serde(default)]
+    pub queue_time_if_preempted: MeanLength,
+    /// QueueTime of the others, whose holders completed or rolled back for another reason.
+    #[serde(default)]
+    pub queue_time_if_completed: MeanLength,
     /// WaitExcess of each: the part of QueueTime spent on holders of the lock.
     pub wait_excess_us: Lengths,
     /// WaitRemainder of each: the part of QueueTime spent on others in the queue.
@@ -166,6 +172,8 @@ impl LockStatistics {
             },
             response_s: parts.iter().map(|part| part.response_s).sum(),
             queue_time_us: lengths(|part| &part.queue_time_us),
+            queue_time_if_preempted: means(|part| part.queue_time_if_preempted),
+            queue_time_if_completed: means(|part| part.queue_time_if_completed),
             wait_excess_us: lengths(|part| &part.wait_excess_us),
             wait_remainder_us: lengths(|part| &part.wait_remainder_us),
             rollbacks: parts.iter().map(|part| part.rollbacks).sum(),
@@ -238,6 +246,7 @@ mod tests {
             requests_by_preemptions: vec![requests],
             response_s: (requests * excess * 4) as f64 / 1e6,
             queue_time_us: of(2 * excess),
+            queue_time_if_preempted: MeanLength::of(requests / 10, (requests / 10 * 6 * excess) as f64),
             wait_excess_us: of(excess),
             wait_remainder_us: of(excess),
             rollback_s: Some(0.5),
@@ -265,6 +274,7 @@ mod tests {
             (None, few.queue_time_us.max),
             "no mean of percentiles"
         );
+        assert_eq!(all.queue_time_if_preempted, MeanLength::of(4, 4.0 * 960.0), "(2400 + 3 * 480) / 4");
         assert!((all.queue_time_share.expect("requests ended") - 0.5).abs() < 1e-12);
         assert_eq!(all.rollback_s, Some(1.0));
         let mute = LockStatistics { rollback_s: None, ..run(1, 1) };

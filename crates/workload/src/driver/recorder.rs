@@ -388,7 +388,8 @@ mod tests {
 
     const WINDOW: Bounds = Bounds { begin: 1_000_000, end: 2_000_000 };
 
-    const WAIT: LockWait = LockWait { queue_time: Duration::from_micros(5), excess: Duration::from_micros(4) };
+    const WAIT: LockWait =
+        LockWait { queue_time: Duration::from_micros(5), excess: Duration::from_micros(4), preempted: false };
 
     fn request(intended: Nanos, end: Nanos) -> EndedRequest<'static> {
         EndedRequest {

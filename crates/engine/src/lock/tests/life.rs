@@ -52,6 +52,27 @@ fn queue_time_and_wait_excess() {
     assert_eq!(waits, [(2, 2), (11, 1)]);
 }
 
+/// One waits for a holder that is preempted, then for one that is past its commit point.
+#[test]
+fn a_wait_knows_whether_a_holder_was_preempted() {
+    let locks = LockTable::new(options("pabort"));
+    let [victim, ending] = [(); 2].map(|()| joined(&locks, Priority::LOW));
+    let high = joined(&locks, Priority::HIGH);
+    let [x, y] = [0, 1].map(|row| LockName::row(0, row));
+    assert_eq!(locks.ask(&victim, x, Mode::X), Ok(Answer::Granted));
+    assert_eq!(locks.ask(&ending, y, Mode::X), Ok(Answer::Granted));
+    assert_eq!(locks.commit_point(&ending), Ok(()));
+    for (holder, name, was_preempted) in [(&victim, x, true), (&ending, y, false)] {
+        assert_eq!(locks.ask(&high, name, Mode::X), Ok(Answer::Wait));
+        if was_preempted {
+            locks.roll_back(holder);
+        }
+        locks.release(holder, name);
+        locks.end(holder);
+        assert_eq!(locks.wait(&high).wait.preempted, was_preempted);
+    }
+}
+
 #[test]
 fn a_wait_that_nobody_will_see_the_end_of_is_given_up() {
     let locks = LockTable::new(options("standard"));

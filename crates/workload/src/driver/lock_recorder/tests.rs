@@ -16,7 +16,7 @@ fn request(lasted_ms: u64) -> EndedRequest<'static> {
 }
 
 fn wait(queue_ms: u64, excess_ms: u64) -> LockWait {
-    LockWait { queue_time: millis(queue_ms), excess: millis(excess_ms) }
+    LockWait { queue_time: millis(queue_ms), excess: millis(excess_ms), preempted: false }
 }
 
 /// A request that never waited, one that waited once, one that waited three times and was preempted once, one given up.
@@ -32,7 +32,7 @@ fn noted() -> LockRecorder {
         rollback_time: Some(millis(5)),
         ..request(170)
     };
-    locks.note(&preempted, &[wait(30, 20), wait(50, 0), wait(0, 0)]);
+    locks.note(&preempted, &[LockWait { preempted: true, ..wait(30, 20) }, wait(50, 0), wait(0, 0)]);
     let given_up = EndedRequest {
         outcome: Err(&DatabaseError::Preempted),
         deadlocks: 1,
@@ -49,6 +49,8 @@ fn check(locks: &LockRecorder) {
     assert_eq!(locks.requests_by_preemptions, [3, 1]);
     let totals = [locks.queue_time_total, locks.wait_excess_total, locks.wait_remainder_total()];
     assert_eq!(totals, [millis(150), millis(90), millis(60)]);
+    assert_eq!(locks.queue_time_if_preempted, Total { count: 1, total: millis(30) });
+    assert_eq!(locks.queue_time_if_completed(), Total { count: 4, total: millis(120) });
     assert_eq!(locks.statistics().queue_time_share, Some(0.5));
     let by_waits = locks.response_by_waits.map(|lengths| (lengths.count, lengths.total));
     let expect = [(1, millis(10)), (1, millis(60)), (0, millis(0)), (1, millis(170))];
