@@ -36,6 +36,8 @@ pub(crate) static GOVERNOR_MODES: &[&str] = &[
     "only-admission",
     "only-preemption",
     "only-shares",
+    "only-shares-without-inheritance",
+    "only-shares-and-preemption",
     "beside",
     "split",
     "only-disk",
@@ -117,6 +119,11 @@ impl GovernorMode {
             "only-admission" => GovernorMode { admission: true, ..off },
             "only-preemption" => GovernorMode { preemption: true, replay: true, idle_preemption: true, ..off },
             "only-shares" => GovernorMode { shares: true, inheritance: true, ..off },
+            // CPU-Prio and P-CPU of MW 2.7.2; the one above is CPU-Prio-Inherit.
+            "only-shares-without-inheritance" => GovernorMode { shares: true, ..off },
+            "only-shares-and-preemption" => {
+                GovernorMode { shares: true, preemption: true, replay: true, idle_preemption: true, ..off }
+            }
             // The levers that need no place between client and server.
             "beside" => GovernorMode { admission: false, replay: false, idle_preemption: false, beside: true, ..on },
             "split" => GovernorMode { split: true, ..on },

@@ -84,6 +84,13 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("only-shares", "limits = false", true),
         ("only-disk", "limits = true", true),
         ("only-shares", "policy = \"never\"", true),
+        ("only-shares", "inheritance = true", true),
+        ("only-shares-without-inheritance", "shares = true", true),
+        ("only-shares-without-inheritance", "inheritance = false", true),
+        ("only-shares-without-inheritance", "policy = \"never\"", true),
+        ("only-shares-and-preemption", "shares = true", true),
+        ("only-shares-and-preemption", "inheritance = false", true),
+        ("only-shares-and-preemption", "policy = \"after(50ms)\"", true),
         ("without-inheritance", "inheritance = false", true),
         // Our clients run a transaction again after 40001, so transactions that wait for their clients may be rolled
         // back.
