@@ -3,11 +3,13 @@
 //! The time of a query is taken to be computation plus stalls minus overlap, and the memory stalls of a level to be its
 //! misses times a fixed latency (Ailamaki et al., VLDB 1999). Cores overlap misses with each other and with work. The method ignores
 //! overlap, so it is an **upper bound** of the time lost to data; it also ignores stalls that are not
-//! misses. It is computed beside top-down to show where the two disagree (SI fig. 3.1): it misses the cost of
-//! decoding, and over-estimates the data stalls of engines that overlap their misses.
+//! misses. It is computed beside top-down to show where the two disagree (SI fig. 3.1): it does not see decoding, and
+//! over-estimates the data stalls of engines that overlap their misses.
 //!
-//! Of the front end it knows the misses of the first-level instruction cache. The rest of the front-end loss that
-//! top-down reports is taken to be decoding, as SI splits it (SI 3.2, fig. 4.1).
+//! Of the front end it knows the misses of the first-level instruction cache only, and takes them for cheaper than they
+//! are: top-down's own count of cycles that wait for code is significantly higher (SI fig. 3.2). What top-down lost in the
+//! front end beyond these misses is therefore no measure of decoding; that is
+//! [`FrontEnd::decoding`](crate::top_down::FrontEnd).
 //!
 //! Misses are counted in user mode, and so are the slots of top-down: shares are of the time in user mode, too.
 //!
@@ -50,10 +52,6 @@ pub struct CacheMissBreakdown {
     /// level's. `None` where they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icache: Option<f64>,
-    /// The share that the front end lost by top-down, less `icache`: decoding. 0 if `icache` is more. `None` where
-    /// either is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decoding: Option<f64>,
     /// Share of the threads' time on cores in which the misses were counted.
     pub coverage: f64,
     /// Caveats for the reader.
@@ -90,13 +88,13 @@ impl CacheMissBreakdown {
             .together(&[Event::CodeFromL2.key(), Event::CodeBeyondL2.key()])
             .map(|code| (code.counts[0] * l2_ns + code.counts[1] * llc_ns) / user_ns);
         let frontend = top_down.and_then(|top_down| top_down.frontend);
-        let decoding = frontend.zip(icache).map(|(frontend, icache)| frontend - icache);
         if icache.is_some() {
             notes.push("code from beyond the second level counts as from the last, not from memory".to_owned());
         }
-        if let Some(excess) = decoding.filter(|decoding| *decoding < 0.0) {
-            let excess = -excess * 100.0;
-            notes.push(format!("misses of code come to {excess:.1} % more than the front end lost: decoding is 0"));
+        let excess = icache.zip(frontend).map(|(icache, frontend)| icache - frontend);
+        if let Some(excess) = excess.filter(|excess| *excess > 0.0) {
+            let points = excess * 100.0;
+            notes.push(format!("misses of code come to {points:.1} points more than the front end lost: they overlap"));
         }
         if let Some(top_down) = top_down.filter(|top_down| top_down.approximate) {
             notes.push(format!("top-down beside it is approximate ({})", top_down.method));
@@ -108,7 +106,6 @@ impl CacheMissBreakdown {
             memory,
             disagreement: top_down.and_then(|top_down| top_down.memory).map(|backend_memory| memory - backend_memory),
             icache,
-            decoding: decoding.map(|decoding| decoding.max(0.0)),
             coverage: counted.coverage,
             notes,
         })

@@ -4,8 +4,9 @@
 //! work that is kept (retiring), used for work that is discarded (bad speculation), or empty, because no instructions
 //! were ready (frontend) or because the core could not accept them (backend). On AMD Zen 4 and 5 there is a fifth case:
 //! the other hardware thread had the cycle (SMT contention); it is not part of the backend and is never added to it.
-//! The backend's share is split into waiting for memory and waiting for execution (core) where the family's events
-//! tell.
+//! That is level 1. Levels 2 and 3 are there as far as the family's events go: the backend's share is split into waiting
+//! for memory, by [`MemoryLevels`], and waiting for execution (core), and the frontend's by [`FrontEnd`]. A note names the levels that are
+//! missing.
 //!
 //! Each [`Family`] is one file with a table: its events by the vendor's names and numbers, in groups that are counted
 //! together, and a formula over these names ([`method`]). The formulas are the vendor's; the checks afterwards are the
@@ -17,7 +18,9 @@
 //! method that counts cycles in place of slots has [`TopDown::approximate`] set and should be shown with a badge.
 
 mod family;
+mod front_end;
 mod ice_lake;
+mod memory_levels;
 pub mod method;
 mod neoverse;
 mod sapphire_rapids;
@@ -29,6 +32,8 @@ mod zen5;
 use serde::{Deserialize, Serialize};
 
 pub use family::Family;
+pub use front_end::{FrontEnd, FrontEndShares, FrontEndSplit};
+pub use memory_levels::{MemoryLevelSplit, MemoryLevels};
 use method::{Counts, Method, Shares};
 
 /// What shares are shares of.
@@ -66,6 +71,12 @@ pub struct TopDown {
     pub memory: Option<f64>,
     /// The rest of `backend`.
     pub core: Option<f64>,
+    /// The parts of `memory`; `None` where the processor's events do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_levels: Option<MemoryLevels>,
+    /// The parts of `frontend`.
+    #[serde(default)]
+    pub front_end: FrontEnd,
     /// Share of the threads' time on cores in which the events were counted.
     pub coverage: f64,
     /// Caveats for the reader.
@@ -129,12 +140,15 @@ impl TopDown {
             smt_contention,
             memory: None,
             core: None,
+            memory_levels: None,
+            front_end: FrontEnd::default(),
             coverage,
             notes,
         };
         if let (Some(memory), Some(raw_backend @ f64::MIN_POSITIVE..)) = (shares.memory, shares.backend) {
             top_down.split_backend(memory / raw_backend);
         }
+        top_down.split_frontend(FrontEndShares { latency: shares.frontend_latency, waits: None });
         Ok(top_down)
     }
 
@@ -147,6 +161,38 @@ impl TopDown {
         }
         self.memory = Some(backend * kept);
         self.core = Some(backend * (1.0 - kept));
+    }
+
+    /// Splits memory's share by level, in proportion to these cycles.
+    pub(crate) fn split_memory(&mut self, cycles: [f64; 5]) {
+        self.memory_levels = self.memory.and_then(|memory| MemoryLevels::divide(memory, cycles));
+    }
+
+    /// Splits the frontend's share, as far as `shares` tell.
+    pub(crate) fn split_frontend(&mut self, shares: FrontEndShares) {
+        let Some(frontend) = self.frontend else { return };
+        self.front_end.divide(frontend, shares, &mut self.notes);
+    }
+
+    /// Slots that wrong predictions of branches cost: work that was thrown away, and the way back to the right place
+    /// (SI tab. A.1). `None` unless both are known.
+    pub fn branch_misprediction(&self) -> Option<f64> {
+        Some(self.bad_speculation? + self.front_end.branch_resteers?)
+    }
+
+    /// Names the levels that are missing, so that a part that is not shown does not pass for 0.
+    pub(crate) fn note_missing_levels(&mut self) {
+        let FrontEnd { latency, icache, .. } = self.front_end;
+        let missing = [
+            (latency.is_none(), "level 2 of the frontend (latency, bandwidth)"),
+            (icache.is_none(), "level 3 of the frontend (icache, branch resteers, decoding)"),
+            (self.memory.is_none(), "level 2 of the backend (memory, core)"),
+            (self.memory_levels.is_none(), "level 3 of the backend (l1, l2, l3, dram, store)"),
+        ];
+        let missing: Vec<&str> = missing.iter().filter(|(is_missing, _)| *is_missing).map(|(_, name)| *name).collect();
+        if !missing.is_empty() {
+            self.notes.push(format!("not counted on this processor: {}", missing.join("; ")));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use plimsoll_machine::control::CONTROLS;
 use plimsoll_machine::hog::HOGS;
 use plimsoll_machine::sensor::{SENSORS, Scope};
 use plimsoll_machine::top_down::Family;
-use plimsoll_machine::top_down::method::MemoryReads;
+use plimsoll_machine::top_down::method::{Counts, MemoryReads};
 
 const GUIDE: &str = include_str!("../../../docs/machine.md");
 
@@ -52,21 +52,49 @@ fn the_guide_lists_every_hog() {
     assert_eq!(told, there.collect::<Vec<_>>());
 }
 
+/// The last level to which the backend's share is split. One family has level 2 among its fixed counters.
+fn backend_level(family: Family) -> u32 {
+    let has_level_2 = family == Family::SapphireRapids || family.table().memory.is_some();
+    match family.table().memory_levels {
+        Some(_) => 3,
+        None if has_level_2 => 2,
+        None => 1,
+    }
+}
+
+/// The last level to which the front end's share is split. One family has level 2 among its fixed counters.
+fn front_end_level(family: Family) -> u32 {
+    let counts = ["cycles"]
+        .into_iter()
+        .chain(family.table().front_end.iter().flat_map(|split| split.events).map(|event| event.name));
+    let counts = counts.map(|name| (name, 1.0)).collect();
+    let shares = family
+        .table()
+        .front_end
+        .first()
+        .map(|split| (split.evaluate)(&Counts { counts: &counts, slots_per_cycle: 0.0 }));
+    match shares {
+        None => 1,
+        Some(shares) if shares.waits.is_none() => 2,
+        Some(_) => 3,
+    }
+}
+
 #[test]
 fn the_guide_lists_every_family_with_its_methods_and_badge() {
-    // Told by the fixed counters themselves, not by events of its own.
-    let splits = |family: Family| family == Family::SapphireRapids || family.table().memory.is_some();
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let there = Family::ALL.iter().map(|family| {
         let table = family.table();
         let methods: Vec<&str> = table.methods.iter().map(|method| method.name).collect();
         let badge = if table.methods.iter().all(|method| method.approximate) { "approximate" } else { "" };
+        let level = front_end_level(*family);
         let reads = matches!(table.memory_reads, MemoryReads::Events(..));
         vec![
             family.to_string(),
             methods.join("; "),
             badge.to_owned(),
-            yes(splits(*family)).to_owned(),
+            level.to_string(),
+            backend_level(*family).to_string(),
             yes(table.served.is_some()).to_owned(),
             yes(reads).to_owned(),
         ]

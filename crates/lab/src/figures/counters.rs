@@ -58,6 +58,42 @@ pub(super) const FIGURES: &[Figure] = &[
         top_down(of, |one| one.memory)
     }),
     slots("top_down.core", "core", "the rest of backend", |of| top_down(of, |one| one.core)),
+    slots("top_down.l1", "l1", "the part of memory that waited for the first-level cache", |of| {
+        deeper(of, |one| Some(one.memory_levels?.l1))
+    }),
+    slots("top_down.l2", "l2", "the part of memory that waited for the second level", |of| {
+        deeper(of, |one| Some(one.memory_levels?.l2))
+    }),
+    slots("top_down.l3", "l3", "the part of memory that waited for the third level", |of| {
+        deeper(of, |one| Some(one.memory_levels?.l3))
+    }),
+    slots("top_down.dram", "dram", "the part of memory that waited for memory itself", |of| {
+        deeper(of, |one| Some(one.memory_levels?.dram))
+    }),
+    slots("top_down.store", "store", "the part of memory that waited for room for stores", |of| {
+        deeper(of, |one| Some(one.memory_levels?.store))
+    }),
+    slots("top_down.latency", "latency", "the part of frontend in which nothing was delivered", |of| {
+        deeper(of, |one| one.front_end.latency)
+    }),
+    slots("top_down.bandwidth", "bandwidth", "the part of frontend in which too little was delivered", |of| {
+        deeper(of, |one| one.front_end.bandwidth)
+    }),
+    slots("top_down.icache", "icache", "the part of latency that waited for code or its address", |of| {
+        deeper(of, |one| one.front_end.icache)
+    }),
+    slots(
+        "top_down.branch_resteers",
+        "branch_resteers",
+        "the part of latency after wrong predictions of branches",
+        |of| deeper(of, |one| one.front_end.branch_resteers),
+    ),
+    slots("top_down.decoding", "decoding", "the rest of latency, and bandwidth", |of| {
+        deeper(of, |one| one.front_end.decoding)
+    }),
+    slots("top_down.branch_misprediction", "branch_misprediction", "bad_speculation and branch_resteers", |of| {
+        deeper(of, TopDown::branch_misprediction)
+    }),
     misses("cache_misses.l2", "l2", "time that misses served by the second level would cost one after another", |of| {
         cache_misses(of, |one| Some(one.l2))
     }),
@@ -72,9 +108,6 @@ pub(super) const FIGURES: &[Figure] = &[
         cache_misses(of, |one| one.disagreement)
     }),
     misses("cache_misses.icache", "icache", "share by misses of code", |of| cache_misses(of, |one| one.icache)),
-    misses("cache_misses.decoding", "decoding", "what top-down says the front end lost, less icache", |of| {
-        cache_misses(of, |one| one.decoding)
-    }),
     Figure {
         key: "simulated.shared_hit_ratio",
         unit: Unit::Share,
@@ -158,6 +191,12 @@ fn over(of: &Reading<'_>, part: fn(&Counters) -> Option<u64>, whole: fn(&Counter
 
 fn top_down(of: &Reading<'_>, part: fn(&TopDown) -> Option<f64>) -> FigureValue {
     known(of.workload.top_down.as_ref().and_then(part), NOT_COUNTED)
+}
+
+/// A part of level 2 of the frontend, or of level 3.
+fn deeper(of: &Reading<'_>, part: fn(&TopDown) -> Option<f64>) -> FigureValue {
+    let told = of.workload.top_down.as_ref().ok_or(NOT_COUNTED)?;
+    known(part(told), "this processor's events do not go as deep (docs/machine.md, top-down)")
 }
 
 fn cache_misses(of: &Reading<'_>, part: fn(&CacheMissBreakdown) -> Option<f64>) -> FigureValue {

@@ -8,6 +8,7 @@ use serde_json::json;
 use plimsoll_machine::groups::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
+use plimsoll_machine::top_down::{FrontEnd, MemoryLevels, TopDown};
 use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread, Tail};
 use plimsoll_workload::parallelism::Learning;
 
@@ -37,10 +38,18 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         samples: Some(100),
     };
     let count = |number: u64| Some(number * times);
-    let top_down = fixture::slots(share);
+    let front_end = FrontEnd {
+        latency: Some(share),
+        bandwidth: Some(share),
+        icache: Some(share),
+        branch_resteers: Some(share),
+        decoding: Some(share),
+    };
+    let memory_levels = Some(MemoryLevels { l1: share, l2: share, l3: share, dram: share, store: share });
+    let top_down = TopDown { front_end, memory_levels, ..fixture::slots(share) };
     let cache_misses = json!({
         "l2": share, "llc": share, "dram": share, "memory": 3.0 * share, "disagreement": share, "icache": share,
-        "decoding": share, "coverage": 1.0, "notes": [],
+        "coverage": 1.0, "notes": [],
     });
     let driven = WorkloadMeasurement {
         name: "shop".to_owned(),
@@ -134,7 +143,7 @@ fn device(figure: f64) -> Device {
             regret: Some(figure),
             reopened: figure,
         }),
-        cache_switches: Some(CacheSwitching { per_s: figure, us: Some(figure) }),
+        cache_switches: Some(CacheSwitching { per_s: figure, us: Some(figure), unbound: false }),
     }
 }
 

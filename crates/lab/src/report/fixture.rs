@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::facts::{Cache, Capability, CgroupController, HugePages, NumaNode};
-use plimsoll_machine::top_down::{Family, TopDown, Unit};
+use plimsoll_machine::top_down::{Family, FrontEnd, TopDown, Unit};
 use plimsoll_workload::driver::Histogram;
 use serde_json::json;
 
@@ -268,6 +268,8 @@ pub(crate) fn slots(retiring: f64) -> TopDown {
         smt_contention: Some(0.02),
         memory: Some(0.7 * (0.78 - retiring)),
         core: Some(0.3 * (0.78 - retiring)),
+        memory_levels: None,
+        front_end: FrontEnd::default(),
         coverage: 0.5,
         notes: Vec::new(),
     }

@@ -11,8 +11,8 @@ use super::{CountersUnavailable, Event};
 use crate::facts::guest;
 use crate::facts::processor::{Identity, Topology};
 use crate::host::Host;
-use crate::top_down::Family;
 use crate::top_down::method::{Lead, MemoryReads, NamedCode};
+use crate::top_down::{Family, FrontEndSplit};
 
 /// Groups of events that this machine can count, each as a whole.
 #[derive(Debug, Clone, Default)]
@@ -263,8 +263,15 @@ fn wishes(processor: &Processor<'_>, with_top_down: bool) -> Vec<Wish> {
         wishes.push(vec![group("memory reads", Lead::Cycles, events.iter().map(own).collect(), true)]);
     }
     if let Some(split) = table.and_then(|table| table.memory.as_ref()) {
-        wishes.push(vec![group("memory and core", both, split.events.iter().map(own).collect(), true)]);
+        wishes.push(vec![group("memory and core", Lead::Cycles, split.events.iter().map(own).collect(), true)]);
     }
+    if let Some(split) = table.and_then(|table| table.memory_levels.as_ref()) {
+        wishes.push(vec![group("levels of memory", Lead::Cycles, split.events.iter().map(own).collect(), true)]);
+    }
+    let splits = table.iter().flat_map(|table| table.front_end);
+    let by_split =
+        |split: &FrontEndSplit| group("front end", Lead::Cycles, split.events.iter().map(own).collect(), true);
+    wishes.push(splits.map(by_split).collect());
     wishes.push(vec![plain("loads", &[Event::L1dLoads, Event::L1dMisses, Event::L2Misses])]);
     wishes.push(vec![plain("last level", &[Event::LlcLoads, Event::LlcMisses])]);
     wishes.push(vec![plain(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Event;
-use crate::top_down::method::{Counts, MemoryReads};
+use crate::top_down::method::{Counts, MemoryReads, NamedCode};
 use crate::top_down::{Family, TopDown};
 
 /// The counts of one group of events over all threads of a set, in user mode.
@@ -181,6 +181,9 @@ impl CounterReading {
             match TopDown::evaluate(family, method, &counts, counted.coverage) {
                 Ok(mut top_down) => {
                     self.split_backend(&mut top_down);
+                    self.split_memory(&mut top_down);
+                    self.split_frontend(&mut top_down);
+                    top_down.note_missing_levels();
                     return Ok(top_down);
                 }
                 Err(reason) => why = Some(reason),
@@ -189,18 +192,43 @@ impl CounterReading {
         Err(why.unwrap_or_else(|| "the events of no method were counted together".to_owned()))
     }
 
-    /// Adds level 2 where a separate group counts it.
+    /// The counts of a group with cycles, by name, and the share of the time in which they were taken.
+    fn group(&self, events: &[NamedCode]) -> Option<(BTreeMap<&'static str, f64>, f64)> {
+        let names = events.iter().map(|event| event.name);
+        let keys: Vec<&'static str> = std::iter::once(Event::Cycles.key()).chain(names).collect();
+        let counted = self.together(&keys)?;
+        Some((keys.into_iter().zip(counted.counts).collect(), counted.coverage))
+    }
+
+    /// Adds level 2 of the backend where a separate group counts it.
     fn split_backend(&self, top_down: &mut TopDown) {
         let Some(split) = &top_down.family.table().memory else { return };
-        let keys: Vec<&'static str> = split.events.iter().map(|event| event.name).collect();
-        let Some(counted) = self.together(&keys) else { return };
-        let counts: BTreeMap<&'static str, f64> = keys.into_iter().zip(counted.counts).collect();
-        top_down.split_backend((split.evaluate)(&Counts { counts: &counts, slots_per_cycle: 0.0 }));
+        let Some((counts, coverage)) = self.group(split.events) else { return };
+        let retiring = top_down.retiring.unwrap_or(f64::NAN);
+        top_down.split_backend((split.evaluate)(&Counts { counts: &counts, slots_per_cycle: 0.0 }, retiring));
         if top_down.memory.is_some() {
             top_down.notes.push(format!(
                 "memory and core are split by events of other moments ({:.0} % of the time)",
-                counted.coverage * 100.0
+                coverage * 100.0
             ));
+        }
+    }
+
+    /// Adds level 3 of the backend where a separate group counts it.
+    fn split_memory(&self, top_down: &mut TopDown) {
+        let Some(split) = &top_down.family.table().memory_levels else { return };
+        let Some((counts, _)) = self.group(split.events) else { return };
+        top_down.split_memory((split.evaluate)(&Counts { counts: &counts, slots_per_cycle: 0.0 }));
+    }
+
+    /// Adds levels 2 and 3 of the frontend where a separate group counts them.
+    fn split_frontend(&self, top_down: &mut TopDown) {
+        for split in top_down.family.table().front_end {
+            let Some((counts, coverage)) = self.group(split.events) else { continue };
+            top_down.split_frontend((split.evaluate)(&Counts { counts: &counts, slots_per_cycle: 0.0 }));
+            let share = coverage * 100.0;
+            top_down.notes.push(format!("the frontend is split by events of other moments ({share:.0} % of the time)"));
+            return;
         }
     }
 

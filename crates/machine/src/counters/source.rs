@@ -34,6 +34,11 @@ impl Code {
         Code { count_mask: 1, edge: true, ..self }
     }
 
+    /// The same, counting cycles in which it happens at least `times`.
+    pub const fn at_least(self, times: u64) -> Code {
+        Code { count_mask: times, ..self }
+    }
+
     /// The same, for responses of a kind.
     pub(crate) const fn with_offcore_response(self, offcore_response: u64) -> Code {
         Code { offcore_response, ..self }

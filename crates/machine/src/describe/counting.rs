@@ -33,12 +33,23 @@ pub(super) fn write_reading(text: &mut String, reading: &CounterReading) {
 fn write_top_down(text: &mut String, top_down: &TopDown) {
     let badge = if top_down.approximate { ", approximate" } else { "" };
     write_item(text, "  top-down: ", &format!("{} by {}{badge}", top_down.family, top_down.method));
+    let levels = top_down.memory_levels;
     for (name, share) in [
         ("retiring", top_down.retiring),
         ("bad speculation", top_down.bad_speculation),
         ("frontend", top_down.frontend),
+        ("  latency", top_down.front_end.latency),
+        ("    icache", top_down.front_end.icache),
+        ("    branch resteers", top_down.front_end.branch_resteers),
+        ("  bandwidth", top_down.front_end.bandwidth),
+        ("  decoding (SI)", top_down.front_end.decoding),
         ("backend", top_down.backend),
         ("  memory", top_down.memory),
+        ("    l1", levels.map(|levels| levels.l1)),
+        ("    l2", levels.map(|levels| levels.l2)),
+        ("    l3", levels.map(|levels| levels.l3)),
+        ("    dram", levels.map(|levels| levels.dram)),
+        ("    store", levels.map(|levels| levels.store)),
         ("  core", top_down.core),
         ("SMT contention", top_down.smt_contention),
     ] {
@@ -118,6 +129,10 @@ mod tests {
   note: cycle-based approximation: retiring is in slots, frontend and backend
         are in cycles, the backend is an upper bound and bad speculation is the
         rest; not comparable with processors that count slots
+  note: not counted on this processor: level 2 of the frontend (latency,
+        bandwidth); level 3 of the frontend (icache, branch resteers, decoding);
+        level 2 of the backend (memory, core); level 3 of the backend (l1, l2,
+        l3, dram, store)
 "
         );
     }

@@ -3,6 +3,7 @@
 //! Formulas: pmu-tools `icx_server_ratios.py`; group rules: kernel `tools/perf/Documentation/topdown.txt` (slots lead, one
 //! group). Guests seldom have the fixed counters; then general counters take their place.
 
+use super::front_end::{FrontEndShares, FrontEndSplit};
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
 use super::skylake;
 use crate::counters::source::Code;
@@ -43,8 +44,37 @@ pub(super) static TABLE: FamilyTable = FamilyTable {
         &[NamedCode::new("ocr.reads_to_core.dram", Code::new(0xb7, 0x01).with_offcore_response(0x7_3c00_0477))],
         READS_TO_CORE,
     ),
+    front_end: &FRONT_END,
     ..skylake::TABLE
 };
+
+/// Levels 2 and 3 of the frontend; kernel `tools/perf/pmu-events/arch/x86/icelakex/icx-metrics.json`. Operations that were
+/// dropped (`int_misc.uop_dropping`) are not taken off latency, as there: that is less than a hundredth, and no counter is
+/// left. The second way is for guests with few counters.
+const FRONT_END: [FrontEndSplit; 2] = [
+    FrontEndSplit {
+        events: &[
+            NOTHING_DELIVERED,
+            skylake::ICACHE_STALL,
+            skylake::TAG_STALL,
+            skylake::RESTEERS,
+            skylake::UNKNOWN_BRANCHES,
+        ],
+        evaluate: |counts| FrontEndShares {
+            latency: Some(counts.get(NOTHING_DELIVERED.name) / counts.cycles()),
+            waits: Some(skylake::waits(counts, skylake::RESTEERS, 10.0)),
+        },
+    },
+    FrontEndSplit {
+        events: &[NOTHING_DELIVERED],
+        evaluate: |counts| FrontEndShares {
+            latency: Some(counts.get(NOTHING_DELIVERED.name) / counts.cycles()),
+            waits: None,
+        },
+    },
+];
+const NOTHING_DELIVERED: NamedCode =
+    NamedCode::new("idq_uops_not_delivered.cycles_0_uops_deliv.core", Code::new(0x9c, 0x01).at_least(5));
 
 fn by_fixed_counters(counts: &Counts<'_>) -> Shares {
     let [retiring, bad, frontend, backend] = [RETIRING, BAD, FRONTEND, BACKEND].map(|event| counts.get(event.name));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Unit;
+use super::{FrontEndSplit, MemoryLevelSplit, Unit};
 use crate::counters::source::Code;
 
 /// The events of one family of processors beyond those of all, and the formulas over them.
@@ -12,6 +12,10 @@ pub struct FamilyTable {
     pub methods: &'static [Method],
     /// How the backend's share is split into memory and core where level 1 does not: by a separate group.
     pub memory: Option<MemorySplit>,
+    /// How memory's share is split by the level that was waited for, by a separate group.
+    pub memory_levels: Option<MemoryLevelSplit>,
+    /// Ways to levels 2 and 3 of the frontend, best first. The first whose events can all be counted together is used.
+    pub front_end: &'static [FrontEndSplit],
     /// Demand misses of the first level by what served them: the second level, the third or another core's cache, memory.
     /// One group.
     pub served: Option<[NamedCode; 3]>,
@@ -95,8 +99,9 @@ impl Method {
 pub struct MemorySplit {
     /// The events, all in one group.
     pub events: &'static [NamedCode],
-    /// The part of the backend's share that is memory's, 0 to 1.
-    pub evaluate: fn(&Counts<'_>) -> f64,
+    /// The part of the backend's share that is memory's, 0 to 1, where a share of the slots retires: the counts, and that
+    /// share.
+    pub evaluate: fn(&Counts<'_>, f64) -> f64,
 }
 
 /// Lines read from memory.
@@ -144,6 +149,8 @@ pub struct Shares {
     pub smt_contention: Option<f64>,
     /// The part of `backend` that waited for memory.
     pub memory: Option<f64>,
+    /// The part of `frontend` in which nothing was delivered.
+    pub frontend_latency: Option<f64>,
     /// Notes on corrections.
     pub notes: Vec<String>,
 }

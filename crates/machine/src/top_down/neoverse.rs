@@ -24,6 +24,8 @@ pub(super) const TABLE: FamilyTable = FamilyTable {
         by_slots,
     )],
     memory: None,
+    memory_levels: None,
+    front_end: &[],
     served: None,
     code: None,
     memory_reads: MemoryReads::Unknown(

@@ -43,6 +43,7 @@ pub(super) static ZEN2: FamilyTable = FamilyTable {
         NamedCode::new(STALLS_SECOND, Code::new(0xaf, 0x7f)),
     ])],
     memory: None,
+    front_end: &[],
     served: Some([
         NamedCode::new("ls_dmnd_fills_from_sys.lcl_l2", Code::new(0x43, 0x01)),
         NamedCode::new("ls_dmnd_fills_from_sys.other_caches", Code::new(0x43, 0x02 | 0x10)),
@@ -68,6 +69,7 @@ pub(super) static ZEN3: FamilyTable = FamilyTable {
         NamedCode::new(STALLS_SECOND, Code::new(0xaf, 0x3f)),
     ])],
     memory: None,
+    front_end: &[],
     ..zen4::TABLE
 };
 

@@ -3,10 +3,12 @@
 //! Events and formulas: kernel `tools/perf/pmu-events/arch/x86/amdzen4/` (`pipeline.json`, `other.json`, `core.json`,
 //! `cache.json`).
 
+use super::front_end::{FrontEndShares, FrontEndSplit};
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, MemorySplit, Method, NamedCode, Shares};
 use crate::counters::source::Code;
 
-const FRONTEND: NamedCode = NamedCode::new("de_no_dispatch_per_slot.no_ops_from_frontend", Code::new(0x1a0, 0x01));
+pub(super) const FRONTEND: NamedCode =
+    NamedCode::new("de_no_dispatch_per_slot.no_ops_from_frontend", Code::new(0x1a0, 0x01));
 const BACKEND: NamedCode = NamedCode::new("de_no_dispatch_per_slot.backend_stalls", Code::new(0x1a0, 0x1e));
 const SMT: NamedCode = NamedCode::new("de_no_dispatch_per_slot.smt_contention", Code::new(0x1a0, 0x60));
 const DISPATCHED: NamedCode = NamedCode::always("de_src_op_disp.all", Code::new(0xaa, 0x07));
@@ -17,6 +19,8 @@ const NOT_COMPLETE: NamedCode = NamedCode::new("ex_no_retire.not_complete", Code
 pub(super) const TABLE: FamilyTable = FamilyTable {
     methods: &methods::<6>(),
     memory: Some(MEMORY),
+    memory_levels: None,
+    front_end: &[latency(&[NamedCode::new(NO_SLOT, FRONTEND.code.at_least(6))])],
     served: Some(SERVED),
     code: Some(CODE_FILLS),
     memory_reads: MemoryReads::Events(READS_FROM_MEMORY, READS_LACK),
@@ -43,11 +47,21 @@ pub(super) const fn methods<const SLOTS_PER_CYCLE: u32>() -> [Method; 2] {
     ]
 }
 
+/// `pipeline.json` has this at level 2 as `frontend_bound_latency`: cycles in which all slots lacked instructions. Of level 3
+/// the frontend has no events.
+pub(super) const fn latency(events: &'static [NamedCode]) -> FrontEndSplit {
+    FrontEndSplit {
+        events,
+        evaluate: |counts| FrontEndShares { latency: Some(counts.get(NO_SLOT) / counts.cycles()), waits: None },
+    }
+}
+pub(super) const NO_SLOT: &str = "de_no_dispatch_per_slot.no_ops_from_frontend in all slots";
+
 /// `pipeline.json` has this at level 2 as `backend_bound_memory`: cycles in which nothing retired because the oldest
 /// operation waited for a load, of those in which it waited for anything.
 const MEMORY: MemorySplit = MemorySplit {
     events: &[LOAD_NOT_COMPLETE, NOT_COMPLETE],
-    evaluate: |counts| counts.get(LOAD_NOT_COMPLETE.name) / counts.get(NOT_COMPLETE.name),
+    evaluate: |counts, _| counts.get(LOAD_NOT_COMPLETE.name) / counts.get(NOT_COMPLETE.name),
 };
 
 /// Demand fills of the data cache by source. The third level's include caches of other complexes, near and far.

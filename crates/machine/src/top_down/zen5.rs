@@ -4,11 +4,12 @@
 //! `load-store.json`, `inst-cache.json`, `l2-cache.json`); likwid's `groups/zen5/TMA.txt` agrees.
 
 use super::method::{FamilyTable, MemoryReads, NamedCode};
-use super::zen4::{self, methods};
+use super::zen4::{self, FRONTEND, NO_SLOT, latency, methods};
 use crate::counters::source::Code;
 
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &methods::<8>(),
+    front_end: &[latency(&[NamedCode::new(NO_SLOT, FRONTEND.code.at_least(8))])],
     // Every line that the second level receives, regardless of the request (`l2-cache.json`): earlier families do not
     // count this.
     memory_reads: MemoryReads::Events(
