@@ -51,7 +51,7 @@ pub enum Recency {
     Latest,
     /// A state that was the latest at most this long before the query began. Queries share it and its merged changes.
     Bounded(Duration),
-    /// The state at the end of the last round of propagation.
+    /// The state at the end of the last round of propagation. Queries merge the changes that were not due in it.
     Snapshot,
 }
 

@@ -82,6 +82,33 @@ fn a_bounded_age_shares_a_snapshot_and_a_snapshot_waits_for_a_round() {
     assert_eq!(set.read().unwrap().snapshot().seq(), 1);
 }
 
+/// A round folds the chunks that are due. The snapshot at its end has the other changes, too: its queries merge them.
+#[test]
+fn a_snapshot_merges_the_changes_that_were_not_due_in_its_round() {
+    let engine = Engine::new(EngineOptions::default());
+    let rounds = DeltaOptions {
+        recency: Recency::Snapshot,
+        age_max: Duration::from_secs(3600),
+        chunk_changes: 3,
+        ..options(Propagation::Background)
+    };
+    let set = loaded(&engine, &rounds);
+    assert_eq!(set.read().unwrap().snapshot().seq(), 0);
+    let (account, entry) = (number(&set, ACCOUNT), number(&set, ENTRY));
+    commit(&engine, |connection| {
+        connection.insert(account, &[Value::Int(5000), Value::Int(1), Value::Int(1), Value::Text("red")])?;
+        (5000..5003).try_for_each(|id| connection.insert(entry, &[Value::Int(id), Value::Text("more")]).map(|_| ()))
+    });
+    until("the entries are folded", || set.read().unwrap().snapshot().seq() == 1);
+    let snapshot = Arc::clone(set.read().unwrap().snapshot());
+    let has_overlay = |table: &str| snapshot.version(table).unwrap().overlay().is_some();
+    assert_eq!((has_overlay("entry"), has_overlay("account")), (false, true));
+    let before = set.freshness().unwrap();
+    assert_eq!((before.folded, before.merged, before.lag_tuples), (3, 0, 1));
+    assert_eq!(contents(&snapshot, "account").len(), ACCOUNTS as usize + 1);
+    assert!(set.freshness().unwrap().merged > 0);
+}
+
 #[test]
 fn a_snapshot_that_is_held_keeps_its_state_and_its_cost_is_told() {
     let engine = Engine::new(EngineOptions::default());
