@@ -115,6 +115,7 @@ impl CacheClasses {
         CacheSwitches {
             count: self.moves.count.load(Ordering::Relaxed),
             time: Duration::from_nanos(self.moves.nanoseconds.load(Ordering::Relaxed)),
+            is_bound: self.binding.warning().is_none(),
         }
     }
 

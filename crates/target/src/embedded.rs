@@ -320,7 +320,8 @@ impl Database for Embedded {
 
     fn cache_switches(&self) -> Option<CacheSwitches> {
         let jobs = self.cache_jobs()?;
-        Some(CacheSwitches { count: jobs.switches, time: jobs.switch_time })
+        let is_bound = self.cache.read().as_ref().is_some_and(|cache| cache.warning().is_none());
+        Some(CacheSwitches { count: jobs.switches, time: jobs.switch_time, is_bound })
     }
 
     fn warnings(&self) -> Vec<String> {

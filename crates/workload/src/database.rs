@@ -176,6 +176,8 @@ pub struct CacheSwitches {
     pub count: u64,
     /// How long that took in all.
     pub time: Duration,
+    /// Whether classes are bound to parts of the cache. Otherwise moves change nothing: the machine cannot divide its cache.
+    pub is_bound: bool,
 }
 
 /// Which data tables hold.

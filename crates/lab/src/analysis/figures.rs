@@ -129,6 +129,16 @@ impl<'a> RunFigures<'a> {
         WorkloadResult::littles_law(runs.into_iter().flatten().copied())
     }
 
+    /// Refuses figures of runs with cache classes that were bound to no part of the cache: they say nothing about
+    /// classes.
+    fn check_classes(&self, cell: &Cell) -> Result<(), String> {
+        let runs = self.cells.get(&(cell.setting, cell.arm)).into_iter().flat_map(|cell| &cell.runs);
+        if runs.filter_map(|run| run.point.device.cache_switches).any(|switching| switching.unbound) {
+            return Err("cache classes were bound to no part of the cache; the warnings of the run say why".to_owned());
+        }
+        Ok(())
+    }
+
     fn workload(&self, workload: usize) -> &'a str {
         &self.plan.base.workloads[workload].name
     }
@@ -212,7 +222,17 @@ impl<'a> RunFigures<'a> {
             knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
         });
         let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
-        level.ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))
+        let level = level
+            .ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
+        // A curve that is level down to the least value has its knee below the sweep. Below one there is nothing.
+        let least = axis.values.iter().filter_map(|value| value.as_f64()).fold(f64::INFINITY, f64::min);
+        match level.allocation {
+            Some(found) if found <= least && least > 1.0 => Err(format!(
+                "no knee within the sweep, because its least value, {least}, is enough; sweep `{}` lower",
+                axis.key
+            )),
+            _ => Ok(level),
+        }
     }
 }
 
@@ -272,6 +292,9 @@ impl Figures for RunFigures<'_> {
     fn figure(&self, cell: &Cell, metric: Metric) -> FigureValue {
         if is_of_responses(metric) {
             self.check_responses(cell, metric)?;
+        }
+        if !matches!(metric, Metric::Listed(listed, _) if listed.key.starts_with("device.cache_switches.")) {
+            self.check_classes(cell)?;
         }
         match metric {
             Metric::Throughput => self.throughput(cell),

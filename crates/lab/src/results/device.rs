@@ -85,6 +85,9 @@ pub struct CacheSwitching {
     /// Mean time of a move, microseconds. `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<f64>,
+    /// Whether no class was bound to a part of the cache, so that moves changed nothing but the thread's group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unbound: bool,
 }
 
 /// Why a sensor had no or not all figures within a window.

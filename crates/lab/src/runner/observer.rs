@@ -199,7 +199,8 @@ fn switched(before: Option<CacheSwitches>, after: Option<CacheSwitches>, window:
     let count = after.count.checked_sub(before.count)? as f64;
     let time = after.time.checked_sub(before.time)?;
     let us = (count > 0.0).then(|| time.as_secs_f64() * 1e6 / count);
-    (!window.is_zero()).then(|| CacheSwitching { per_s: count / window.as_secs_f64(), us })
+    let unbound = !(before.is_bound && after.is_bound);
+    (!window.is_zero()).then(|| CacheSwitching { per_s: count / window.as_secs_f64(), us, unbound })
 }
 
 /// The counts of each class between two moments.
@@ -315,10 +316,13 @@ mod tests {
 
     #[test]
     fn moves_between_cache_classes_are_those_of_the_window() {
-        let at = |count, us| Some(CacheSwitches { count, time: Duration::from_micros(us) });
+        let at = |count, us| Some(CacheSwitches { count, time: Duration::from_micros(us), is_bound: true });
         let second = Duration::from_secs(2);
-        assert_eq!(switched(at(10, 100), at(30, 180), second), Some(CacheSwitching { per_s: 10.0, us: Some(4.0) }));
-        assert_eq!(switched(at(10, 100), at(10, 100), second), Some(CacheSwitching { per_s: 0.0, us: None }));
+        let expect = |per_s, us, unbound| Some(CacheSwitching { per_s, us, unbound });
+        assert_eq!(switched(at(10, 100), at(30, 180), second), expect(10.0, Some(4.0), false));
+        assert_eq!(switched(at(10, 100), at(10, 100), second), expect(0.0, None, false));
+        let lost = at(30, 180).map(|after| CacheSwitches { is_bound: false, ..after });
+        assert_eq!(switched(at(10, 100), lost, second), expect(10.0, Some(4.0), true));
         assert_eq!(switched(at(10, 100), at(3, 9), second), None, "counted again from 0");
         assert_eq!((switched(None, at(3, 9), second), switched(at(3, 9), at(4, 9), Duration::ZERO)), (None, None));
     }

@@ -4,7 +4,7 @@ use plimsoll_workload::driver::LittlesLaw;
 
 use super::*;
 use crate::claim::grade::Grade;
-use crate::results::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
+use crate::results::{CacheSwitching, ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
 use ClaimVerdict::{Fails, Holds, NotJudged, Undecided};
 
 /// Three policies along a DOP: `pabort` is faster than `standard` by a half and `pow` by 1 %; from DOP 4 on none gains.
@@ -108,6 +108,52 @@ fn knees_can_be_claimed() {
         |_| {},
     );
     check(&claims, &[Holds, Fails, Holds]);
+}
+
+/// A curve that is level down to the least value says only that the knee is not above it.
+#[test]
+fn a_knee_at_the_least_value_of_a_sweep_is_not_judged() {
+    let of = |values: &str| {
+        let text = format!(
+            "name = \"x\"\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n[sweep]\ndop = {values}\n[run]\nrepeats = 3\n\
+             [[claim]]\ntext = \"it needs few\"\nholds = 'knee(dop, 0.9) <= 4'\n"
+        );
+        let plan = plan(&text);
+        let mut noise = Noise::new(7, 0.01);
+        let records = measure(&plan, |_, _, _| 1_000.0 * noise.factor());
+        results(&plan, &records).claims
+    };
+    let claims = of("[2, 4, 8]");
+    check(&claims, &[NotJudged]);
+    assert!(
+        claims[0].why_not.as_deref().is_some_and(|why| why.ends_with("2, is enough; sweep `dop` lower")),
+        "{claims:?}"
+    );
+    check(&of("[1, 4, 8]"), &[Holds]);
+}
+
+/// Without a cache that can be divided, cache classes change only how queries are divided into jobs.
+#[test]
+fn classes_that_were_never_bound_are_not_judged() {
+    let claims = |unbound| {
+        judged(
+            &["throughput(pabort, dop=8) > 1.2 * throughput(standard, dop=8)", "p50(pow, dop=8) > 0"],
+            5,
+            move |record| {
+                if record.point.setting["policy"] == "pabort" {
+                    let switching = CacheSwitching { per_s: 1.0, us: None, unbound };
+                    record.point.device.cache_switches = Some(switching);
+                }
+            },
+        )
+    };
+    check(&claims(false), &[Holds, Holds]);
+    let unbound = claims(true);
+    check(&unbound, &[NotJudged, Holds]);
+    assert!(
+        unbound[0].why_not.as_deref().is_some_and(|why| why.contains("bound to no part of the cache")),
+        "{unbound:?}"
+    );
 }
 
 #[test]
