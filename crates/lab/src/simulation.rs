@@ -137,8 +137,7 @@ fn workload(planned: &PlannedWorkload, position: usize, ways: &CacheWays) -> Res
     })?;
     let mask = planned.parameters.get(MASK).map_or_else(|| Ok(Mask::All), |value| option_text(value).parse());
     let mask = mask.and_then(|mask: Mask| mask.resolve(&planned.kind, &program, ways));
-    let mask =
-        mask.and_then(|mask| ways.check_mask(&planned.name, mask).map(|()| mask).map_err(|error| error.to_string()));
+    let mask = mask.and_then(|mask| mask::check(ways, &planned.name, mask).map(|()| mask));
     let mask = mask.map_err(|why| Fault::workload(position, MASK, why))?;
     Ok(Workload { name: planned.name.clone(), program, cores: cores as u32, mask: mask.0 })
 }

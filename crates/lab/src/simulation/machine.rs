@@ -8,7 +8,7 @@ use plimsoll_policy::cache_class::{CacheWays, WayMask};
 use serde_json::Value;
 
 use super::Fault;
-use super::mask::Mask;
+use super::mask::{self, Mask};
 
 /// An option of the target `simulated:`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -201,7 +201,7 @@ impl Options {
             Mask::Ways(mask) => mask,
         };
         let cache = CacheWays { allowed, ..cache };
-        cache.check_mask(LLC_WAYS, allowed).map_err(|error| wrong(error.to_string()))?;
+        mask::check(&cache, LLC_WAYS, allowed).map_err(wrong)?;
         Ok(cache)
     }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use plimsoll_model::cache_simulator::{Pattern, Program};
-use plimsoll_policy::cache_class::{CacheOperator, CacheWays, WayMask};
+use plimsoll_policy::cache_class::{CacheClassError, CacheOperator, CacheWays, WayMask};
 
 /// Ways as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,15 @@ impl Mask {
                 Ok(masks.of(kind(operator).class(Some(bytes), cache.allowed_bytes())))
             }
         }
+    }
+}
+
+/// Whether a processor could put a mask in force. A mask of one way is allowed here, although the scheme of classes gives
+/// none and the study found it harmful: a simulation may try it.
+pub(super) fn check(cache: &CacheWays, of: &str, mask: WayMask) -> Result<(), String> {
+    match cache.check_mask(of, mask) {
+        Ok(()) | Err(CacheClassError::FewWays { .. }) => Ok(()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
