@@ -20,6 +20,19 @@ use crate::results::{
     SimulatedCache, TimeShare, WorkloadMeasurement,
 };
 
+/// A breakdown to level 3.
+fn top_down(share: f64) -> TopDown {
+    let front_end = FrontEnd {
+        latency: Some(share),
+        bandwidth: Some(share),
+        icache: Some(share),
+        branch_resteers: Some(share),
+        decoding: Some(share),
+    };
+    let memory_levels = Some(MemoryLevels { l1: share, l2: share, l3: share, dram: share, store: share });
+    TopDown { front_end, memory_levels, ..fixture::slots(share) }
+}
+
 /// A run in which everything was measured, with `times` the amounts of a first one.
 fn run(times: u64) -> (Point, WorkloadHistograms) {
     let share = times as f64 / 10.0;
@@ -38,15 +51,6 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         samples: Some(100),
     };
     let count = |number: u64| Some(number * times);
-    let front_end = FrontEnd {
-        latency: Some(share),
-        bandwidth: Some(share),
-        icache: Some(share),
-        branch_resteers: Some(share),
-        decoding: Some(share),
-    };
-    let memory_levels = Some(MemoryLevels { l1: share, l2: share, l3: share, dram: share, store: share });
-    let top_down = TopDown { front_end, memory_levels, ..fixture::slots(share) };
     let cache_misses = json!({
         "l2": share, "llc": share, "dram": share, "memory": 3.0 * share, "disagreement": share, "icache": share,
         "coverage": 1.0, "notes": [],
@@ -80,7 +84,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
             dram_read_bytes: count(64_000),
             coverage: 0.9,
         }),
-        top_down: Some(top_down),
+        top_down: Some(top_down(share)),
         cache_misses: Some(serde_json::from_value(cache_misses).expect("all of its fields")),
         simulated: Some(SimulatedCache { shared_hits: times, misses: 5, ..SimulatedCache::default() }),
         ..WorkloadResult::default()

@@ -53,8 +53,8 @@ pub struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// Divides a front end's share, which may be known to level 2 already. Parts are cut to what is there; the notes say so
-    /// where that is worth it.
+    /// Divides a front end's share, which may be known to level 2 already. Parts are cut to what is there, with a note where
+    /// that is worth one.
     pub(super) fn divide(&mut self, frontend: f64, shares: FrontEndShares, notes: &mut Vec<String>) {
         let mut cut = |name: &str, share: f64, most: f64| {
             let kept = share.clamp(0.0, most);

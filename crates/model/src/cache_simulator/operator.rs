@@ -34,7 +34,7 @@ const VALUE_BYTES: f64 = 4.0;
 const JOIN_ROW_NS: f64 = 0.6;
 /// Nanoseconds for the walk through page tables of a look-up whose translation a core does not have (calibrated: fig. 6).
 /// Without it a join whose bit vector is in the core's own cache could read its keys no faster than one whose vector fills
-/// the shared cache, which fig. 6 and 10 contradict. Only the join has it: its bit vector is made anew for each statement,
+/// the shared cache, which fig. 6 and 10 contradict. Only the join has it: its bit vector is made for each statement,
 /// and its pages are therefore small, while dictionaries stay and can have large ones.
 const JOIN_WALK_NS: f64 = 13.0;
 /// Bytes for which a core has translations: 1536 pages of 4 KiB on the study's processor.
