@@ -1,6 +1,7 @@
 //! Facts about the host: processors, caches, memory, kernel, and whether it is a guest.
 
 mod cache;
+mod core_slice;
 pub(crate) mod guest;
 mod memory;
 pub(crate) mod processor;
@@ -8,6 +9,7 @@ mod warning;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::core_slice::CoreSlice;
 pub use self::memory::{HugePages, NumaNode};
 use crate::availability::Availability;
 use crate::control::CONTROLS;
@@ -42,6 +44,9 @@ pub struct MachineFacts {
     pub memory_limit_bytes: Option<u64>,
     /// Kernel release.
     pub kernel: String,
+    /// How the kernel cuts the time of a core; `None` if it does not report that (Linux before 6.12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_slice: Option<CoreSlice>,
     /// The hypervisor or container that runs this machine (`kvm`, `container`, …); `None` if it appears to be bare
     /// metal.
     pub virtualised: Option<String>,
@@ -131,6 +136,7 @@ impl MachineFacts {
             memory_bytes: host.line_value("/proc/meminfo", "MemTotal").unwrap_or(0),
             memory_limit_bytes: cgroups.memory_limit(),
             kernel: host.text("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
+            core_slice: core_slice::read(host),
             virtualised: guest::virtualised(host),
             numa_nodes: memory::numa_nodes(host),
             huge_pages: memory::huge_pages(host),

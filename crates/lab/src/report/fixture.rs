@@ -233,6 +233,7 @@ fn machine() -> MachineFacts {
         memory_bytes: 270_582_939_648,
         memory_limit_bytes: Some(34_359_738_368),
         kernel: "6.1.0-18-amd64".to_string(),
+        core_slice: None,
         virtualised: Some("kvm".to_string()),
         numa_nodes: ["0-31", "32-63"].into_iter().enumerate().map(node).collect(),
         huge_pages: Some(HugePages { size_bytes: 2 << 20, total: 0, free: 0 }),
