@@ -7,6 +7,7 @@
 mod accuracy;
 pub(crate) mod alone;
 pub(crate) mod cache;
+mod cautions;
 mod inputs;
 mod loads;
 mod points;
@@ -18,15 +19,15 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use plimsoll_model::des;
-use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Refused, Slowdown, Turns};
+use plimsoll_model::idd::{self, Lesson, Mix, Prediction, Refused, Turns};
 use plimsoll_model::mva::Method;
 use plimsoll_model::statistics::Interval as ModelInterval;
 use plimsoll_notation::{choices, did_you_mean};
 use serde::Serialize;
 use serde_json::Value;
 
-pub use accuracy::Accuracy;
 pub(crate) use accuracy::{ALL, MIX};
+pub use accuracy::{Accuracy, ModelAccuracy};
 pub use cache::{CachePair, CacheShared};
 use inputs::{Inputs, Setting};
 pub(crate) use points::without;
@@ -44,6 +45,10 @@ use plimsoll_display::distinct;
 pub enum Model {
     /// Demands as in the mix, from the measurements of arms with several workloads, and a queueing network (MW 4.6).
     Idd,
+    /// From each workload alone: demands as alone, or by counters, and waits for cores by the kernel's slice. That is also
+    /// what [`Model::Idd`] is where no mix has taught it.
+    #[serde(rename = "isolation-only")]
+    Isolated,
     /// The queueing network with demands as alone.
     Mva,
     /// As [`Model::Idd`], with the network simulated for percentiles.
@@ -51,13 +56,14 @@ pub enum Model {
 }
 
 impl Model {
-    const ALL: [Model; 3] = [Model::Idd, Model::Mva, Model::Des];
+    const ALL: [Model; 4] = [Model::Idd, Model::Isolated, Model::Mva, Model::Des];
 
     /// Its name.
     fn name(self) -> &'static str {
         match self {
             Model::Idd => "idd",
-            Model::Mva => "mva",
+            Model::Isolated => accuracy::ISOLATED,
+            Model::Mva => accuracy::MVA,
             Model::Des => "des",
         }
     }
@@ -68,7 +74,7 @@ impl FromStr for Model {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Model::ALL.into_iter().find(|model| model.name() == text);
-        found.ok_or_else(|| format!("`{text}` is not a model; say idd, mva or des"))
+        found.ok_or_else(|| format!("`{text}` is not a model; say idd, isolation-only, mva or des"))
     }
 }
 
@@ -93,8 +99,9 @@ pub struct Predictions {
     pub model: Model,
     /// Every mix, in the order in which they were asked for.
     pub mixes: Vec<PredictedMix>,
-    /// How far predictions are from measurements, by model; empty if there were no measurements, or if the predictions
-    /// used all of them.
+    /// Each model, by what it rests on, with its error and the coverage of its intervals over all workloads.
+    pub models: Vec<ModelAccuracy>,
+    /// How far predictions are from measurements, by subject and model; empty if there were no measurements.
     pub accuracy: Vec<Accuracy>,
     /// The cost of sharing the cache for every pair of workloads; empty unless each was measured alone with shrinking
     /// shares of it.
@@ -251,28 +258,56 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     let others = others::of_runs(&results.points, results.machine.cores_usable);
     for asked in &asked {
         let taught = Lessons::at(&mut taught, &inputs, &asked.base);
-        let turns = (request.model != Model::Mva).then_some(&taught.turns);
-        let mix = match inputs.mix(asked, turns) {
+        let mixes_of = match Mixes::of(&inputs, asked, taught) {
             Err(error) if !cache.is_empty() => {
                 mixes.push(refusal(asked, error.to_string()));
                 continue;
             }
-            mix => mix?,
+            mixes_of => mixes_of?,
         };
+        let mix = mixes_of.of_model(request.model);
         let machine = inputs.machine(asked);
-        let predicted = idd::predict(&mix, &machine);
-        if let Ok(prediction) = &predicted {
-            judged.extend(accuracy::judged(request.model, asked, &mix, &taught.lessons, (prediction, &machine)));
-        }
-        mixes.push(match predicted {
-            Ok(prediction) => shown(asked, &inputs, (&mix, &prediction), request.model),
+        judged.extend(accuracy::judged(&inputs, asked, &mixes_of, &taught.lessons, &machine));
+        mixes.push(match idd::predict(mix, &machine) {
+            Ok(prediction) => shown(asked, &inputs, (mix, &prediction), request.model),
             Err(refused) => refusal(asked, why_refused(refused, others.as_deref())),
         });
     }
     let others = others.map(|others| format!("{others}; the model does not know how long requests waited for them"));
     mixes.iter_mut().for_each(|mix| mix.cautions.extend(others.clone()));
     let failed = failed::cautions(&results.points);
-    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(&judged), cache, failed })
+    let accuracy = accuracy::summed(&judged);
+    let models = accuracy::of_models(&accuracy, &judged);
+    Ok(Predictions { model: request.model, mixes, models, accuracy, cache, failed })
+}
+
+/// A mix by what is known about it.
+struct Mixes {
+    /// With demands as alone.
+    plain: Mix,
+    /// As far as each workload alone shows it.
+    isolated: Mix,
+    /// As far as measured mixes have shown; `None` if none was measured that shows anything.
+    taught: Option<Mix>,
+}
+
+impl Mixes {
+    fn of(inputs: &Inputs<'_>, asked: &RequestedMix, taught: &Lessons) -> Result<Self, PredictError> {
+        let adjusted = inputs.mix(asked, Some(&taught.turns))?;
+        Ok(Mixes {
+            plain: inputs.mix(asked, None)?,
+            isolated: inputs.isolated_mix(asked)?,
+            taught: Some(adjusted).filter(Mix::is_adjusted),
+        })
+    }
+
+    fn of_model(&self, model: Model) -> &Mix {
+        match model {
+            Model::Idd | Model::Des => self.taught.as_ref().unwrap_or(&self.isolated),
+            Model::Isolated => &self.isolated,
+            Model::Mva => &self.plain,
+        }
+    }
 }
 
 /// The lessons from arms with several workloads at some settings.
@@ -365,48 +400,15 @@ fn shown(
         response_ms: prediction.response_s.map(milliseconds),
         bottleneck: prediction.bottleneck,
         is_extrapolated: !is_measured
-            && (mix.doublings_beyond > 0.0 || prediction.cautions.iter().any(is_beyond_calibration)),
+            && (mix.doublings_beyond > 0.0 || prediction.cautions.iter().any(cautions::is_beyond_calibration)),
         is_calibration: asked.is_calibration && mix.is_adjusted(),
         solution: match prediction.method {
             Method::Exact => "exact",
             _ => "approximate",
         },
-        cautions: cautions(mix, prediction, ranks.as_ref(), (model, is_measured)),
+        cautions: cautions::of(mix, prediction, ranks.as_ref(), (model, is_measured)),
         refused: None,
     }
-}
-
-fn is_beyond_calibration(caution: &Caution) -> bool {
-    matches!(caution, Caution::BeyondCalibration { .. })
-}
-
-fn cautions(
-    mix: &Mix,
-    prediction: &Prediction,
-    ranks: Option<&Result<Vec<u8>, String>>,
-    (model, is_measured): (Model, bool),
-) -> Vec<String> {
-    // The model uses a little more of the cores than was measured, or less; a mix that was measured is beyond nothing.
-    let is_told = |caution: &&Caution| !(is_measured && is_beyond_calibration(caution));
-    let mut cautions: Vec<String> = prediction.cautions.iter().filter(is_told).filter_map(told).collect();
-    if model != Model::Mva && !mix.is_adjusted() {
-        let adjusted = match mix.slowdown {
-            Slowdown::SharedRate => "demands are adjusted by instructions and spinning, as counted alone",
-            _ => "demands are as alone",
-        };
-        cautions.push(format!(
-            "no arm with several workloads has shown how they slow each other's requests down; {adjusted}"
-        ));
-    }
-    match ranks {
-        None => {}
-        Some(Err(why)) => cautions.push(why.clone()),
-        Some(Ok(_)) if model == Model::Des => {
-            cautions.push("CPU priorities are simulated as strict: lower ones get what higher ones leave".to_owned());
-        }
-        Some(Ok(_)) => cautions.push("CPU priorities are in effect, and only --model des knows them".to_owned()),
-    }
-    cautions
 }
 
 /// Simulates a predicted network, with classes that go first at the cores if ranks are given.
@@ -430,30 +432,4 @@ const SEED: u64 = 7;
 
 fn milliseconds(seconds: ModelInterval) -> Interval {
     Interval::from(seconds).times(1e3)
-}
-
-/// A caution in words; `None` if the mix's own fields express it.
-fn told(caution: &Caution) -> Option<String> {
-    Some(match caution {
-        Caution::Population { .. } => return None,
-        Caution::BeyondCalibration { class } => {
-            format!("others use more of the cores beside `{class}` than in any mix that was measured")
-        }
-        Caution::Calibrated => {
-            "calibrated: adjusted by mixes of this run, so that it does not follow from singles alone".to_owned()
-        }
-        Caution::Locks { class, share: Some(share) } => format!(
-            "`{class}` waits for locks for {:.0} % of its response time alone; locks are not in the model",
-            share * 100.0
-        ),
-        Caution::Locks { class, share: None } => {
-            format!("how long `{class}` waits for locks was not measured; locks are not in the model")
-        }
-        // Waiting for the log counts here as waiting for the disk, whose busy time is measured.
-        Caution::LogUnknown { .. } => return None,
-        Caution::Parallel { class } => format!(
-            "requests of `{class}` run on several cores at once, which the model does not know; responses are too long"
-        ),
-        other => format!("{other:?}"),
-    })
 }

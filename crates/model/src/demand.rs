@@ -37,6 +37,11 @@ pub struct Block {
     pub lock_s: Figure,
     /// Seconds that requests spent on the way between client and server, between their statements.
     pub round_trip_s: f64,
+    /// How often they began to wait for a core after a pause, for the client or for another request: once each, once for
+    /// each round trip and once for each wait for a lock.
+    pub wakes: f64,
+    /// Seconds of the parallel workers that served them, summed over workers.
+    pub workers_s: f64,
     /// Instructions, in user and kernel mode.
     pub instructions: Figure,
     /// Instructions spent spinning for locks.
@@ -72,6 +77,10 @@ pub struct Demand {
     pub lock_s: Figure,
     /// Seconds of round trips between its statements.
     pub round_trip_s: f64,
+    /// How often it begins to wait for a core after a pause.
+    pub wakes: f64,
+    /// Parallel workers that serve it, on average.
+    pub workers: f64,
     /// Instructions.
     pub instructions: Figure,
     /// Instructions spent spinning.
@@ -125,13 +134,17 @@ impl Alone {
             let sum: Figure = used().map(|block| of(block).clone()).sum();
             sum.map(|sum| sum / requests as f64)
         };
+        let sum = |of: fn(&Block) -> f64| used().map(of).sum::<f64>();
+        let response_s = sum(|block| block.response_s);
         Ok(Demand {
-            response_s: used().map(|block| block.response_s).sum::<f64>() / requests as f64,
+            response_s: response_s / requests as f64,
             cpu_s: mean(|block| &block.cpu_s),
             disk_s: mean(|block| &block.disk_s),
             log_s: mean(|block| &block.log_s),
             lock_s: mean(|block| &block.lock_s),
-            round_trip_s: used().map(|block| block.round_trip_s).sum::<f64>() / requests as f64,
+            round_trip_s: sum(|block| block.round_trip_s) / requests as f64,
+            wakes: sum(|block| block.wakes) / requests as f64,
+            workers: if response_s > 0.0 { sum(|block| block.workers_s) / response_s } else { 0.0 },
             instructions: mean(|block| &block.instructions),
             spin_instructions: mean(|block| &block.spin_instructions),
             between_s: mean(|block| &block.between_s),
@@ -182,6 +195,8 @@ pub(crate) mod tests {
             log_s: Ok(0.0),
             lock_s: Ok(0.0),
             round_trip_s: 0.0,
+            wakes: all,
+            workers_s: 0.0,
             instructions: Err("no counters".to_owned()),
             spin_instructions: Err("no counters".to_owned()),
             between_s: Ok(0.0),

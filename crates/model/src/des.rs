@@ -14,6 +14,8 @@ use crate::network::Network;
 use crate::statistics::{Interval, student};
 
 mod check;
+#[cfg(test)]
+pub(crate) mod fair_cores;
 mod simulation;
 mod station;
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates, for two
 //! classes. [`predict`] takes any number of classes, and adds real cores, the disk's own curve, a choice of what slows requests down
 //! ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
-//! instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained. [`thesis`] has the
+//! instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained. Without such mixes
+//! waits follow from the kernel's slice ([`CoreSlice`]), and intervals from earlier errors ([`ISOLATED_RATIOS`]). [`thesis`] has the
 //! thesis' own procedure, as a baseline.
 //!
 //! A mix whose classes wait for each other's locks is refused ([`Refused::LockBound`]): demands alone do not say how long locks are
@@ -18,6 +19,7 @@ use crate::mva::{Method, Unsolved};
 use crate::network::{Fault, Network};
 use crate::statistics::{Deviation, Interval};
 
+mod isolated;
 mod mix;
 mod pool;
 mod slowdown;
@@ -27,6 +29,7 @@ mod tests;
 pub mod thesis;
 mod turns;
 
+pub use isolated::{CoreSlice, ISOLATED_RATIOS};
 pub use slowdown::{Calibration, Slowdown};
 pub use turns::{Lesson, Residual, Turn, Turns};
 
@@ -55,6 +58,8 @@ pub struct Machine {
     pub disk: Disk,
     /// Threads that requests with [`Member::needs_thread`] share; `None` if there are always enough.
     pub query_threads: Option<u32>,
+    /// Parallel workers that all requests share; `None` if there are always enough.
+    pub workers_max: Option<u32>,
 }
 
 /// How the disk is modelled.
@@ -116,6 +121,11 @@ pub struct Mix {
 }
 
 impl Mix {
+    /// Whether several classes have requests, so that they share more than each has shown alone.
+    pub fn is_shared(&self) -> bool {
+        self.members.iter().filter(|member| member.has_requests()).count() > 1
+    }
+
     /// Whether mixes that were measured adjust it, so that it does not follow from its classes alone.
     pub fn is_adjusted(&self) -> bool {
         matches!(self.slowdown, Slowdown::Calibrated(_)) || self.turns.error.is_some()

@@ -13,8 +13,9 @@ fn request(slo: &str, vary: Option<&str>) -> Request {
 
 #[test]
 fn the_most_load_that_keeps_the_promise_is_found() {
-    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
-    let advice = advise(&alone, &request("short.p95 < 1.3 x alone", Some("long.clients=0..60 by 5"))).expect("known");
+    let measured = run(EXPERIMENT, 1.0, 0.0, |_, _| {});
+    let advice =
+        advise(&measured, &request("short.p95 < 1.8 x alone", Some("long.clients=0..60 by 5"))).expect("known");
     let best = &advice.tried[advice.best.expect("few long ones do no harm")];
     assert!(best.value > 0 && best.value < 60, "{advice:?}");
     let after = advice.tried.iter().filter(|tried| tried.value > best.value);
@@ -22,10 +23,24 @@ fn the_most_load_that_keeps_the_promise_is_found() {
     assert!(after.clone().any(|tried| tried.standing == Standing::Broken), "{advice:?}");
     assert_eq!((advice.key.as_str(), advice.maximise.as_str()), ("long.clients", "long"));
     let text = crate::table::advice::render(&advice);
-    assert!(text.starts_with(&format!("long.clients={} keeps short.p95 < 1.3 x alone", best.value)), "{text}");
+    assert!(text.starts_with(&format!("long.clients={} keeps short.p95 < 1.8 x alone", best.value)), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let file = settings_file(&advice).expect("clients are an mpl");
     assert!(file.contains(&format!("\nmpl = {}\n", best.value)) && file.contains("keep short.p95"), "{file}");
+}
+
+/// Where no mix was measured, a response is known to a factor of three. A promise that lies within it is neither kept nor broken, and one
+/// far beyond it is.
+#[test]
+fn without_measured_mixes_promises_within_the_error_of_such_predictions_are_undecided() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let standings = |slo: &str| {
+        let advice = advise(&alone, &request(slo, Some("long.clients=0,10,30"))).expect("known");
+        advice.tried.iter().map(|one| one.standing).collect::<Vec<_>>()
+    };
+    assert_eq!(standings("short.p95 < 1.8 x alone"), [Standing::Kept, Standing::Undecided, Standing::Undecided]);
+    assert_eq!(standings("short.p95 < 20 x alone"), [Standing::Kept; 3]);
+    assert_eq!(standings("short.p95 < 0.1 x alone"), [Standing::Broken; 3]);
 }
 
 /// A degree of queries is advised in the same way as a number of clients. For a governor it is a limit of parallel
@@ -139,13 +154,13 @@ fn what_cannot_be_read_or_is_not_there_is_refused_with_the_remedy() {
     assert!(refused(&unknown).contains("did you mean `long`?"));
 }
 
-/// Advice from workloads alone, and the experiment that measures it.
+/// Advice from workloads alone and mixes, and the experiment that measures it.
 fn to_verify(slo: &str) -> (Results, Advice, Verification) {
-    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.005, |_, _| {});
+    let measured = run(EXPERIMENT, 1.0, 0.005, |_, _| {});
     let request = request(slo, Some("long.clients=5..60 by 5"));
-    let advice = advise(&alone, &request).expect("known");
-    let verification = Verification::of(&alone, &advice, &request.slo).expect("a value keeps it");
-    (alone, advice, verification)
+    let advice = advise(&measured, &request).expect("known");
+    let verification = Verification::of(&measured, &advice, &request.slo).expect("a value keeps it");
+    (measured, advice, verification)
 }
 
 #[test]
@@ -166,7 +181,7 @@ fn advice_is_measured_beside_its_neighbour() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
-/// On a machine where requests cost more beside others than alone, advice from workloads alone does not keep its promise.
+/// On a machine where requests cost more beside others than when the advice was taken, it does not keep its promise.
 #[test]
 fn advice_that_does_not_keep_its_promise_is_found_out() {
     let (mut results, _, verification) = to_verify("short.p95 < 25ms");

@@ -1,27 +1,65 @@
-//! How far predictions are from measurements, compared with predictions by simpler models.
+//! How far predictions are from measurements, by what they rest on.
 //!
 //! Errors are summed for each workload, for the mean response of any request of a mix ([`MIX`], the thesis' `T_mix`), and for all
-//! workloads together. The baselines are:
-//! - `mva`: the queueing network with demands as alone, adjusted by nothing;
-//! - `idd-thesis`: Isolated Demand Decomposition as its thesis defines it, for two workloads of clients; it needs counters of instructions,
-//!   and is called [`UNCOUNTED`] without them;
+//! workloads together. The models are [`MODELS`]. Simpler ways to predict are beside them:
+//! - `idd-thesis uncounted`: the thesis' network and its bound, where instructions were not counted;
 //! - `asymptotic bounds`: the least response that any schedule can give (its bounds are its interval);
 //! - `linear interference`: the response alone, and a fixed time for each client of others, as pairs have shown;
 //! - `no change`: the response alone.
 
 use plimsoll_model::bounds;
-use plimsoll_model::idd::{self, Lesson, Machine, Mix, Prediction, Slowdown, Turns, thesis};
+use plimsoll_model::idd::{self, Lesson, Machine, Mix, Prediction, thesis};
 use serde::Serialize;
 
-use super::Model;
+use super::Mixes;
+use super::inputs::Inputs;
 use super::points::RequestedMix;
 use plimsoll_display::distinct;
+
+/// The thesis' procedure, with instructions counted.
+const THESIS: &str = "idd-thesis";
+/// The queueing network with demands as alone.
+pub(super) const MVA: &str = "mva";
+/// The same with waits for cores that follow from the kernel's slice.
+pub(super) const ISOLATED: &str = "isolation-only";
+/// Taught by mixes of the same workloads.
+const TAUGHT: &str = "taught";
+
+/// The models, each with what it rests on.
+pub(crate) const MODELS: [(&str, &str); 4] = [
+    (THESIS, "each workload alone, with counters of instructions: the thesis' procedure, step by step"),
+    (MVA, "each workload alone: a queueing network with demands as alone"),
+    (ISOLATED, "each workload alone, and the kernel's slice: the network, and waits for turns at the cores"),
+    (TAUGHT, "each workload alone, and mixes of the same workloads with other loads"),
+];
+
+/// Why waits for turns are not predicted.
+pub(super) const NO_SLICE: &str = "waits for turns at the cores are left out, because the run does not say how long the \
+                                   kernel's slices are (Linux 6.12 and later do)";
+
+/// The error of a model over all workloads, and how often its 95 % intervals were right.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelAccuracy {
+    /// `idd-thesis`, `mva`, `isolation-only` or `taught`.
+    pub model: &'static str,
+    /// What it rests on.
+    pub rests_on: &'static str,
+    /// Mean responses compared. A count.
+    pub count: usize,
+    /// Mean of absolute errors, 0.1 for 10 %; `None` if none was compared.
+    pub mean_error: Option<f64>,
+    /// Share of measured means within the 95 % interval, 0 to 1; `None` if predictions have none.
+    pub coverage: Option<f64>,
+    /// Why a figure is `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
 
 /// Errors of one way to predict mean responses, over measured mixes that were not used to adjust the model. All are
 /// relative: 0.1 is 10 %.
 #[derive(Debug, Clone, Serialize)]
 pub struct Accuracy {
-    /// `idd`, `mva` or `des`, or the name of a baseline.
+    /// One of [`ModelAccuracy::model`], or the name of a baseline.
     pub model: &'static str,
     /// Whether measured mixes adjusted the model, so that it does not follow from workloads alone.
     pub is_calibrated: bool,
@@ -52,6 +90,8 @@ pub(super) struct MixComparison {
     /// The measured means, seconds, by workload; then of any request.
     measured: Vec<(String, Option<f64>)>,
     ways: Vec<Predictor>,
+    /// Models that did not predict it, and why.
+    missing: Vec<(&'static str, String)>,
 }
 
 /// A predicted mean in seconds, and the ends of its interval.
@@ -114,6 +154,12 @@ impl KnownFigures<'_> {
         Predictor { name, is_calibrated, predicted }
     }
 
+    /// By the network, for a mix by what is known about it.
+    fn predicted(&self, name: &'static str, mix: &Mix, machine: &Machine) -> Result<Predictor, String> {
+        let prediction = idd::predict(mix, machine).map_err(|refused| refused.to_string())?;
+        Ok(self.of_prediction(name, mix.is_adjusted(), &prediction))
+    }
+
     fn alone_s(&self) -> Vec<Option<f64>> {
         self.mix.members.iter().map(|member| member.alone.demand(None).ok().map(|demand| demand.response_s)).collect()
     }
@@ -131,12 +177,13 @@ impl KnownFigures<'_> {
         way
     }
 
-    /// `None` unless the mix is of two workloads of clients.
-    fn thesis(&self, machine: &Machine) -> Option<Predictor> {
-        let found = thesis::predict(self.mix, machine.cores).ok()??;
+    /// An error unless the mix is of two workloads of clients.
+    fn thesis(&self, machine: &Machine) -> Result<Predictor, String> {
+        let found = thesis::predict(self.mix, machine.cores).map_err(|refused| refused.to_string())?;
+        let found = found.ok_or_else(|| "it is for two workloads of clients".to_owned())?;
         let predicted = found.responses_s.into_iter().chain([found.response_s]);
-        let name = if found.is_counted { "idd-thesis" } else { UNCOUNTED };
-        Some(Predictor {
+        let name = if found.is_counted { THESIS } else { UNCOUNTED };
+        Ok(Predictor {
             name,
             is_calibrated: false,
             predicted: predicted.map(|seconds| Some((seconds, None))).collect(),
@@ -174,34 +221,78 @@ fn per_client_s(lessons: &[Lesson], own: &str, other: &str, alone_s: f64) -> Opt
     (square > 0.0).then(|| product / square)
 }
 
-/// The measurements of a mix with every prediction of it; `None` if there are none, or if the model has used them.
+/// The measurements of a mix with every prediction of it; `None` if there are none.
 pub(super) fn judged(
-    model: Model,
+    inputs: &Inputs<'_>,
     asked: &RequestedMix,
-    mix: &Mix,
+    mixes: &Mixes,
     lessons: &[Lesson],
-    (prediction, machine): (&Prediction, &Machine),
+    machine: &Machine,
 ) -> Option<MixComparison> {
-    let is_seen = asked.is_calibration && mix.is_adjusted();
-    if is_seen || asked.members.iter().all(|member| member.measured.is_none()) {
+    if asked.members.iter().all(|member| member.measured.is_none()) {
         return None;
     }
-    let known = KnownFigures { asked, mix };
-    let mut ways = vec![known.of_prediction(model.name(), mix.is_adjusted(), prediction)];
-    let unadjusted = Mix { slowdown: Slowdown::None, turns: Turns::default(), ..mix.clone() };
-    if let Ok(plain) = idd::predict(&unadjusted, machine) {
-        if model != Model::Mva {
-            ways.push(known.of_prediction(Model::Mva.name(), false, &plain));
-        }
-        ways.extend(known.thesis(machine));
-        ways.push(known.bounds(&plain));
-    }
-    ways.extend(known.linear(lessons));
-    ways.push(known.plain_way("no change", known.alone_s()));
-    Some(MixComparison { measured: known.measured(), ways })
+    let known = KnownFigures { asked, mix: &mixes.plain };
+    let mut comparison = MixComparison { measured: known.measured(), ways: Vec::new(), missing: Vec::new() };
+    let seen =
+        || "every measured mix has taught it; hold some out (--hold-out), or measure others (--against)".to_owned();
+    let taught = match &mixes.taught {
+        // A mix that taught the model is no test of it.
+        Some(_) if asked.is_calibration => Err(seen()),
+        Some(taught) => known.predicted(TAUGHT, taught, machine),
+        None => Err("no measured mix of these workloads has taught it".to_owned()),
+    };
+    comparison.add(TAUGHT, taught);
+    let isolated = match inputs.core_slice() {
+        Some(_) => known.predicted(ISOLATED, &mixes.isolated, machine),
+        None => Err(NO_SLICE.to_owned()),
+    };
+    comparison.add(ISOLATED, isolated);
+    let plain = idd::predict(&mixes.plain, machine);
+    comparison.add(MVA, known.predicted(MVA, &mixes.plain, machine));
+    comparison.add(THESIS, known.thesis(machine));
+    comparison.ways.extend(plain.ok().map(|plain| known.bounds(&plain)));
+    comparison.ways.extend(known.linear(lessons).filter(|_| !asked.is_calibration));
+    comparison.ways.push(known.plain_way("no change", known.alone_s()));
+    Some(comparison)
 }
 
-/// Errors by subject, then by model: the requested one first, then the baselines.
+impl MixComparison {
+    fn add(&mut self, model: &'static str, way: Result<Predictor, String>) {
+        match way {
+            Ok(way) => self.ways.push(way),
+            Err(why) => self.missing.push((model, why)),
+        }
+    }
+}
+
+/// Each of [`MODELS`] over all workloads.
+pub(super) fn of_models(all: &[Accuracy], judged: &[MixComparison]) -> Vec<ModelAccuracy> {
+    let of_model = |(model, rests_on): (&'static str, &'static str)| {
+        let found = all.iter().find(|one| one.model == model && one.of == ALL);
+        let missing = || judged.iter().flat_map(|mix| &mix.missing).find(|(of, _)| *of == model);
+        let why_not = match found {
+            Some(found) if found.covered.is_some() => None,
+            Some(_) => Some("it has no interval".to_owned()),
+            None if judged.is_empty() => Some("no mix was measured that it could be compared with".to_owned()),
+            None if model == THESIS && missing().is_none() => {
+                Some(format!("instructions were not counted; see `{UNCOUNTED}`"))
+            }
+            None => missing().map(|(_, why)| why.clone()).or_else(|| Some("no response was measured".to_owned())),
+        };
+        ModelAccuracy {
+            model,
+            rests_on,
+            count: found.map_or(0, |found| found.count),
+            mean_error: found.map(|found| found.mean_absolute),
+            coverage: found.and_then(|found| found.covered),
+            why_not,
+        }
+    };
+    MODELS.into_iter().map(of_model).collect()
+}
+
+/// Errors by subject, then by model, then those of the baselines.
 pub(super) fn summed(judged: &[MixComparison]) -> Vec<Accuracy> {
     let measured = judged.iter().flat_map(|one| &one.measured).map(|(name, _)| name.as_str());
     let mut names = distinct([ALL].into_iter().chain(measured.filter(|name| *name != MIX)));

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::demand::Alone;
-use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns};
+use plimsoll_model::idd::{
+    Calibration, CoreSlice, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns,
+};
 use plimsoll_model::statistics::{Noise, Samples};
 use plimsoll_policy::Priority;
 use serde_json::Value;
@@ -101,7 +103,11 @@ impl<'a> Inputs<'a> {
         let pauses = self.think_s(cell.setting, cell.workload) > 0.0 || is_open;
         for run in &cell.runs {
             let point = &self.results.points[*run];
-            let clients = Clients { cores: self.cores(point), never_pause: is_steady && !pauses };
+            let clients = Clients {
+                cores: self.cores(point),
+                never_pause: is_steady && !pauses,
+                round_trip_s: self.delay_s(cell.setting, cell.workload, "round_trip"),
+            };
             let disk = self.disk(&base_of(cell.setting));
             blocks[self.cells.block(*run)] = block(point, self.cells.result(cell, *run), &clients, &disk);
         }
@@ -136,6 +142,20 @@ impl<'a> Inputs<'a> {
         })
     }
 
+    /// The requested mix as far as each workload alone shows it: demands by the instructions that each executes alone, if
+    /// they were counted, and waits for cores by the kernel's slice, if the run says it.
+    pub(super) fn isolated_mix(&self, asked: &RequestedMix) -> Result<Mix, PredictError> {
+        let plain = self.mix(asked, None)?;
+        let turns = self.core_slice().map(Turns::derived).unwrap_or_default();
+        Ok(Mix { slowdown: counted_slowdown(&plain.members), turns, ..plain })
+    }
+
+    /// How the kernel cuts the time of a core; `None` if the run does not say it.
+    pub(super) fn core_slice(&self) -> Option<CoreSlice> {
+        let cut = self.results.machine.core_slice?;
+        Some(CoreSlice { slice_s: cut.slice_us * 1e-6, tick_s: cut.tick_us * 1e-6 })
+    }
+
     fn member(&self, base: &Setting, asked: &RequestedWorkload) -> Result<Member, PredictError> {
         Ok(Member {
             alone: self.alone(self.nearest_alone(base, asked)?),
@@ -150,16 +170,10 @@ impl<'a> Inputs<'a> {
     /// predicted from the instructions that each executes alone, if they were counted.
     fn slowdown(&self, base: &Setting, members: &[Member]) -> Slowdown {
         let points: Vec<_> = members.iter().map(|member| self.calibrations(base, &member.alone.name)).collect();
-        let is_counted = |member: &Member| {
-            let demand = member.alone.demand(None);
-            demand.is_ok_and(|demand| demand.instructions.is_ok() && demand.spin_instructions.is_ok())
-        };
         if points.iter().any(|points| !points.is_empty()) {
             Slowdown::Calibrated(points)
-        } else if members.iter().all(is_counted) {
-            Slowdown::SharedRate
         } else {
-            Slowdown::None
+            counted_slowdown(members)
         }
     }
 
@@ -204,11 +218,21 @@ impl<'a> Inputs<'a> {
         results.any(|result| result.name == workload && result.analytical)
     }
 
+    /// An option of the target, swept or fixed.
+    fn option<'b>(&'b self, base: &'b Setting, key: &str) -> Option<&'b Value> {
+        base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")))
+    }
+
+    /// How many parallel workers all queries of our PostgreSQL servers share: those of one query, and at least as many as
+    /// cores. `None` if unknown.
+    fn workers_max(&self, base: &Setting) -> Option<u32> {
+        let dop = self.option(base, "dop").and_then(Value::as_u64).filter(|_| !self.is_embedded())?;
+        u32::try_from(dop.saturating_sub(1)).ok().map(|workers| workers.max(self.cores_at(base)))
+    }
+
     /// How many queries the embedded engine runs at once: its threads for queries over the threads of each.
     fn queries_at_once(&self, base: &Setting) -> Option<u32> {
-        let option =
-            |key: &str| base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")));
-        let number = |key: &str| option(key).and_then(Value::as_u64).filter(|threads| *threads > 0);
+        let number = |key: &str| self.option(base, key).and_then(Value::as_u64).filter(|threads| *threads > 0);
         let dop = number("dop").unwrap_or(1);
         // Runs from before the option was introduced had as many as `dop`.
         let threads = number("workers").unwrap_or(dop);
@@ -218,9 +242,8 @@ impl<'a> Inputs<'a> {
     /// The rank of each member at the cores, larger first; `None` if all are equal there. An error says what the model
     /// lacks.
     pub(super) fn ranks(&self, asked: &RequestedMix) -> Option<Result<Vec<u8>, String>> {
-        let option =
-            |key: &str| asked.base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")));
-        let has_policy = option("cpu_policy").and_then(Value::as_str).is_some_and(|policy| policy != "none");
+        let has_policy =
+            self.option(&asked.base, "cpu_policy").and_then(Value::as_str).is_some_and(|policy| policy != "none");
         let text = |member: &RequestedWorkload| {
             let rule = self.setting(&asked.base, &member.name, "priority").and_then(Value::as_str);
             rule.unwrap_or("low").to_owned()
@@ -300,7 +323,12 @@ impl<'a> Inputs<'a> {
             DiskModel::Probed(disk) => Disk::Curve { rates: disk.rates() },
             DiskModel::None | DiskModel::Busy | DiskModel::Limited(_) => Disk::Busy,
         };
-        Machine { cores: self.cores_at(base), disk, query_threads: self.queries_at_once(base) }
+        Machine {
+            cores: self.cores_at(base),
+            disk,
+            query_threads: self.queries_at_once(base),
+            workers_max: self.workers_max(base),
+        }
     }
 
     /// The disk model of these runs: its curve if it was probed, unless the machine has several disks, whose figures
@@ -353,6 +381,15 @@ impl<'a> Inputs<'a> {
         let factor = per_request(cell)? / per_request(alone)?;
         (others > 0.0 && factor.is_finite() && factor > 0.0).then_some(Calibration { others, factor })
     }
+}
+
+/// As predicted from the instructions that each workload executes alone, if they were counted.
+fn counted_slowdown(members: &[Member]) -> Slowdown {
+    let is_counted = |member: &Member| {
+        let demand = member.alone.demand(None);
+        demand.is_ok_and(|demand| demand.instructions.is_ok() && demand.spin_instructions.is_ok())
+    };
+    if members.iter().all(is_counted) { Slowdown::SharedRate } else { Slowdown::None }
 }
 
 /// The noise of mean responses, over all cells and their second runs.

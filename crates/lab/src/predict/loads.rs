@@ -92,7 +92,12 @@ impl<'a> Inputs<'a> {
 
     /// Mean seconds that clients of a workload think between requests.
     pub(super) fn think_s(&self, swept: &Setting, workload: &str) -> f64 {
-        let text = self.setting(swept, workload, "think").and_then(Value::as_str);
+        self.delay_s(swept, workload, "think")
+    }
+
+    /// Mean seconds of a delay of a workload's clients: `think`, or `round_trip`.
+    pub(super) fn delay_s(&self, swept: &Setting, workload: &str, key: &str) -> f64 {
+        let text = self.setting(swept, workload, key).and_then(Value::as_str);
         text.and_then(|text| text.parse::<Delay>().ok()).map_or(0.0, |delay| delay.mean().as_secs_f64())
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Clients {
     pub(super) cores: u32,
     /// Whether clients send the next request as soon as they can, and windows are long enough to see all requests.
     pub(super) never_pause: bool,
+    /// Mean seconds of a round trip between statements, as the experiment has them.
+    pub(super) round_trip_s: f64,
 }
 
 /// How a disk is modelled.
@@ -82,16 +84,19 @@ pub(super) fn block(point: &Point, result: &WorkloadResult, clients: &Clients, d
         let known = own_on_server(result);
         let upkeep_s = busy_s.zip(known).map_or(0.0, |(busy_s, own_s)| (busy_s - own_s).max(0.0));
         let own_cpu_s = known.map(|own_s| Ok(own_s * completed / within));
-        let has_workers =
-            result.server.as_ref().and_then(|server| server.workers.as_ref()).is_some_and(|workers| workers.mean > 0.0);
+        let workers = result.server.as_ref().and_then(|server| server.workers.as_ref());
+        let workers = workers.map_or(0.0, |workers| workers.mean);
         let counted = |pick: fn(&Counters) -> Option<u64>, figure: &str| -> Figure {
-            if has_workers {
+            if workers > 0.0 {
                 return Err(format!("{figure} of parallel workers are not counted"));
             }
             let counters = result.counters.ok_or_else(|| why_missing(point, "hardware counters"))?;
             let count = pick(&counters).ok_or_else(|| format!("{figure} were not counted"))?;
             Ok(count as f64 * completed / within)
         };
+        let round_trip_s = result.round_trip_share.unwrap_or(0.0) * response_s;
+        let round_trips = if clients.round_trip_s > 0.0 { round_trip_s / clients.round_trip_s } else { 0.0 };
+        let lock_waits = result.lock_wait.map_or(0.0, |wait| wait.waits as f64);
         Block {
             requests: result.all.completed,
             response_s,
@@ -101,7 +106,9 @@ pub(super) fn block(point: &Point, result: &WorkloadResult, clients: &Clients, d
             disk_s: sum(disk.seconds_per_s(device), "devices"),
             log_s: Err("waits for the log are not measured by workload".to_owned()),
             lock_s: lock_s.ok_or_else(|| "the target does not tell lock waits".to_owned()),
-            round_trip_s: result.round_trip_share.unwrap_or(0.0) * response_s,
+            round_trip_s,
+            wakes: completed + round_trips + lock_waits,
+            workers_s: workers * point.window_s * completed / within,
             instructions: counted(|one| Some(one.instructions? + one.kernel_instructions?), "instructions"),
             spin_instructions: counted(|one| one.spin_instructions, "spin instructions"),
             between_s: match clients.never_pause {

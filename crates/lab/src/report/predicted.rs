@@ -4,7 +4,9 @@ use maud::{Markup, html};
 
 use super::layout::interval;
 use super::page::Page;
-use crate::predict::{ALL, Accuracy, MIX, Model, PredictedMix, PredictedWorkload, Predictions, Request, predict};
+use crate::predict::{
+    ALL, Accuracy, MIX, Model, ModelAccuracy, PredictedMix, PredictedWorkload, Predictions, Request, predict,
+};
 use plimsoll_display::page::{Cell, number, section, stacked_table, text};
 use plimsoll_display::{duration_us, percent};
 
@@ -13,7 +15,7 @@ const MIXES_MAX: usize = 60;
 
 /// The section; nothing if no mix was measured, or none can be predicted.
 pub(super) fn section_of(page: &Page) -> Markup {
-    let request = Request { vary: None, workloads: Vec::new(), model: Model::Mva };
+    let request = Request { vary: None, workloads: Vec::new(), model: Model::Isolated };
     let Ok(predicted) = predict(page.results, None, &request) else { return html! {} };
     if predicted.mixes.iter().all(|mix| mix.refused.is_some()) {
         return html! {};
@@ -23,12 +25,13 @@ pub(super) fn section_of(page: &Page) -> Markup {
         "Mixes, predicted from each alone",
         html! {
             p class="lead" {
-                "Mean responses by a queueing network with the needs of each workload alone, adjusted by nothing. A difference is what sharing costs beyond \
-                 waiting for cores and the disk, or what the model does not know. "
+                "Mean responses by a queueing network with the needs of each workload alone. No measured mix adjusts it. A difference is what \
+                 sharing costs beyond waiting for cores and the disk, or what the model does not know. "
                 code { "plimsoll predict" }
                 " predicts other mixes."
             }
             (responses(&predicted))
+            (models(&predicted.models))
             (errors(&predicted.accuracy))
             @if predicted.mixes.len() > MIXES_MAX {
                 p class="note" { (predicted.mixes.len() - MIXES_MAX) " more mixes are not listed." }
@@ -61,6 +64,28 @@ fn row(mix: &PredictedMix, one: &PredictedWorkload) -> Vec<Cell> {
         Cell::figure(error.map(signed)),
         Cell::text(html! { (mix.bottleneck.unwrap_or("")) }),
     ]
+}
+
+fn models(all: &[ModelAccuracy]) -> Markup {
+    let columns = [
+        text("Model"),
+        text("Rests on"),
+        number("Figures"),
+        number("Mean absolute error"),
+        number("Covered by intervals"),
+        text("Why not"),
+    ];
+    let row = |one: &ModelAccuracy| {
+        vec![
+            Cell::text(html! { (one.model) }),
+            Cell::text(html! { (one.rests_on) }),
+            Cell::figure(Some(one.count.to_string())),
+            Cell::figure(one.mean_error.map(percent)),
+            Cell::figure(one.coverage.map(percent)),
+            Cell::text(html! { (one.why_not.as_deref().unwrap_or("")) }),
+        ]
+    };
+    stacked_table("Each model over all workloads", &columns, all.iter().map(row))
 }
 
 fn errors(all: &[Accuracy]) -> Markup {

@@ -3,7 +3,9 @@
 use super::advice::listed;
 use super::sweep;
 use crate::predict::cache::cautions;
-use crate::predict::{ALL, Accuracy, CachePair, CacheShared, MIX, PredictedMix, PredictedWorkload, Predictions};
+use crate::predict::{
+    ALL, Accuracy, CachePair, CacheShared, MIX, ModelAccuracy, PredictedMix, PredictedWorkload, Predictions,
+};
 use crate::results::Interval;
 use plimsoll_display::wrap;
 use plimsoll_display::{MISSING, duration_us, joined, percent, rate, significant};
@@ -27,6 +29,8 @@ pub fn render(predictions: &Predictions) -> String {
     }
     out.extend(listed("To know of it", &notes));
     if !predictions.accuracy.is_empty() {
+        out.push(String::new());
+        out.extend(models(&predictions.models));
         out.push(String::new());
         out.extend(errors(&predictions.accuracy));
     }
@@ -123,6 +127,18 @@ fn workload(one: &PredictedWorkload) -> String {
 
 /// Columns for the name of a way to predict.
 const WAY_WIDTH: usize = 38;
+
+/// Each model over all workloads.
+fn models(all: &[ModelAccuracy]) -> Vec<String> {
+    let share = |share: Option<f64>| share.map_or_else(|| MISSING.to_owned(), percent);
+    let mut out = vec![format!("{:<WAY_WIDTH$}{:>10}{:>10}", "Models, over all workloads", "error", "covered")];
+    for one in all {
+        let name = format!("  {} ({} figures)", one.model, one.count);
+        out.push(format!("{name:<WAY_WIDTH$}{:>10}{:>10}", share(one.mean_error), share(one.coverage)));
+        out.extend(one.why_not.iter().flat_map(|why| wrap(why, "    ", "    ")));
+    }
+    out
+}
 
 /// The error of each way to predict, by subject.
 fn errors(all: &[Accuracy]) -> Vec<String> {

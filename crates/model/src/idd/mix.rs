@@ -1,5 +1,6 @@
 //! One solution of a mix: demands that depend on throughputs, which depend on demands, until both agree.
 
+use super::isolated::{self, AtCores};
 use super::pool::{self, Pooled};
 use super::slowdown::{Own, others_shares};
 use super::{Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown, Turn};
@@ -150,12 +151,11 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
         let solution = mva::solve(&network)?;
         let members = &solution.classes[..own.len()];
         let throughputs: Vec<f64> = members.iter().map(|class| class.throughput).collect();
-        let waits = |(class, turn): (usize, &Turn)| turn.wait_s(stretch(&network, &solution, class));
         let pooled = pool::solve(mix, machine, &solution)?;
         let threads_utilisation = pooled.as_ref().map(|(_, utilisation)| *utilisation);
         let next = MixState {
             cpu_s: mix.slowdown.mixed_cpu_s(&own, &throughputs, &state.cpu_s, cores),
-            turns_s: turns.iter().enumerate().map(waits).collect(),
+            turns_s: turns_s(mix, machine, &demands, &turns, (&network, &solution)),
             pooled: pooled.map_or_else(|| vec![Pooled::default(); own.len()], |(pooled, _)| pooled),
         };
         let change = state.distance(&next, &solution);
@@ -172,6 +172,30 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
         state.approach(&next, step);
     }
     Err(Refused::NotSettled(STEPS_MAX))
+}
+
+/// How much longer a request of each class waits at the cores than the network says.
+fn turns_s(
+    mix: &Mix,
+    machine: &Machine,
+    demands: &[Demand],
+    turns: &[Turn],
+    (network, solution): (&Network, &Solution),
+) -> Vec<f64> {
+    let Some(slice) = mix.turns.slice() else {
+        let waits = |(class, turn): (usize, &Turn)| turn.wait_s(stretch(network, solution, class));
+        return turns.iter().enumerate().map(waits).collect();
+    };
+    let at_cores = |at: usize| {
+        let (class, figures, demand) = (&network.classes()[at], &solution.classes[at], &demands[at]);
+        let present = figures.throughput * figures.residence_s[CPU];
+        let clients = f64::from(class.population);
+        let met_by_own = if clients > 0.0 { present * (clients - 1.0) / clients } else { present };
+        let (wakes, workers, stretch) = (demand.wakes, demand.workers, stretch(network, solution, at));
+        AtCores { cpu_s: class.demands_s[CPU], wakes, workers, present, met_by_own, stretch }
+    };
+    let classes: Vec<AtCores> = (0..mix.members.len()).map(at_cores).collect();
+    isolated::waits_s(slice, &classes, machine.cores, machine.workers_max)
 }
 
 fn check(mix: &Mix, demands: &[Demand]) -> Result<(), Refused> {

@@ -5,6 +5,7 @@
 //! So it is pooled with the noise of the responses of all cells of the experiment, each by its degrees of freedom. Cells may differ in
 //! noise: the pooled interval still covers 95 % if one class is four times as noisy as the other, as tests show.
 
+use super::isolated;
 use super::mix::{self, Solved};
 use super::{FACTOR_MAX, Machine, Mix, NORMAL_95, Refused, UNADJUSTED_ERROR};
 use crate::demand::jackknife_error;
@@ -85,11 +86,15 @@ impl<'a> Spread<'a> {
 }
 
 /// Half the width of the model's error interval, in logarithms: the error that measured mixes leave unexplained, and
-/// more beyond them. Without measured mixes only the distance beyond measurements is known to be uncertain.
+/// more beyond them. Without measured mixes it is the error that predictions of several workloads had so far, and the
+/// distance beyond measurements.
 fn model_error(mix: &Mix) -> f64 {
     let beyond = mix.doublings_beyond;
     match mix.turns.error {
         Some(residual) => residual.half_width() * (1.0 + beyond * beyond).sqrt(),
-        None => NORMAL_95 * UNADJUSTED_ERROR * beyond,
+        None => {
+            let isolated = if mix.is_shared() { isolated::half_width() } else { 0.0 };
+            isolated.hypot(NORMAL_95 * UNADJUSTED_ERROR * beyond)
+        }
     }
 }

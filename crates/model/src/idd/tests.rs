@@ -1,6 +1,7 @@
 //! Predictions against their parts and experiments with known truth.
 
 mod intervals;
+mod isolated;
 mod open;
 
 use std::collections::VecDeque;
@@ -32,7 +33,7 @@ pub(super) fn mix(slowdown: Slowdown, members: Vec<Member>) -> Mix {
 }
 
 fn machine(cores: u32) -> Machine {
-    Machine { cores, disk: Disk::Busy, query_threads: None }
+    Machine { cores, disk: Disk::Busy, query_threads: None, workers_max: None }
 }
 
 fn pair() -> Vec<Member> {
@@ -42,7 +43,7 @@ fn pair() -> Vec<Member> {
     ]
 }
 
-pub(super) const ONE_CORE: Machine = Machine { cores: 1, disk: Disk::Busy, query_threads: None };
+pub(super) const ONE_CORE: Machine = Machine { cores: 1, disk: Disk::Busy, query_threads: None, workers_max: None };
 
 /// The mixed demands of McWherter's thesis (4.6.2) are then those alone, and its model (4.6.3) is one server for each device.
 #[test]
@@ -184,18 +185,13 @@ fn what_weakens_a_prediction_is_said() {
     assert!(!cautions.contains(&Caution::Parallel { class: class() }), "{cautions:?}");
 }
 
-/// Experiments with known truth: blocks drift, classes share the drift, and predictions carry the noise of their inputs.
+/// Experiments with known truth: blocks drift, and predictions carry the noise of their inputs. With a single class there is no error
+/// of sharing beside it.
 #[test]
 fn intervals_of_predictions_cover_the_truth() {
     let members = |mut noise: Box<dyn FnMut() -> f64>| {
-        let factors: Vec<f64> = (0..5).map(|_| noise()).collect();
-        let blocks = |requests: u64, cpu_s: f64, disk_s: f64, own: &mut dyn FnMut() -> f64| {
-            factors.iter().map(|shared| block(requests, cpu_s * shared * own(), disk_s * own())).collect::<Vec<_>>()
-        };
-        vec![
-            member("oltp", 8, 0.1, blocks(1_000, 0.01, 0.002, &mut noise)),
-            member("olap", 2, 0.0, blocks(100, 0.5, 0.1, &mut noise)),
-        ]
+        let blocks = (0..5).map(|_| block(1_000, 0.1 * noise(), 0.02 * noise())).collect();
+        vec![member("oltp", 8, 0.1, blocks)]
     };
     let machine = machine(2);
     let response_s = |members| predict(&mix(Slowdown::None, members), &machine).unwrap().classes[0].response_s.unwrap();

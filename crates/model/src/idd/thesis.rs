@@ -202,7 +202,7 @@ mod tests {
         let found = predict(&mix, 1).unwrap().expect("two classes");
         assert!(!found.is_counted);
         assert_eq!((found.cpu_s, found.slowdowns), ([0.05, 0.5], [1.0, 1.0]));
-        let machine = Machine { cores: 1, disk: Disk::Busy, query_threads: None };
+        let machine = Machine { cores: 1, disk: Disk::Busy, query_threads: None, workers_max: None };
         let ours = super::super::predict(&mix, &machine).unwrap();
         for (ours, modelled_s) in ours.classes.iter().zip(found.modelled_s) {
             assert!((ours.response_s.unwrap().value / modelled_s - 1.0).abs() < 1e-6);

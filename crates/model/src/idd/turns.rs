@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Machine, Member, Mix, Refused, Slowdown, UNADJUSTED_ERROR, mix};
+use super::{CoreSlice, Machine, Member, Mix, Refused, Slowdown, UNADJUSTED_ERROR, mix};
 use crate::statistics::{Deviation, student};
 
 /// Rounds of fitting: turns of one class change the time at the cores of the others, which changes turns.
@@ -100,9 +100,11 @@ fn others(stretch: f64) -> [f64; 2] {
 /// Turns by class.
 type ByClass = BTreeMap<String, Turn>;
 
-/// The turns learned from lessons.
+/// The turns learned from lessons, or else those that follow from the kernel's slice; by default none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turns {
+    /// Of these none is learned.
+    derived: Option<CoreSlice>,
     whole: ByClass,
     /// Without each block.
     without: Vec<ByClass>,
@@ -147,7 +149,17 @@ impl Turns {
         let whole = if determinant_min.is_finite() { fit(lessons, machine, None, determinant_min) } else { plain };
         let without = |block| fit(lessons, machine, Some(block), determinant_min);
         let without = if blocks > 1 { (0..blocks).map(without).collect() } else { Vec::new() };
-        Turns { whole, without, error }
+        Turns { derived: None, whole, without, error }
+    }
+
+    /// Those of a fair kernel, which no mix has shown.
+    pub fn derived(slice: CoreSlice) -> Self {
+        Turns { derived: Some(slice), ..Turns::default() }
+    }
+
+    /// The slice that they follow from; `None` if they are learned, or none are assumed.
+    pub fn slice(&self) -> Option<CoreSlice> {
+        self.derived
     }
 
     /// The turn of a class, from all blocks but one, or from all; none if nothing was learned.

@@ -10,13 +10,24 @@ fn intervals_are_wider_the_farther_beyond_what_was_measured() {
         found.high.zip(found.low).map_or(0.0, |(high, low)| (high / low).ln() / 2.0)
     };
     let nothing = Turns::default();
-    assert!(width(&nothing, 0.0) < 1e-9);
-    assert_near(width(&nothing, 2.0), 2.0 * 1.96 * UNADJUSTED_ERROR);
+    let isolated = crate::idd::isolated::half_width();
+    assert_near(width(&nothing, 0.0), isolated);
+    assert_near(width(&nothing, 2.0), isolated.hypot(2.0 * 1.96 * UNADJUSTED_ERROR));
     let mut learned = Turns::default();
     learned.error = Some(Residual { deviation: 0.1, degrees_of_freedom: 3.0 });
     let with_the_thesis = ((3.0 * 0.1_f64.powi(2) + UNADJUSTED_ERROR.powi(2)) / 4.0).sqrt();
     assert!((width(&learned, 0.0) - 2.776 * with_the_thesis).abs() < 1e-3, "Student's t of four figures is 2.78");
     assert_near(width(&learned, 1.0), width(&learned, 0.0) * 2.0_f64.sqrt());
+}
+
+/// What one workload shows alone is all that there is to know of it; what several share is not.
+#[test]
+fn a_workload_alone_has_no_error_of_sharing() {
+    let [oltp, olap] = &pair()[..] else { panic!("a pair") };
+    for members in [vec![oltp.clone()], vec![oltp.clone(), Member { population: 0, ..olap.clone() }]] {
+        let found = predict(&mix(Slowdown::None, members), &ONE_CORE).unwrap().classes[0].response_s.unwrap();
+        assert!((found.high.unwrap() / found.value - 1.0).abs() < 1e-9, "equal blocks: {found:?}");
+    }
 }
 
 /// One mix of two classes leaves one figure to judge the model by. An interval from 0.221 ns to 220 s, as Student's t of one degree
