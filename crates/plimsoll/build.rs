@@ -1,9 +1,13 @@
-//! Puts the commit into the binary, so that every result names the code that measured it, and links it small.
+//! Puts the commit and the hashes of the sources into the binary, so that every result names the code that measured it,
+//! and links it small.
 
 #[path = "../commands/link_small.rs"]
 mod link_small;
+mod source_units;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -19,6 +23,22 @@ fn main() {
     let is_changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
     let suffix = if is_changed && !commit.is_empty() { "+changes" } else { "" };
     println!("cargo:rustc-env=PLIMSOLL_COMMIT={commit}{suffix}");
+    write_source_units(Path::new(".."));
+}
+
+/// Writes the list of hashes that `program.rs` includes, and has it written again when a source changes.
+fn write_source_units(crates: &Path) {
+    println!("cargo:rerun-if-changed=source_units.rs");
+    for folder in fs::read_dir(crates).into_iter().flatten().flatten() {
+        let source = folder.path().join("src");
+        if source.is_dir() {
+            println!("cargo:rerun-if-changed={}", source.display());
+        }
+    }
+    let units = source_units::units(crates);
+    let rows: String = units.iter().map(|(unit, hash)| format!("    ({unit:?}, {hash:?}),\n")).collect();
+    let list = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("source_units.rs");
+    fs::write(list, format!("&[\n{rows}]\n")).expect("cargo's own folder is writable");
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -232,6 +232,7 @@ pub fn document(
     let notes = records.iter().flat_map(|record| &record.notes).cloned();
     let warnings = grouped(warnings.chain(notes));
     let mut results = Results {
+        origin: None,
         format: FORMAT,
         mode,
         plimsoll: provenance.version,

@@ -28,6 +28,7 @@ use crate::kept_speed;
 use crate::plan::Plan;
 use crate::program::Program;
 use crate::record::RunRecord;
+use crate::reproduction::origin::Origin;
 use crate::results::{FORMAT, Results};
 use crate::run_directory::{EXPERIMENT, RunDirectory, StoredExperiment};
 use crate::runner::{OpenedDatabase, Outcome, RunError, RunProgress, Runner, Selection, Watch};
@@ -248,6 +249,7 @@ impl Execution {
             cores: self.cores,
             claims: self.claims(),
             blocks_max: self.blocks_max,
+            origin: Some(Origin::now(&self.plan, &self.text, self.quick, program.build)),
         }
     }
 
@@ -314,6 +316,8 @@ impl ActiveExecution<'_> {
         // A simulated machine has the speeds of its file.
         results.memory_speed = memory_speed.filter(|_| !self.execution.plan.is_simulated());
         (results.quick, results.runs_left) = (self.execution.quick, left);
+        // Of runs by several builds, the first counts: if its code is old, so are some of them.
+        results.origin = self.header.origin.clone();
         first_result::mark(&mut results.claims, &self.header.claims);
         let files = self.directory.finish(&results, &records);
         let files = files.map_err(|error| ExecutionError::Resumable { error: error.to_string(), place })?;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::first_result::Hashes;
 use crate::record::RunRecord;
+use crate::reproduction::origin::Origin;
 use crate::results::FORMAT;
 use crate::run_directory::disk::sync_folder;
 
@@ -44,6 +45,9 @@ pub struct JournalHeader {
     /// file.
     #[serde(default)]
     pub blocks_max: Option<u32>,
+    /// The experiment and the code that it was begun with; `None` if the program that began it did not record them.
+    #[serde(default)]
+    pub origin: Option<Origin>,
 }
 
 /// A journal that can be added to.

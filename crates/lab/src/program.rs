@@ -32,6 +32,9 @@ pub struct Build {
     pub version: &'static str,
     /// The commit it was built from; `None` outside a checkout.
     pub commit: Option<&'static str>,
+    /// The hash of each part of its sources, such as `engine/lock`, as they were when it was built; empty if they were
+    /// not there.
+    pub sources: &'static [(&'static str, &'static str)],
 }
 
 /// Informs a person about an experiment that is under way.

@@ -1,9 +1,15 @@
 //! Published exhibits and the results of reproducing them: as text for a terminal ([`render`]) and as a page of documentation
 //! ([`page`]), both from the run directories of a [`Reproduction`].
 
+pub mod budget;
 pub mod causes;
+pub mod exercised;
+pub mod exhibit_list;
 mod folder;
+mod kept_runs;
+pub mod origin;
 pub mod page;
+mod sitting;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -11,14 +17,17 @@ mod tests;
 use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::results::{ClaimResult, Mode, Results};
 use crate::table::claims;
 pub use folder::{CarriedFile, Collection, Reproduction, ReproductionRequest};
+pub use kept_runs::{KeptRun, KeptRuns};
+use origin::Origin;
 use plimsoll_display as units;
 use plimsoll_display::wrap;
+pub use sitting::{SittingPlan, SittingRequest};
 pub use tally::Tally;
 
 /// One published exhibit and the results of reproducing it.
@@ -44,10 +53,12 @@ pub struct Exhibit {
     pub withdrawn: Vec<String>,
     /// Why it was not run.
     pub why_not_run: Option<String>,
+    /// Why its run is stale; `None` if it is not, or was not run.
+    pub stale: Option<String>,
 }
 
 /// How an exhibit was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExhibitRun {
     /// Commit that measured it; the version, if the commit is not known.
     pub commit: String,
@@ -69,6 +80,15 @@ pub struct ExhibitRun {
     pub runs_left: usize,
     /// The machine, in a line.
     pub machine: String,
+    /// Seconds that it took, loading included and pauses left out; `None` if that was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length_s: Option<f64>,
+    /// Seconds of warm-ups and windows among them; `None` as for `length_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows_s: Option<f64>,
+    /// The experiment and the code that it was made from; `None` if that was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 impl Exhibit {
@@ -95,6 +115,9 @@ impl ExhibitRun {
             runs: (points.len(), points.iter().filter(|point| !point.valid).count()),
             runs_left: results.runs_left,
             machine: machine(&results.machine),
+            length_s: Some(length_s(results)),
+            windows_s: Some(points.iter().map(|point| point.warmup_s + point.window_s).sum()),
+            origin: results.origin.clone(),
         }
     }
 
@@ -126,6 +149,18 @@ fn scales(results: &Results) -> String {
         [only] => all[only].clone(),
         _ => several.collect::<Vec<_>>().join(", "),
     }
+}
+
+/// Gaps between runs that are longer than this are pauses: nothing loads for so long.
+const PAUSE_S: f64 = 3600.0;
+
+/// How long an experiment took in all of its sittings.
+fn length_s(results: &Results) -> f64 {
+    let mut times: Vec<(f64, f64)> = results.points.iter().map(|point| (point.at_s, point.window_s)).collect();
+    times.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let gaps = times.windows(2).map(|pair| pair[1].0 - pair[0].0 - pair[0].1);
+    let pauses: f64 = gaps.filter(|gap| *gap > PAUSE_S).sum();
+    (results.elapsed_s - pauses).max(0.0)
 }
 
 fn machine(machine: &MachineFacts) -> String {

@@ -22,6 +22,8 @@ use plimsoll_workload::benchmark::CheckLine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::reproduction::origin::Origin;
+
 pub use claims::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
 pub use curves::{AxisRole, Knee, KneeLevel, Scalability};
 pub use device::{CacheSwitching, Device, Unmeasured};
@@ -57,6 +59,9 @@ pub struct Results {
     /// Whether figures were measured or simulated.
     #[serde(default)]
     pub mode: Mode,
+    /// The experiment and the code that it was begun with, as hashes; `None` if the program did not record them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// The machine it ran on; for a simulation, the machine that the simulator ran on.
     pub machine: MachineFacts,
     /// Hash of the facts that distinguish machines: processor, usable cores, caches, memory, kernel.

@@ -17,7 +17,7 @@ use crate::results::{ClaimResult, ClaimVerdict};
 use crate::runner::{Outcome, RunError, Runner, Selection, Watch};
 
 /// The default of the largest number of blocks.
-const BLOCKS_MAX: u32 = 20;
+pub(crate) const BLOCKS_MAX: u32 = 20;
 
 /// Where an experiment ends that is not decided.
 #[derive(Debug, Clone, Copy, PartialEq)]

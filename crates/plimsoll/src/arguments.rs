@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use plimsoll_commands::arguments::SharedCommand;
+use plimsoll_lab::reproduction::SittingRequest;
+use plimsoll_lab::reproduction::budget::Wanted;
 use plimsoll_lab::until_decided::{self, Limit};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::hog::HogSpec;
@@ -288,8 +290,10 @@ pub struct ReproduceOptions {
     pub cores: Option<CoreCount>,
     #[command(flatten)]
     pub until_decided: UntilDecidedOptions,
-    /// The folder for all results [default: runs/reproduce-TIME]; finished exhibits in it are kept, and one that was
-    /// interrupted is continued
+    #[command(flatten)]
+    pub sitting: SittingOptions,
+    /// The folder for all results [default: runs/reproduce-TIME; with --budget, --stale or --undecided runs/reproduce];
+    /// finished exhibits in it are kept, and one that was interrupted is continued
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Run nothing: write the page (reproduction.md) again from the runs in this folder, the --out of a reproduction
@@ -298,6 +302,36 @@ pub struct ReproduceOptions {
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which exhibits of a reproduction are run again, and for how long.
+#[derive(Debug, Args)]
+pub struct SittingOptions {
+    /// Run what decides most claims per minute, until the next exhibit would not fit into this time, such as 160m; the
+    /// next call continues. Lengths follow from earlier runs
+    #[arg(long, value_name = "TIME", value_parser = sitting_time, conflicts_with = "page")]
+    pub budget: Option<Duration>,
+    /// Run exhibits again whose experiment, or code that it exercises, has changed since their run
+    #[arg(long, conflicts_with = "page")]
+    pub stale: bool,
+    /// Run exhibits with undecided claims, with more blocks, and those that were never run
+    #[arg(long, conflicts_with = "page")]
+    pub undecided: bool,
+}
+
+/// Reads the time of a sitting, which may also be written as `160m`.
+fn sitting_time(text: &str) -> Result<Duration, String> {
+    let minutes = text.strip_suffix('m').filter(|number| number.ends_with(|letter: char| letter.is_ascii_digit()));
+    minutes.map_or_else(|| until_decided::duration(text), |number| until_decided::duration(&format!("{number}min")))
+}
+
+impl SittingOptions {
+    /// What is requested, if any of them is given.
+    pub fn request(&self) -> Option<SittingRequest> {
+        let &SittingOptions { budget, stale, undecided } = self;
+        let is_given = budget.is_some() || stale || undecided;
+        is_given.then_some(SittingRequest { wanted: Wanted { stale, undecided }, budget })
+    }
 }
 
 /// `plimsoll report`.

@@ -16,7 +16,12 @@ pub static COLLECTION: Collection = Collection {
     files: EXHIBITS,
     claims_lock: include_str!("../../../experiments/claims.lock"),
     causes: include_str!("../../../experiments/causes.toml"),
+    runs: include_str!("../../../experiments/runs.jsonl"),
 };
+
+/// Every exhibit of the documents.
+#[cfg(test)]
+static EXHIBIT_LIST: &str = include_str!("../../../experiments/exhibits.toml");
 
 /// Every experiment, in the order in which they are reproduced.
 pub static EXHIBITS: &[CarriedFile] = &[
@@ -140,9 +145,15 @@ mod tests {
 
     use plimsoll_lab::claim::first_result::FirstResults;
     use plimsoll_lab::experiment::{Terms, parse, resolve};
+    use plimsoll_lab::plan::Plan;
+    use plimsoll_lab::reproduction::budget::Wanted;
     use plimsoll_lab::reproduction::causes::Causes;
+    use plimsoll_lab::reproduction::exercised;
+    use plimsoll_lab::reproduction::exhibit_list::{ExhibitList, ListedExperiment};
+    use plimsoll_lab::reproduction::{KeptRuns, Reproduction, ReproductionRequest, SittingRequest};
 
     use super::*;
+    use crate::program::BUILD;
     use crate::targets::TARGETS;
 
     fn files(folder: &Path, found: &mut Vec<String>) {
@@ -161,7 +172,7 @@ mod tests {
         let root = Path::new("../..");
         let mut found = Vec::new();
         files(&root.join("experiments"), &mut found);
-        found.retain(|file| !file.ends_with("/causes.toml"));
+        found.retain(|file| !["/causes.toml", "/exhibits.toml"].iter().any(|list| file.ends_with(list)));
         let listed = |file: &str| EXHIBITS.iter().any(|source| root.join(source.file) == Path::new(file));
         let missing: Vec<&String> = found.iter().filter(|file| !listed(file)).collect();
         assert!(missing.is_empty() && found.len() == EXHIBITS.len(), "not listed in exhibits.rs: {missing:?}");
@@ -238,5 +249,81 @@ mod tests {
             assert!(is_known, "experiments/causes.toml: {name} has no claim `{text}`");
         }
         FirstResults::parse(COLLECTION.claims_lock).expect("it can be read");
+    }
+
+    fn plan_of(source: &CarriedFile) -> Plan {
+        let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+        resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A renamed module would otherwise never make a run stale.
+    #[test]
+    fn the_code_that_experiments_exercise_exists() {
+        let is_known = |part: &str| {
+            BUILD
+                .sources
+                .iter()
+                .any(|(unit, _)| *unit == part || unit.split_once('/').is_some_and(|(name, _)| name == part))
+        };
+        for source in EXHIBITS {
+            let parts = exercised::parts(&plan_of(source));
+            let unknown: Vec<_> = parts.into_iter().filter(|part| !is_known(part)).collect();
+            assert!(unknown.is_empty(), "{}: there is no {unknown:?}; mend exercised.rs", source.file);
+        }
+    }
+
+    /// The page of each study, by the study's name.
+    const STUDIES: [(&str, &str); 5] = [
+        ("SR", "resource-sensitivity"),
+        ("SI", "micro-architecture"),
+        ("MW", "prioritisation"),
+        ("GA", "parallel-plans"),
+        ("NO", "cache-partitioning"),
+    ];
+
+    #[test]
+    fn every_exhibit_of_the_documents_is_on_its_page() {
+        let list =
+            ExhibitList::parse(EXHIBIT_LIST).unwrap_or_else(|error| panic!("experiments/exhibits.toml: {error}"));
+        let plans: Vec<Plan> = EXHIBITS.iter().map(plan_of).collect();
+        let mut experiments = Vec::new();
+        for (source, plan) in EXHIBITS.iter().zip(&plans) {
+            let (name, study) = (plan.name.as_str(), plan.study.as_deref());
+            experiments.push(ListedExperiment { name, file: source.file, study, is_simulated: plan.is_simulated() });
+        }
+        let faults = list.faults(&experiments);
+        assert!(faults.is_empty(), "experiments/exhibits.toml:\n{}", faults.join("\n"));
+        assert!(list.studies().all(|study| STUDIES.iter().any(|(known, _)| *known == study)));
+        let runs = KeptRuns::parse(COLLECTION.runs).unwrap_or_else(|error| panic!("experiments/runs.jsonl: {error}"));
+        for (study, page) in STUDIES {
+            let page = format!("../../docs/studies/{page}.md");
+            let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
+            let [start, end] = ["<!-- exhibits -->\n", "<!-- end -->"].map(|mark| text.find(mark).expect(mark));
+            let start = start + "<!-- exhibits -->\n".len();
+            let made = format!("{}{}{}", &text[..start], list.table(study, &experiments, &runs), &text[end..]);
+            plimsoll_testing::check_made(&page, &made);
+        }
+    }
+
+    /// The page without its marks of stale runs, which change with the code.
+    fn without_stale(page: &str) -> String {
+        let lines = page.lines().filter(|line| !line.contains(" runs are **stale**; "));
+        let kept = |line: &str| line.split_once(", **stale**: ").map_or(line, |(before, _)| before).to_owned() + "\n";
+        let page: String = lines.map(kept).collect();
+        page.replace("\n\n\n", "\n\n")
+    }
+
+    #[test]
+    fn the_page_is_what_the_runs_give() {
+        const PAGE: &str = "../../docs/reproduction.md";
+        let page_of_runs = SittingRequest { wanted: Wanted { stale: true, undecided: true }, budget: None };
+        let request = ReproductionRequest { sitting: Some(page_of_runs), ..ReproductionRequest::default() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let reproduction = Reproduction::open(&COLLECTION, request, folder.path(), &TARGETS, BUILD);
+        let made = reproduction.unwrap_or_else(|error| panic!("{error}")).page().expect("there are runs");
+        let kept = std::fs::read_to_string(PAGE).unwrap_or_default();
+        if without_stale(&kept) != without_stale(&made) || std::env::var_os(plimsoll_testing::BLESS).is_some() {
+            plimsoll_testing::check_made(PAGE, &made);
+        }
     }
 }

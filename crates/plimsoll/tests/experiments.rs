@@ -345,6 +345,29 @@ fn reports_are_written_anew() {
     refused(&["report", "nowhere"], folder.path(), "nowhere is not a run directory");
 }
 
+/// The plan of a sitting is told before it begins, and stands in the document; what does not fit is left.
+#[test]
+fn a_sitting_tells_its_plan_and_leaves_what_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let sit = ["reproduce", "--undecided", "--budget", "0s", "--json"];
+    let output = run(&sit, folder.path());
+    assert_ended(&output, 0);
+    let document = json(&output);
+    assert_eq!((&document["plan"]["minutes"], items(&document["ran"]).len()), (&0.0.into(), 0));
+    let left = items(&document["left"]);
+    assert!(!left.is_empty() && items(&document["plan"]["leaves"]).len() == left.len(), "{document}");
+    for candidate in left {
+        assert!(candidate["claims"].as_u64() > Some(0) && candidate["minutes"].as_f64() > Some(0.0), "{candidate}");
+    }
+    let told = said(&output);
+    assert!(told.contains(&format!("0 of {} exhibits in 0 min:", left.len())), "{told}");
+    assert!(told.contains("written: runs/reproduce/reproduction.md"), "a folder that the next sitting finds: {told}");
+    let page = fs::read_to_string(folder.path().join("runs/reproduce/reproduction.md")).unwrap();
+    assert!(page.contains("### SR-fig2-cores: "), "it begins with the runs of the page");
+    refused(&["reproduce", "--budget", "5"], folder.path(), "`5` is not a length of time");
+    refused(&["reproduce", "--budget", "5m", "--page", "out"], folder.path(), "cannot be used with");
+}
+
 #[test]
 fn an_exhibit_is_put_beside_what_was_published_and_kept() {
     let folder = tempfile::tempdir().unwrap();

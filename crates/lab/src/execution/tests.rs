@@ -19,6 +19,9 @@ pub(crate) const SMALL: &str = "name = \"small\"\n[target]\nurl = \"memory:\"\n\
     [run]\nwarmup = \"0s\"\nmeasure = \"20ms\"\nrepeats = 2\nothers_max = 1000\n\
     [[claim]]\ntext = \"it runs\"\nholds = \"throughput(w) > 0\"\n";
 
+/// The sources of the program of tests.
+pub(crate) static SOURCES: [(&str, &str); 3] = [("lab/runner", "1"), ("workload/driver", "2"), ("workload/rows", "3")];
+
 /// A database in this process for every URL.
 struct Memory;
 
@@ -52,7 +55,7 @@ impl TestProgram {
     }
 
     pub(crate) fn program(&self) -> Program<'_> {
-        self.built(Build { version: "1", commit: Some("first") })
+        self.built(Build { version: "1", commit: Some("first"), sources: &SOURCES })
     }
 
     fn built(&self, build: Build) -> Program<'_> {
@@ -116,7 +119,7 @@ fn an_experiment_is_announced_run_and_written() {
 #[test]
 fn a_stopped_experiment_is_continued_by_another_build() {
     let folder = half_done();
-    let (user, build) = (TestProgram::default(), Build { version: "2", commit: Some("second") });
+    let (user, build) = (TestProgram::default(), Build { version: "2", commit: Some("second"), sources: &SOURCES });
     let done = resume(folder.path(), &user.built(build)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((done.results.points.len(), done.results.runs_left), (2, 0));
     let warnings = done.results.warnings.join("\n");

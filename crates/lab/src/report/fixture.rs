@@ -149,6 +149,7 @@ pub(crate) fn poor_study() -> Results {
 pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
     let estimates = derive::estimates(&points);
     let mut results = Results {
+        origin: None,
         format: FORMAT,
         mode: Mode::Measured,
         machine_fingerprint: "41c64a8e".to_string(),

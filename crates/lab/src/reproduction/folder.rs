@@ -1,6 +1,6 @@
-//! The folder of a reproduction: a run directory for each exhibit, the page, and the claims as they were when they had
-//! their first results. Exhibits already finished in it are kept, so that a reproduction of many hours can be
-//! interrupted and continued.
+//! The folder of a reproduction: a run directory for each exhibit, the page, the runs behind the page, and the claims as
+//! they were when they had their first results. Exhibits already finished in it are kept, so that a reproduction of many
+//! hours can be interrupted and continued.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use plimsoll_notation::nearest;
 
 use super::causes::Causes;
+use super::kept_runs::{KeptRun, KeptRuns};
+use super::origin::{self, Origin};
+use super::sitting::SittingRequest;
 use super::{Exhibit, ExhibitRun, page};
 use crate::claim::first_result::FirstResults;
 use crate::document::settings;
@@ -16,7 +19,7 @@ use crate::execution::{Execution, ExecutionError, Fault};
 use crate::experiment::{Terms, parse, resolve};
 use crate::fingerprint::settings_hash;
 use crate::plan::Plan;
-use crate::program::Program;
+use crate::program::{Build, Program};
 use crate::results::Results;
 use crate::run_directory::{RunDirectory, RunDirectoryError, read_results};
 use crate::targets::Targets;
@@ -26,6 +29,8 @@ use crate::until_decided;
 const PAGE: &str = "reproduction.md";
 /// The claims as they were when they had their first results.
 const LOCK: &str = "claims.lock";
+/// The finished runs behind the page.
+const RUNS: &str = "runs.jsonl";
 /// Why an exhibit could not be run, in the place of its run directory.
 const NOT_RUN: &str = "not-run.txt";
 
@@ -55,6 +60,8 @@ pub struct Collection {
     pub claims_lock: &'static str,
     /// Why claims of them do not hold, as far as that is known.
     pub causes: &'static str,
+    /// The runs behind the page in `docs/`.
+    pub runs: &'static str,
 }
 
 /// What is to be reproduced, and how.
@@ -68,24 +75,30 @@ pub struct ReproductionRequest {
     pub cores: Option<usize>,
     /// The limit of their blocks if they run until their claims are decided.
     pub until_decided: Option<until_decided::Limit>,
+    /// Which of them are run and for how long, if not all that were not run before.
+    pub sitting: Option<SittingRequest>,
 }
 
 /// An experiment of the collection, resolved for this machine.
 #[derive(Debug)]
-struct PlannedExhibit {
-    carried: &'static CarriedFile,
-    plan: Plan,
-    is_requested: bool,
+pub(super) struct PlannedExhibit {
+    pub(super) carried: &'static CarriedFile,
+    pub(super) plan: Plan,
+    /// The same in the short form.
+    pub(super) short: Plan,
+    pub(super) is_requested: bool,
 }
 
 /// A folder of exhibits.
 #[derive(Debug)]
 pub struct Reproduction {
-    place: PathBuf,
-    request: ReproductionRequest,
+    pub(super) place: PathBuf,
+    pub(super) request: ReproductionRequest,
     causes: Causes,
     first: FirstResults,
-    exhibits: Vec<PlannedExhibit>,
+    pub(super) kept: KeptRuns,
+    pub(super) exhibits: Vec<PlannedExhibit>,
+    pub(super) build: Build,
 }
 
 impl Reproduction {
@@ -95,6 +108,7 @@ impl Reproduction {
         request: ReproductionRequest,
         place: &Path,
         targets: &dyn Targets,
+        build: Build,
     ) -> Result<Self, ExecutionError> {
         let exhibits = exhibits(collection, &request, targets)?;
         let system = |error: toml::de::Error| ExecutionError::System(error.to_string());
@@ -105,13 +119,15 @@ impl Reproduction {
             first.add_all(own.map_err(|error| ExecutionError::Refused(format!("{}: {error}", lock.display())))?);
         }
         let causes = Causes::parse(collection.causes).map_err(system)?;
-        Ok(Reproduction { place: place.to_owned(), request, causes, first, exhibits })
+        let kept = kept_runs(collection, &request, place)?;
+        Ok(Reproduction { place: place.to_owned(), request, causes, first, kept, exhibits, build })
     }
 
     /// Runs the requested exhibits one after the other. Whether Ctrl-C ended it.
     pub fn measure(&mut self, program: &Program<'_>) -> Result<bool, ExecutionError> {
-        let requested = self.exhibits.iter().filter(|exhibit| exhibit.is_requested);
-        let executions: Vec<Execution> = requested.map(|exhibit| self.execution(exhibit)).collect();
+        let limit = self.request.until_decided;
+        let executions: Vec<Execution> =
+            self.requested_exhibits().map(|exhibit| self.execution(exhibit, limit)).collect();
         for execution in &executions {
             check_settings(execution, &self.place.join(&execution.plan.name), program)?;
         }
@@ -123,23 +139,29 @@ impl Reproduction {
         Ok(false)
     }
 
+    /// The exhibits that are requested.
+    pub(super) fn requested_exhibits(&self) -> impl Iterator<Item = &PlannedExhibit> {
+        self.exhibits.iter().filter(|exhibit| exhibit.is_requested)
+    }
+
     /// An exhibit about to be run. One without claims, or with a search for a knee, has as many blocks as its file says.
-    fn execution(&self, exhibit: &PlannedExhibit) -> Execution {
+    pub(super) fn execution(&self, exhibit: &PlannedExhibit, limit: Option<until_decided::Limit>) -> Execution {
         let PlannedExhibit { carried, plan, .. } = exhibit;
-        let ReproductionRequest { quick, cores, until_decided, .. } = self.request;
-        let blocks_max = until_decided.map(|limit| limit.blocks(plan));
+        let ReproductionRequest { quick, cores, .. } = self.request;
+        let blocks_max = limit.map(|limit| limit.blocks(plan));
         let blocks_max = blocks_max.filter(|most| until_decided::plans(plan, *most).is_ok());
         let first = self.first.of(&plan.name);
         Execution { quick, cores, first, blocks_max, ..Execution::of(plan.clone(), carried.text) }
     }
 
     /// Runs one exhibit, continues it, or leaves it as it is if it is complete. Whether Ctrl-C ended it.
-    fn measure_one(&mut self, execution: &Execution, program: &Program<'_>) -> Result<bool, ExecutionError> {
+    pub(super) fn measure_one(&mut self, execution: &Execution, program: &Program<'_>) -> Result<bool, ExecutionError> {
         let name = &execution.plan.name;
         let note = self.note(name);
         match run_one(execution, &self.place.join(name), program) {
             Ok(results) => {
                 self.first.add(&results);
+                self.kept.add(kept_run(&results));
                 remove(&note);
                 Ok(results.runs_left > 0)
             }
@@ -159,20 +181,41 @@ impl Reproduction {
 
     /// The requested exhibits that are in the folder.
     pub fn requested(&self) -> Vec<Exhibit> {
-        let requested = self.exhibits.iter().filter(|exhibit| exhibit.is_requested);
-        requested.filter_map(|exhibit| self.exhibit(exhibit)).collect()
+        self.requested_exhibits().filter_map(|exhibit| self.exhibit(exhibit)).collect()
     }
 
-    /// The state of an exhibit in the folder; `None` if it has never been run.
-    fn exhibit(&self, PlannedExhibit { carried, plan, .. }: &PlannedExhibit) -> Option<Exhibit> {
-        let directory = self.place.join(&plan.name);
-        let note = fs::read_to_string(self.note(&plan.name)).ok();
-        let (results, why_not_run) = match (read_results(&directory), note) {
-            (Err(RunDirectoryError::NotARun { .. }), None) => return None,
+    /// The last run of an exhibit: that of its run directory, or one of earlier that tells more. `None` if it has never
+    /// been run.
+    pub(super) fn last(&self, name: &str) -> Option<KeptRun> {
+        let note = fs::read_to_string(self.note(name)).ok();
+        let (run, why_not_run) = match (read_results(&self.place.join(name)), note) {
+            (Err(RunDirectoryError::NotARun { .. }), None) => (None, None),
             (Err(error), None) => (None, Some(error.to_string())),
             // Earlier measurements are reported even if the run cannot be continued.
-            (results, note) => (results.ok(), note),
+            (results, note) => (results.ok().map(|results| kept_run(&results)), note),
         };
+        let mut runs = KeptRuns::default();
+        self.kept.of(name).into_iter().cloned().chain(run).for_each(|run| runs.add(run));
+        let name = name.to_owned();
+        match (runs.of(&name).cloned(), why_not_run) {
+            (run, None) => run,
+            (Some(run), why_not_run) => Some(KeptRun { why_not_run, ..run }),
+            (None, why_not_run) => Some(KeptRun { name, measured: None, why_not_run, claims: Vec::new() }),
+        }
+    }
+
+    /// Why the last run of an exhibit is stale; `None` if it is not, or if this program does not know its sources.
+    pub(super) fn stale(&self, exhibit: &PlannedExhibit, last: Option<&KeptRun>) -> Option<String> {
+        let measured = last?.measured.as_ref().filter(|_| !self.build.sources.is_empty())?;
+        let plan = if measured.quick { &exhibit.short } else { &exhibit.plan };
+        let now = Origin::now(plan, exhibit.carried.text, measured.quick, self.build);
+        origin::stale(measured.origin.as_ref(), &now)
+    }
+
+    /// The state of an exhibit; `None` if it has never been run.
+    fn exhibit(&self, exhibit: &PlannedExhibit) -> Option<Exhibit> {
+        let PlannedExhibit { carried, plan, .. } = exhibit;
+        let last = self.last(&plan.name)?;
         let texts: Vec<&str> = plan.claims.iter().map(|claim| claim.text.as_str()).collect();
         let withdrawn = self.first.withdrawn(&plan.name, &texts);
         Some(Exhibit {
@@ -181,28 +224,56 @@ impl Reproduction {
             study: plan.study.clone(),
             differs: plan.differs.clone(),
             file: carried.file.to_owned(),
-            directory: directory.display().to_string(),
-            measured: results.as_ref().map(ExhibitRun::of),
-            claims: results.map(|results| results.claims).unwrap_or_default(),
+            directory: self.place.join(&plan.name).display().to_string(),
+            stale: self.stale(exhibit, Some(&last)),
+            measured: last.measured,
+            claims: last.claims,
             withdrawn: withdrawn.into_iter().map(str::to_owned).collect(),
-            why_not_run,
+            why_not_run: last.why_not_run,
         })
     }
 
-    /// Writes the page of all that is in the folder, and the claims as they were first. Returns the page's path; `None`
-    /// if there is nothing in the folder.
-    pub fn write(&self) -> Result<Option<PathBuf>, ExecutionError> {
+    /// The page of all runs that are known; `None` if there are none.
+    pub fn page(&self) -> Option<String> {
         let exhibits: Vec<Exhibit> = self.exhibits.iter().filter_map(|exhibit| self.exhibit(exhibit)).collect();
-        if exhibits.is_empty() {
-            return Ok(None);
-        }
         let all = self.exhibits.iter().map(|exhibit| exhibit.plan.name.as_str());
         let missing: Vec<&str> = all.filter(|name| exhibits.iter().all(|exhibit| exhibit.id != *name)).collect();
+        (!exhibits.is_empty()).then(|| page::page(&exhibits, &missing, &self.causes))
+    }
+
+    /// Writes the page of all runs that are known, the runs, and the claims as they were first. Returns the page's path;
+    /// `None` if there are no runs.
+    pub fn write(&self) -> Result<Option<PathBuf>, ExecutionError> {
+        let Some(page) = self.page() else { return Ok(None) };
         let place = self.place.join(PAGE);
-        write(&place, &page::page(&exhibits, &missing, &self.causes))?;
+        write(&place, &page)?;
+        let mut runs = self.kept.clone();
+        self.exhibits.iter().filter_map(|exhibit| self.last(&exhibit.plan.name)).for_each(|run| runs.add(run));
+        write(&self.place.join(RUNS), &runs.render())?;
         write(&self.place.join(LOCK), &self.first.render())?;
         Ok(Some(place))
     }
+}
+
+/// The part of results that is kept without their run directory.
+fn kept_run(results: &Results) -> KeptRun {
+    let name = results.experiment.name.clone();
+    KeptRun { name, measured: Some(ExhibitRun::of(results)), why_not_run: None, claims: results.claims.clone() }
+}
+
+/// The runs that a folder keeps. A sitting about stale or undecided runs begins with those of the page that the program
+/// carries.
+fn kept_runs(collection: &Collection, request: &ReproductionRequest, place: &Path) -> Result<KeptRuns, ExecutionError> {
+    let mut kept = KeptRuns::default();
+    if request.sitting.is_some_and(|sitting| sitting.is_of_page()) {
+        kept.add_all(KeptRuns::parse(collection.runs).map_err(ExecutionError::System)?);
+    }
+    let file = place.join(RUNS);
+    if let Some(text) = read(&file)? {
+        let own = KeptRuns::parse(&text);
+        kept.add_all(own.map_err(|error| ExecutionError::Refused(format!("{}: {error}", file.display())))?);
+    }
+    Ok(kept)
 }
 
 /// Runs an experiment into a folder, or continues it there.
@@ -255,16 +326,20 @@ fn exhibits(
     request: &ReproductionRequest,
     targets: &dyn Targets,
 ) -> Result<Vec<PlannedExhibit>, ExecutionError> {
-    let terms = Terms::sized(targets, request.quick, request.cores).map_err(ExecutionError::Refused)?;
+    let terms = |quick| Terms::sized(targets, quick, request.cores).map_err(ExecutionError::Refused);
+    let (terms, short_terms) = (terms(request.quick)?, terms(true)?);
     let planned = |carried: &'static CarriedFile| -> Result<PlannedExhibit, ExecutionError> {
-        let plan = parse(carried.text, carried.file).and_then(|experiment| resolve(&experiment, &terms));
-        // The program carries only files that can be run.
-        let plan = plan.map_err(|error| ExecutionError::System(error.to_string()))?;
+        let resolved = |terms: &Terms<'_>| {
+            let plan = parse(carried.text, carried.file).and_then(|experiment| resolve(&experiment, terms));
+            // The program carries only files that can be run.
+            plan.map_err(|error| ExecutionError::System(error.to_string()))
+        };
+        let (plan, short) = (resolved(&terms)?, resolved(&short_terms)?);
         let is_requested = request.name.as_ref().is_none_or(|word| {
             plan.study.as_ref().is_some_and(|study| study.eq_ignore_ascii_case(word))
                 || plan.name.eq_ignore_ascii_case(word)
         });
-        Ok(PlannedExhibit { carried, plan, is_requested })
+        Ok(PlannedExhibit { carried, plan, short, is_requested })
     };
     let exhibits = collection.files.iter().map(planned).collect::<Result<Vec<_>, _>>()?;
     match &request.name {
@@ -301,10 +376,12 @@ fn read(place: &Path) -> Result<Option<String>, ExecutionError> {
     }
 }
 
+/// Writes a file at once: after a kill it is the earlier one or the new one.
 fn write(place: &Path, text: &str) -> Result<(), ExecutionError> {
     let folder = place.parent().unwrap_or(place);
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(place, text));
-    written.map_err(|error| refused_by_system(place, &error))
+    let partial = place.with_extension("partial");
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&partial, text));
+    written.and_then(|()| fs::rename(&partial, place)).map_err(|error| refused_by_system(place, &error))
 }
 
 /// Removes the note of an earlier try, which may not have left one.
@@ -317,4 +394,4 @@ fn refused_by_system(place: &Path, error: &io::Error) -> ExecutionError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::causes::{Cause, Causes};
+use super::origin::Origin;
 use super::tally::{self, Tally};
 use super::{Exhibit, ExhibitRun};
 use crate::claim::grade::Grade;
@@ -17,7 +18,8 @@ how near our figure is to the published one: a *match* is within the stated fact
 and the effect, its distance from no effect, within 1.5 times; *direction* is on the same side of no effect with another size, *contrary* \
 is neither. Grades are of the figure from all runs; its interval stands in brackets. What noise or the end of a sweep could have made has no \
 grade, nor have claims without a published figure. *Published* is the study's figure on its hardware, and under each title \
-stands in what the experiment differs from the study.";
+stands in what the experiment differs from the study. A run is *stale* if its experiment, or code that it exercises, has changed \
+since; hashes of both stand beside it.";
 
 /// The heading over experiments that belong to no study.
 const OWN: &str = "Without a study";
@@ -35,6 +37,14 @@ pub fn page(exhibits: &[Exhibit], missing: &[&str], causes: &Causes) -> String {
     let studies = distinct(exhibits.iter().map(study_of));
     counts(&mut out, &studies, exhibits);
     without_cause(&mut out, &run, causes);
+    let stale = run.iter().filter(|exhibit| exhibit.stale.is_some()).count();
+    if stale > 0 {
+        let _ = writeln!(
+            out,
+            "\n{stale} of {} runs are **stale**; `plimsoll reproduce --stale` runs them again.",
+            run.len()
+        );
+    }
     for study in &studies {
         let _ = writeln!(out, "\n## {study}");
         for exhibit in exhibits.iter().filter(|exhibit| study_of(exhibit) == *study) {
@@ -91,7 +101,8 @@ fn without_cause(out: &mut String, exhibits: &[&Exhibit], causes: &Causes) {
 /// One exhibit: how it was measured, its claims, and why the results differ from the published ones.
 fn section(out: &mut String, exhibit: &Exhibit, causes: &Causes) {
     let _ = writeln!(out, "\n### {}: {}\n", exhibit.id, exhibit.title);
-    let _ = writeln!(out, "`{}`{}", exhibit.file, exhibit.measured.as_ref().map(how).unwrap_or_default());
+    let stale = exhibit.stale.as_ref().map(|why| format!(", **stale**: {}", escaped(why))).unwrap_or_default();
+    let _ = writeln!(out, "`{}`{}{stale}", exhibit.file, exhibit.measured.as_ref().map(how).unwrap_or_default());
     if let Some(why) = &exhibit.why_not_run {
         let _ = writeln!(out, "\nNot run: {}", escaped(why));
     }
@@ -126,7 +137,12 @@ fn how(measured: &ExhibitRun) -> String {
     let (runs, invalid) = measured.runs;
     let invalid = if invalid > 0 { format!(", {invalid} of them invalid") } else { String::new() };
     let left = if measured.runs_left > 0 { format!(", {} not made yet", measured.runs_left) } else { String::new() };
-    format!(", {form}, {day}, {runs} runs{invalid}{left}")
+    format!(", {form}, {day}, {runs} runs{invalid}{left}{}", measured.origin.as_ref().map(hashes).unwrap_or_default())
+}
+
+/// `, experiment 5e1f0a2b, code 41c6d3e4`.
+fn hashes(origin: &Origin) -> String {
+    format!(", experiment {}, code {}", origin.experiment, origin.code_hash().as_deref().unwrap_or("not known"))
 }
 
 fn row(out: &mut String, claim: &ClaimResult, measured: &ExhibitRun) {

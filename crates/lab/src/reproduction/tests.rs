@@ -38,6 +38,7 @@ fn exhibit(id: &str, claims: Vec<ClaimResult>) -> Exhibit {
         claims,
         withdrawn: vec!["it is green".to_owned()],
         why_not_run: None,
+        stale: None,
     }
 }
 
@@ -65,6 +66,42 @@ fn the_page_counts_grades_and_tells_causes_where_they_are_asked_for() {
         assert!(page.contains(expect), "{expect}\n{page}");
     }
     assert!(!page.contains("never told"), "{page}");
+}
+
+#[test]
+fn stale_runs_are_marked_and_counted_with_the_hashes_of_the_others() {
+    let origin =
+        Origin { experiment: "5e1f0a2b".to_owned(), code: [("engine/lock".to_owned(), "1".to_owned())].into() };
+    let run = ExhibitRun { origin: Some(origin.clone()), ..ExhibitRun::of(&fixture::study()) };
+    let fresh = Exhibit { measured: Some(run), ..exhibit("a", Vec::new()) };
+    let stale = Exhibit { stale: Some("code has changed: engine/lock".to_owned()), ..exhibit("b", Vec::new()) };
+    let page = page::page(&[fresh.clone(), stale], &[], &Causes::default());
+    let code = origin.code_hash().expect("it has code");
+    for expect in [
+        "\n1 of 2 runs are **stale**; `plimsoll reproduce --stale` runs them again.\n",
+        &format!(" runs, experiment 5e1f0a2b, code {code}\n"),
+        ", **stale**: code has changed: engine/lock\n",
+    ] {
+        assert!(page.contains(expect), "{expect}\n{page}");
+    }
+    assert!(!page::page(&[fresh], &[], &Causes::default()).contains("**stale**"));
+}
+
+#[test]
+fn pauses_between_sittings_are_no_part_of_the_length() {
+    let mut results = fixture::study();
+    results
+        .points
+        .iter_mut()
+        .enumerate()
+        .for_each(|(at, point)| (point.at_s, point.window_s) = (10.0 * at as f64, 5.0));
+    results.elapsed_s = 10.0 * results.points.len() as f64;
+    assert_eq!(ExhibitRun::of(&results).length_s, Some(results.elapsed_s));
+    let before = results.elapsed_s;
+    results.points.last_mut().expect("there are some").at_s += 86_400.0;
+    results.elapsed_s += 86_400.0;
+    let length = ExhibitRun::of(&results).length_s.expect("it is known");
+    assert!((before - 10.0..before).contains(&length), "{length} of {before}");
 }
 
 #[test]

@@ -25,13 +25,14 @@ static FILES: LazyLock<[CarriedFile; 2]> = LazyLock::new(|| {
 const LOCKED: &str = "[\"SR-small\"]\n\"it runs\" = { date = \"2026-01-01\", hash = \"0\" }\n\"it flies\" = { date = \"2026-01-01\", hash = \"1\" }\n";
 
 /// The experiments `SR-small` and `SR-other`.
-fn collection() -> Collection {
-    Collection { files: &*FILES, claims_lock: LOCKED, causes: "" }
+pub(in crate::reproduction) fn collection() -> Collection {
+    Collection { files: &*FILES, claims_lock: LOCKED, causes: "", runs: "" }
 }
 
 fn open(name: &str, place: &Path, quick: bool, user: &TestProgram) -> Result<Reproduction, ExecutionError> {
     let request = ReproductionRequest { name: Some(name.to_owned()), quick, ..ReproductionRequest::default() };
-    Reproduction::open(&collection(), request, place, user.program().targets)
+    let program = user.program();
+    Reproduction::open(&collection(), request, place, program.targets, program.build)
 }
 
 #[test]

@@ -1,0 +1,235 @@
+//! Hashes of the sources that the program is built from, one for each module at the top of a crate: `engine/lock`.
+//!
+//! They are taken when the program is built, since the code that measures is that of the program, wherever its sources
+//! are by then. Comments, white space and tests do not count, so that only a change of what runs changes a hash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The units below a folder of crates, with their hashes; empty if the sources are not there.
+pub fn units(crates: &Path) -> BTreeMap<String, String> {
+    let mut files: BTreeMap<String, Vec<SourceFile>> = BTreeMap::new();
+    for folder in entries(crates) {
+        let source = folder.join("src");
+        for path in source_files(&source) {
+            let inside = path.strip_prefix(&source).unwrap_or(&path);
+            let module = inside.iter().next().map(|part| Path::new(part).with_extension("")).unwrap_or_default();
+            let unit = format!("{}/{}", name(&folder), module.display());
+            files.entry(unit).or_default().push(SourceFile::read(path));
+        }
+    }
+    let tests: BTreeSet<PathBuf> = files.values().flatten().flat_map(|file| file.test_modules.clone()).collect();
+    let is_test = |file: &SourceFile| file.path.ancestors().any(|path| tests.contains(&path.with_extension("")));
+    let mut all = BTreeMap::new();
+    for (unit, mut files) in files {
+        files.retain(|file| !is_test(file));
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        if !files.is_empty() {
+            all.insert(unit, hash_of(&files));
+        }
+    }
+    all
+}
+
+/// A file of a crate.
+struct SourceFile {
+    path: PathBuf,
+    /// What the compiler reads of it; its text, if it is no source.
+    tokens: Vec<String>,
+    /// The modules that it declares for tests only, as paths without their ending.
+    test_modules: Vec<PathBuf>,
+}
+
+impl SourceFile {
+    fn read(path: PathBuf) -> Self {
+        let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
+        if path.extension().is_none_or(|ending| ending != "rs") {
+            return SourceFile { path, tokens: vec![text], test_modules: Vec::new() };
+        }
+        let tokens = tokens(&text);
+        let test_modules = test_modules(&path, &tokens);
+        SourceFile { path, tokens: without_tests(tokens), test_modules }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Every file of a crate that becomes part of the program: no tests, their snapshots, or documents.
+fn source_files(folder: &Path) -> Vec<PathBuf> {
+    let is_left_out = |path: &Path| {
+        let name = name(path);
+        ["tests", "tests.rs", "snapshots"].contains(&name.as_str()) || name.ends_with(".md") || name.ends_with(".snap")
+    };
+    let kept = entries(folder).into_iter().filter(|path| !is_left_out(path));
+    kept.flat_map(|path| if path.is_dir() { source_files(&path) } else { vec![path] }).collect()
+}
+
+/// The modules that a file declares for tests only.
+fn test_modules(file: &Path, tokens: &[String]) -> Vec<PathBuf> {
+    let folder = match name(file).as_str() {
+        "lib.rs" | "main.rs" | "mod.rs" => file.parent().unwrap_or(file).to_owned(),
+        _ => file.with_extension(""),
+    };
+    let declared = test_items(tokens).into_iter().filter_map(|(begin, end)| {
+        let item = &tokens[begin..end];
+        let at = item.iter().position(|token| token == "mod")?;
+        item.last().filter(|last| *last == ";").and(item.get(at + 1))
+    });
+    declared.map(|module| folder.join(module)).collect()
+}
+
+/// A hash of files by what the compiler reads of them.
+fn hash_of(files: &[SourceFile]) -> String {
+    // FNV-1a, with which the lab hashes settings, too.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |text: &str| {
+        for byte in text.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for file in files {
+        add(&name(&file.path));
+        file.tokens.iter().for_each(|token| add(token));
+    }
+    format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
+}
+
+/// The tokens of a source that are no test.
+#[cfg(test)]
+pub fn code(text: &str) -> Vec<String> {
+    without_tests(tokens(text))
+}
+
+fn without_tests(mut tokens: Vec<String>) -> Vec<String> {
+    for (begin, end) in test_items(&tokens).into_iter().rev() {
+        tokens.drain(begin..end);
+    }
+    tokens
+}
+
+/// The items under `#[cfg(test)]`, from the attribute to their end.
+fn test_items(tokens: &[String]) -> Vec<(usize, usize)> {
+    const ATTRIBUTE: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let (mut items, mut at) = (Vec::new(), 0);
+    while at + ATTRIBUTE.len() <= tokens.len() {
+        if tokens[at..at + ATTRIBUTE.len()].iter().eq(ATTRIBUTE.iter()) {
+            let end = item_end(tokens, at + ATTRIBUTE.len());
+            items.push((at, end));
+            at = end;
+        } else {
+            at += 1;
+        }
+    }
+    items
+}
+
+/// Where an item ends: behind its `;` or its block, whichever comes first outside of brackets.
+fn item_end(tokens: &[String], begin: usize) -> usize {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().skip(begin) {
+        match token.as_str() {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" => depth = depth.saturating_sub(1),
+            "}" => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            ";" | "," if depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// The words, literals and signs of a source, without white space and comments.
+fn tokens(text: &str) -> Vec<String> {
+    let letters: Vec<char> = text.chars().collect();
+    let (mut tokens, mut at) = (Vec::new(), 0);
+    while at < letters.len() {
+        let next = letters.get(at + 1).copied().unwrap_or(' ');
+        let end = match letters[at] {
+            letter if letter.is_whitespace() => {
+                at += 1;
+                continue;
+            }
+            '/' if next == '/' || next == '*' => {
+                at = comment_end(&letters, at);
+                continue;
+            }
+            '"' => text_end(&letters, at),
+            '\'' => character_end(&letters, at),
+            letter if letter.is_alphanumeric() || letter == '_' => word_end(&letters, at),
+            _ => at + 1,
+        };
+        tokens.push(letters[at..end].iter().collect());
+        at = end;
+    }
+    tokens
+}
+
+/// Behind a comment that begins here. Comments in blocks can have others inside.
+fn comment_end(letters: &[char], begin: usize) -> usize {
+    if letters[begin + 1] == '/' {
+        return begin + letters[begin..].iter().take_while(|letter| **letter != '\n').count();
+    }
+    let (mut depth, mut at) = (0_usize, begin);
+    while at + 1 < letters.len() {
+        match (letters[at], letters[at + 1]) {
+            ('/', '*') => (depth, at) = (depth + 1, at + 2),
+            ('*', '/') => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    letters.len()
+}
+
+/// Behind a text in quotes that begins here.
+fn text_end(letters: &[char], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while at < letters.len() && letters[at] != '"' {
+        at += if letters[at] == '\\' { 2 } else { 1 };
+    }
+    (at + 1).min(letters.len())
+}
+
+/// Behind a character in quotes, or behind the quote of a lifetime.
+fn character_end(letters: &[char], begin: usize) -> usize {
+    match (letters.get(begin + 1), letters.get(begin + 2)) {
+        (Some('\\'), _) => {
+            let rest = letters.iter().enumerate().skip(begin + 3);
+            rest.into_iter().find(|(_, letter)| **letter == '\'').map_or(letters.len(), |(at, _)| at + 1)
+        }
+        (Some(_), Some('\'')) => begin + 3,
+        _ => begin + 1,
+    }
+}
+
+/// Behind a word or a number; a prefix of a text in quotes belongs to the text.
+fn word_end(letters: &[char], begin: usize) -> usize {
+    let is_word = |letter: &&char| letter.is_alphanumeric() || **letter == '_';
+    let end = begin + letters[begin..].iter().take_while(is_word).count();
+    let prefix: String = letters[begin..end].iter().collect();
+    let hashes = letters[end..].iter().take_while(|letter| **letter == '#').count();
+    let is_quoted = letters.get(end + hashes) == Some(&'"');
+    match prefix.as_str() {
+        "r" | "br" | "cr" if is_quoted => {
+            let close: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+            let inside = end + hashes + 1;
+            let found = letters[inside..].windows(close.len()).position(|window| window == close);
+            found.map_or(letters.len(), |at| inside + at + close.len())
+        }
+        _ => end,
+    }
+}
