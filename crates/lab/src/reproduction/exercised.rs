@@ -1,4 +1,4 @@
-//! Which parts of the program an experiment exercises: the only place that says so.
+//! The parts of the program that an experiment exercises. No other place decides this.
 //!
 //! A part is a module at the top of a crate (`engine/lock`) or a whole crate (`governor`). A run becomes stale when a
 //! part changes that can change its figures. Parts that only read, judge or show figures are left out: claims are judged
