@@ -140,7 +140,8 @@ fn item_end(tokens: &[String], begin: usize) -> usize {
             "}" => {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
-                    return at + 1;
+                    let is_statement = tokens.get(at + 1).is_some_and(|next| next == ";");
+                    return at + 1 + usize::from(is_statement);
                 }
             }
             ";" | "," if depth == 0 => return at + 1,
