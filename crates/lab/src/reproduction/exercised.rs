@@ -1,6 +1,6 @@
 //! The parts of the program that an experiment exercises. No other place decides this.
 //!
-//! A part is a module at the top of a crate (`engine/lock`) or a whole crate (`governor`). A run becomes stale when a
+//! A part is a module at the top of a crate (`engine/lock`) or a whole crate (`policy`). A run becomes stale when a
 //! part changes that can change its figures. Parts that only read, judge or show figures are left out: claims are judged
 //! again from the records of a run. So are the versions of PostgreSQL and of the kernel, which are no sources of ours.
 
@@ -39,8 +39,23 @@ const POSTGRES: &[&str] = &[
     "postgres/server",
     "postgres/session",
 ];
-/// A governor, its settings and its decisions.
-const GOVERNOR: &[&str] = &["governor", "policy", "postgres/governor", "settings"];
+/// A governor, its settings and its decisions, without its console and its pages.
+const GOVERNOR: &[&str] = &[
+    "governor/agent",
+    "governor/awake",
+    "governor/effects",
+    "governor/governor",
+    "governor/registry",
+    "governor/relay",
+    "governor/session",
+    "governor/statement",
+    "governor/statistics",
+    "governor/targets",
+    "governor/watch",
+    "policy",
+    "postgres/governor",
+    "settings",
+];
 /// Limits of the machine.
 const LIMITS: &[&str] = &["lab/host_limits", "machine/control", "machine/groups", "machine/hog", "machine/limiter"];
 /// Hardware counters.
@@ -147,7 +162,7 @@ mod tests {
             ("lab/runner", true),
             ("engine/query", false),
             ("workload/tpch", false),
-            ("governor", false),
+            ("governor/session", false),
             ("machine/limiter", false),
         ] {
             assert_eq!(locks.contains(part), is_exercised, "{part}");
