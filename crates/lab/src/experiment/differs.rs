@@ -36,7 +36,8 @@ fn filled(text: &str, workloads: &[PlannedWorkload], axes: &[PlacedAxis]) -> Res
 
 /// The scales at which the workload at that place runs.
 fn scales(place: usize, scale: f64, axes: &[PlacedAxis]) -> String {
-    let is_it = |part: &SweepTarget| matches!(part, SweepTarget::Workload(at, field) if *at == place && field == "scale");
+    let is_it =
+        |part: &SweepTarget| matches!(part, SweepTarget::Workload(at, field) if *at == place && field == "scale");
     let mut swept = axes.iter().filter(|axis| axis.place.parts().iter().any(is_it));
     let all: Vec<f64> = match swept.next() {
         Some(axis) => axis.values.iter().filter_map(|(value, _)| value.as_f64()).collect(),

@@ -89,6 +89,13 @@ pub(super) struct PlannedExhibit {
     pub(super) is_requested: bool,
 }
 
+impl PlannedExhibit {
+    /// The plan by which such a run was made.
+    fn of_run(&self, measured: Option<&ExhibitRun>) -> &Plan {
+        if measured.is_some_and(|run| run.quick) { &self.short } else { &self.plan }
+    }
+}
+
 /// A folder of exhibits.
 #[derive(Debug)]
 pub struct Reproduction {
@@ -207,7 +214,7 @@ impl Reproduction {
     /// Why the last run of an exhibit is stale; `None` if it is not, or if this program does not know its sources.
     pub(super) fn stale(&self, exhibit: &PlannedExhibit, last: Option<&KeptRun>) -> Option<String> {
         let measured = last?.measured.as_ref().filter(|_| !self.build.sources.is_empty())?;
-        let plan = if measured.quick { &exhibit.short } else { &exhibit.plan };
+        let plan = exhibit.of_run(Some(measured));
         let now = Origin::now(plan, exhibit.carried.text, measured.quick, self.build);
         origin::stale(measured.origin.as_ref(), &now)
     }
@@ -222,7 +229,7 @@ impl Reproduction {
             id: plan.name.clone(),
             title: plan.title.clone().unwrap_or_default(),
             study: plan.study.clone(),
-            differs: plan.differs.clone(),
+            differs: exhibit.of_run(last.measured.as_ref()).differs.clone(),
             file: carried.file.to_owned(),
             directory: self.place.join(&plan.name).display().to_string(),
             stale: self.stale(exhibit, Some(&last)),

@@ -131,9 +131,10 @@ const WAY_WIDTH: usize = 38;
 /// Each model over all workloads.
 fn models(all: &[ModelAccuracy]) -> Vec<String> {
     let share = |share: Option<f64>| share.map_or_else(|| MISSING.to_owned(), percent);
-    let mut out = vec![format!("{:<WAY_WIDTH$}{:>10}{:>10}", "Models, over all workloads", "error", "covered")];
+    let mut out =
+        vec![format!("{:<WAY_WIDTH$}{:>10}{:>10}", "Models, over all workloads (figures)", "error", "covered")];
     for one in all {
-        let name = format!("  {} ({} figures)", one.model, one.count);
+        let name = format!("  {} ({})", one.model, one.count);
         out.push(format!("{name:<WAY_WIDTH$}{:>10}{:>10}", share(one.mean_error), share(one.coverage)));
         out.extend(one.why_not.iter().flat_map(|why| wrap(why, "    ", "    ")));
     }
@@ -146,7 +147,7 @@ fn errors(all: &[Accuracy]) -> Vec<String> {
     for (at, one) in all.iter().enumerate() {
         if at == 0 || all[at - 1].of != one.of {
             let whose = match one.of.as_str() {
-                ALL => "Mean responses".to_owned(),
+                ALL => "Mean responses (figures)".to_owned(),
                 MIX => "Mean responses of any request".to_owned(),
                 name => format!("Mean responses of {name}"),
             };
@@ -163,7 +164,7 @@ fn error_line(accuracy: &Accuracy) -> String {
     let calibrated = if accuracy.is_calibrated { ", calibrated" } else { "" };
     format!(
         "{:<WAY_WIDTH$}{:>10}{:>10}{:>10}{covered:>10}",
-        format!("  {}{calibrated} ({} figures)", accuracy.model, accuracy.count),
+        format!("  {}{calibrated} ({})", accuracy.model, accuracy.count),
         percent(accuracy.mean_absolute),
         percent(accuracy.largest),
         format!("{sign}{} %", significant(accuracy.bias.abs() * 100.0)),
