@@ -5,7 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::Hasher;
 use std::path::{Path, PathBuf};
+
+use fnv::FnvHasher;
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The units below a folder of crates, with their hashes; empty if the sources are not there.
 pub fn units(crates: &Path) -> BTreeMap<String, String> {
@@ -87,17 +91,14 @@ fn test_modules(file: &Path, tokens: &[String]) -> Vec<PathBuf> {
 
 /// A hash of files by what the compiler reads of them.
 fn hash_of(files: &[SourceFile]) -> String {
-    // FNV-1a, with which the lab hashes settings, too.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |text: &str| {
-        for byte in text.bytes().chain([0]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
+    let mut hash = FnvHasher::default();
     for file in files {
-        add(&name(&file.path));
-        file.tokens.iter().for_each(|token| add(token));
+        for text in std::iter::once(&name(&file.path)).chain(&file.tokens) {
+            hash.write(text.as_bytes());
+            hash.write_u8(0);
+        }
     }
+    let hash = hash.finish();
     format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
 }
 
@@ -151,86 +152,42 @@ fn item_end(tokens: &[String], begin: usize) -> usize {
     tokens.len()
 }
 
-/// The words, literals and signs of a source, without white space and comments.
+/// The tokens of a source as the compiler reads them, without documentation. A text that is no source is one token.
 fn tokens(text: &str) -> Vec<String> {
-    let letters: Vec<char> = text.chars().collect();
-    let (mut tokens, mut at) = (Vec::new(), 0);
-    while at < letters.len() {
-        let next = letters.get(at + 1).copied().unwrap_or(' ');
-        let end = match letters[at] {
-            letter if letter.is_whitespace() => {
-                at += 1;
-                continue;
-            }
-            '/' if next == '/' || next == '*' => {
-                at = comment_end(&letters, at);
-                continue;
-            }
-            '"' => text_end(&letters, at),
-            '\'' => character_end(&letters, at),
-            letter if letter.is_alphanumeric() || letter == '_' => word_end(&letters, at),
-            _ => at + 1,
+    let mut all = Vec::new();
+    match text.parse() {
+        Ok(stream) => flatten(stream, &mut all),
+        Err(_) => all.push(text.to_owned()),
+    }
+    all
+}
+
+fn flatten(stream: TokenStream, all: &mut Vec<String>) {
+    for tree in stream {
+        let TokenTree::Group(group) = tree else {
+            all.push(tree.to_string());
+            continue;
         };
-        tokens.push(letters[at..end].iter().collect());
-        at = end;
-    }
-    tokens
-}
-
-/// Behind a comment that begins here. Comments in blocks can have others inside.
-fn comment_end(letters: &[char], begin: usize) -> usize {
-    if letters[begin + 1] == '/' {
-        return begin + letters[begin..].iter().take_while(|letter| **letter != '\n').count();
-    }
-    let (mut depth, mut at) = (0_usize, begin);
-    while at + 1 < letters.len() {
-        match (letters[at], letters[at + 1]) {
-            ('/', '*') => (depth, at) = (depth + 1, at + 2),
-            ('*', '/') => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
+        if is_documentation(&group.stream()) {
+            // Its sign stands before it: `#`, or `#!`.
+            let signs = all.iter().rev().take_while(|token| ["#", "!"].contains(&token.as_str())).count();
+            all.truncate(all.len() - signs);
+            continue;
         }
-        if depth == 0 {
-            return at;
-        }
-    }
-    letters.len()
-}
-
-/// Behind a text in quotes that begins here.
-fn text_end(letters: &[char], begin: usize) -> usize {
-    let mut at = begin + 1;
-    while at < letters.len() && letters[at] != '"' {
-        at += if letters[at] == '\\' { 2 } else { 1 };
-    }
-    (at + 1).min(letters.len())
-}
-
-/// Behind a character in quotes, or behind the quote of a lifetime.
-fn character_end(letters: &[char], begin: usize) -> usize {
-    match (letters.get(begin + 1), letters.get(begin + 2)) {
-        (Some('\\'), _) => {
-            let rest = letters.iter().enumerate().skip(begin + 3);
-            rest.into_iter().find(|(_, letter)| **letter == '\'').map_or(letters.len(), |(at, _)| at + 1)
-        }
-        (Some(_), Some('\'')) => begin + 3,
-        _ => begin + 1,
+        let (open, close) = match group.delimiter() {
+            Delimiter::Parenthesis => ("(", ")"),
+            Delimiter::Bracket => ("[", "]"),
+            Delimiter::Brace => ("{", "}"),
+            Delimiter::None => ("", ""),
+        };
+        all.push(open.to_owned());
+        flatten(group.stream(), all);
+        all.push(close.to_owned());
     }
 }
 
-/// Behind a word or a number; a prefix of a text in quotes belongs to the text.
-fn word_end(letters: &[char], begin: usize) -> usize {
-    let is_word = |letter: &&char| letter.is_alphanumeric() || **letter == '_';
-    let end = begin + letters[begin..].iter().take_while(is_word).count();
-    let prefix: String = letters[begin..end].iter().collect();
-    let hashes = letters[end..].iter().take_while(|letter| **letter == '#').count();
-    let is_quoted = letters.get(end + hashes) == Some(&'"');
-    match prefix.as_str() {
-        "r" | "br" | "cr" if is_quoted => {
-            let close: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
-            let inside = end + hashes + 1;
-            let found = letters[inside..].windows(close.len()).position(|window| window == close);
-            found.map_or(letters.len(), |at| inside + at + close.len())
-        }
-        _ => end,
-    }
+/// Whether an attribute is a comment for readers: `doc = "…"`.
+fn is_documentation(attribute: &TokenStream) -> bool {
+    let mut first = attribute.clone().into_iter().take(2).map(|token| token.to_string());
+    first.next().as_deref() == Some("doc") && first.next().as_deref() == Some("=")
 }

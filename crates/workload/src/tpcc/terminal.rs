@@ -1,6 +1,6 @@
 //! A terminal: the warehouse and district of its user, and the user's input.
 //!
-//! The specification gives each terminal a warehouse and a district for good. MW 2.5.1 draws both anew for each
+//! The specification gives each terminal a warehouse and a district for good. MW 2.5.1 draws both again for each
 //! transaction, "which produces more uniform access to the database" ([`Home::Drawn`]).
 
 use super::customer::CustomerChoice;
