@@ -40,7 +40,7 @@ fn without_measured_mixes_promises_within_the_error_of_such_predictions_are_unde
     };
     assert_eq!(standings("short.p95 < 1.8 x alone"), [Standing::Kept, Standing::Undecided, Standing::Undecided]);
     assert_eq!(standings("short.p95 < 20 x alone"), [Standing::Kept; 3]);
-    assert_eq!(standings("short.p95 < 10us"), [Standing::Broken; 3]);
+    assert_eq!(standings("short.p95 < 100us"), [Standing::Broken; 3]);
 }
 
 /// A degree of queries is advised in the same way as a number of clients. For a governor it is a limit of parallel

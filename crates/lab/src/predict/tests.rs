@@ -441,7 +441,7 @@ fn the_table_fits_into_80_columns() {
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(
             text.contains("40 x short + 10 x long")
-                && text.contains("no change (6 figures)")
+                && text.contains("no change (6)")
                 && text.contains("Mean responses of any request"),
             "{text}"
         );
