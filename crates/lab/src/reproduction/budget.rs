@@ -212,14 +212,16 @@ pub struct Ran {
     pub minutes: f64,
 }
 
+/// Runs a candidate in the time that is left, and returns whether Ctrl-C ended it.
+pub type RunCandidate<'a, E> = dyn FnMut(&Candidate, Option<Duration>) -> Result<bool, E> + 'a;
+
 /// Runs candidates in their order. One that does not fit into the time that is left is passed over, and once none fits,
-/// the sitting ends. `elapsed` is the time since its beginning. `run` runs a candidate in the time that is left, and
-/// returns whether Ctrl-C ended it.
+/// the sitting ends. `elapsed` is the time since its beginning.
 pub fn sit<E>(
     candidates: Vec<Candidate>,
     time: Option<Duration>,
     elapsed: &dyn Fn() -> Duration,
-    run: &mut dyn FnMut(&Candidate, Option<Duration>) -> Result<bool, E>,
+    run: &mut RunCandidate<'_, E>,
 ) -> Result<Sitting, E> {
     let mut sitting = Sitting::default();
     for candidate in candidates {

@@ -21,10 +21,11 @@ const UPKEEP_S: f64 = 0.01;
 /// Less upkeep than this, in cores, is left out.
 const UPKEEP_MIN: f64 = 0.001;
 
-const STEPS_MAX: usize = 200;
+const STEPS_MAX: usize = 1_000;
 /// CPU seconds, and delays over response times, have settled if they change by at most this share.
 const TOLERANCE: f64 = 1e-8;
-/// If a step does not bring demands nearer to each other by this factor, later steps are half as long.
+/// If a whole step does not bring demands nearer to each other by this factor, later steps are half as long. A shorter step has to bring
+/// its part of that: where some demands swing and others do not, the latter come no nearer than by the step's length.
 const PROGRESS: f64 = 0.7;
 /// From this ratio of CPU seconds to response time on, a request must have run on several cores. The CPU seconds also
 /// include upkeep, our own clients and work after the answer: 8 % for transactions on PostgreSQL.
@@ -165,7 +166,7 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
             let others = others_shares(&throughputs, &state.cpu_s, cores);
             return Ok(Solved { network, solution, cpu_factors, threads_utilisation, state, demands, others });
         }
-        if change > PROGRESS * last {
+        if change > (1.0 - (1.0 - PROGRESS) * step) * last {
             step *= 0.5;
         }
         last = change;

@@ -151,6 +151,28 @@ fn requests_that_outlast_slices_and_idle_cores_wait_as_by_even_sharing() {
     }
 }
 
+/// One of a hundred predictions was refused once: waits for turns swing where a class just fills the cores, and steps had become too short
+/// for all else.
+#[test]
+fn every_mix_settles() {
+    for (cores, clients, others) in combined(&[1, 2, 4], &[1, 3, 8, 40], &[1, 2, 4, 10, 60]) {
+        for (short_s, long_s) in [(0.0002, 0.0006), (0.0004, 0.003), (0.001, 0.001), (0.002, 0.08)] {
+            let short = member("short", clients, 0.001, vec![block(10_000, short_s, 0.0)]);
+            let long = member("long", others, 0.0, vec![block(1_000, long_s, 0.0)]);
+            let turns = Turns::derived(CoreSlice { slice_s: 0.0028, tick_s: 0.004 });
+            let asked = Mix { turns, ..mix(Slowdown::None, vec![short, long]) };
+            let found = predict(&asked, &machine(cores));
+            assert!(found.is_ok(), "{cores} cores, {clients} x {short_s} beside {others} x {long_s}: {found:?}");
+        }
+    }
+}
+
+/// Every combination of three lists.
+fn combined(one: &[u32], two: &[u32], three: &[u32]) -> Vec<(u32, u32, u32)> {
+    let pairs = one.iter().flat_map(|a| two.iter().map(move |b| (*a, *b)));
+    pairs.flat_map(|(a, b)| three.iter().map(move |c| (a, b, *c))).collect()
+}
+
 /// Two reports that each have a worker are four processes. Even sharing between requests is the network's, and that of workers is
 /// added to it, so that both differ a little.
 #[test]
