@@ -1,8 +1,5 @@
-//! Puts the commit and the hashes of the sources into the binary, so that every result names the code that measured it,
-//! and links it small.
+//! Puts the commit and the hashes of the sources into the binary, so that every result names the code that measured it.
 
-#[path = "../commands/link_small.rs"]
-mod link_small;
 mod source_units;
 
 use std::path::{Path, PathBuf};
@@ -11,8 +8,6 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=../commands/link_small.rs");
-    link_small::link_small();
     // This file changes with each commit and checkout. Outside of a checkout it is missing, and so is the commit.
     for file in ["HEAD", "index"] {
         if let Some(path) = git(&["rev-parse", "--git-path", file]) {

@@ -255,7 +255,7 @@ fn the_container_file_has_the_compiler_and_a_user_by_number() {
     let user: u32 = value("USER ").parse().unwrap();
     assert!(lines.iter().any(|line| line.contains(&format!("useradd --system --uid {user} "))), "{user} has no name");
     // The binary that runs is the one that was built, and its settings are where the guide has them.
-    assert_eq!(value("COPY --from=build /source/target/release/plimsoll-governor "), "/usr/bin/plimsoll-governor");
+    assert_eq!(value("COPY --from=build /source/target/dist/plimsoll-governor "), "/usr/bin/plimsoll-governor");
     assert_eq!(value("ENTRYPOINT "), r#"["/usr/bin/plimsoll-governor", "govern"]"#);
     assert_eq!(value("CMD "), r#"["--config", "/etc/plimsoll/plimsoll.toml"]"#);
 }
