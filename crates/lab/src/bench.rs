@@ -9,6 +9,7 @@ use plimsoll_workload::registry::{Catalog, Side, kind_and_scale, sides};
 use serde_json::Value;
 
 use crate::capacity;
+use crate::counted;
 use crate::document::{document, settings};
 use crate::execution::{Beginning, Conclusion, ExecutionError};
 use crate::limits::NoLimits;
@@ -40,6 +41,8 @@ pub struct BenchRequest<'a> {
     pub warmup: Option<f64>,
     /// Seconds after which requests that outlast the window are cancelled; `None` if they run to their end.
     pub seconds_max: Option<f64>,
+    /// The number of requests to count on a simulated processor, in place of a window; `None` to measure.
+    pub simulated_requests: Option<u64>,
 }
 
 /// The plan of one run at one setting.
@@ -108,6 +111,7 @@ fn run_plan(request: &BenchRequest<'_>) -> Result<RunPlan, ExecutionError> {
         failed_max: FAILED_MAX,
         ctrl_c: CtrlC::Run,
         cut_after: cut_after(request.seconds_max, warmup + measure)?,
+        simulated_requests: request.simulated_requests,
     })
 }
 
@@ -133,10 +137,13 @@ fn cut_after(seconds_max: Option<f64>, run: Duration) -> Result<Option<Duration>
 /// Runs the result of [`plan`]; nothing is written. If `check`, the data and the clients' input are checked afterwards.
 pub fn run(plan: &Plan, check: bool, program: &Program<'_>) -> Result<Conclusion, ExecutionError> {
     let beginning = Beginning::now();
+    if let Some(why) = counted::fault(plan) {
+        return Err(ExecutionError::Refused(why));
+    }
     // Before any thread or file is made.
     capacity::check(plan, program.targets)?;
     let mut limits = NoLimits;
-    let mut runner = Runner::new(plan, program.targets, &mut limits);
+    let mut runner = Runner::new(plan, program.targets, &mut limits).with_counting(&program.counting);
     let outcome = {
         let mut show = |step: RunProgress<'_>| program.reporter.step(step, plan);
         let mut keep = |_: &RunRecord| Ok(());
@@ -150,7 +157,8 @@ pub fn run(plan: &Plan, check: bool, program: &Program<'_>) -> Result<Conclusion
     }
     let (settings, provenance) = (settings(plan, program.targets), beginning.provenance(program.build));
     let mut results = document(plan, settings, provenance, MachineFacts::read(), &records, Vec::new());
-    if check && !program.is_stopped() {
+    // What was counted was in another process, and is gone.
+    if check && !program.is_stopped() && plan.run.simulated_requests.is_none() {
         program.reporter.activity("checking");
         results.checks = Some(runner.check()?);
     }
@@ -174,6 +182,7 @@ mod tests {
             seconds: 10.0,
             warmup: None,
             seconds_max: None,
+            simulated_requests: None,
         }
     }
 

@@ -10,6 +10,7 @@ use plimsoll_workload::registry::{BENCHMARKS, ParameterValue};
 use serde_json::{Value, json};
 
 use crate::analysis;
+use crate::counted;
 use crate::fingerprint::{machine_fingerprint, settings_hash, text_hash};
 use crate::limits;
 use crate::plan::{Axis, Plan, PlannedWorkload, SweepTarget};
@@ -79,6 +80,9 @@ fn settings_of_target(plan: &Plan, settings: &mut BTreeMap<String, Value>) {
         },
     );
     set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
+    if let Some(requests) = plan.run.simulated_requests {
+        set("run.simulated_requests".to_owned(), requests.into());
+    }
     set("run.reload".to_owned(), json!(plan.run.reload));
     set("run.server_lost".to_owned(), json!(plan.run.server_lost));
     for (name, amount) in &plan.base.limits {
@@ -223,8 +227,11 @@ pub fn document(
     warnings: Vec<String>,
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
-    let mode = if plan.is_simulated() { Mode::Simulated } else { Mode::Measured };
-    let caution = if mode == Mode::Simulated { &simulation::CAUTION[..] } else { &[] };
+    let (mode, caution) = match plan.run.simulated_requests {
+        _ if plan.is_simulated() => (Mode::Simulated, &simulation::CAUTION[..]),
+        Some(_) => (Mode::SimulatedProcessor, &[counted::CAUTION][..]),
+        None => (Mode::Measured, &[][..]),
+    };
     let warnings = caution.iter().map(|&told| told.to_owned()).chain(warnings);
     let warnings = warnings.chain(others_busy(records)).chain(thrown_away(records));
     let warnings = warnings.chain(of_runs).chain(doubts(records));

@@ -19,6 +19,7 @@ use plimsoll_workload::file::WorkloadFile;
 
 use crate::capacity;
 use crate::claim::first_result::{self, Hashes};
+use crate::counted;
 use crate::document::{document, settings};
 use crate::experiment::{Experiment, Terms, parse, resolve};
 use crate::fingerprint::{machine_fingerprint, settings_hash};
@@ -205,6 +206,9 @@ impl Execution {
 
     /// Tells how long it will take. Refuses very long experiments that are not confirmed.
     fn announce(&self, program: &Program<'_>) -> Result<(), ExecutionError> {
+        if let Some(why) = counted::fault(&self.plan) {
+            return Err(ExecutionError::Refused(why));
+        }
         let selection = self.selection()?;
         let looks = self.looks()?;
         let longest = looks.last().expect("there is at least one look");
@@ -333,7 +337,7 @@ impl ActiveExecution<'_> {
         let mut watch = Watch { progress: &mut show, keep: &mut keep, stop: program.stop, elapsed_s: &elapsed_s };
         let mut limits = HostLimits::new(program.hog.clone()).with_memory_speed(speed);
         let instruments = Instruments::here(speed.and_then(level_latencies));
-        let runner = Runner::new(&looks[0], program.targets, &mut limits);
+        let runner = Runner::new(&looks[0], program.targets, &mut limits).with_counting(&program.counting);
         let mut runner = runner.with_instruments(instruments).with_opened(opened);
         let claims = |plan: &Plan, records: &[RunRecord]| {
             let (settings, provenance) = (settings(plan, program.targets), beginning.provenance(program.build));

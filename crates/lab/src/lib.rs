@@ -18,7 +18,7 @@
 //! - [`execution`] carries out an experiment in a run directory, with what the [`program`] provides; [`bench`](mod@bench)
 //!   runs one workload once. [`kept_speed`] is how fast the memory was when it was measured.
 //! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds the settings that isolate its workloads.
-//!   [`simulation`] replaces the database if a cache is simulated.
+//!   [`simulation`] replaces the database if a cache is simulated; [`counted`] counts requests on a simulated processor.
 
 mod activity;
 pub mod advise;
@@ -28,6 +28,7 @@ pub mod capacity;
 pub mod claim;
 pub mod compare;
 mod copy_sampling;
+pub mod counted;
 pub mod document;
 pub mod execution;
 pub mod experiment;

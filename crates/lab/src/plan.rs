@@ -138,6 +138,9 @@ pub struct RunPlan {
     /// Requests that are under way this long after the clients of a run began are cancelled, once its window has ended; `None` if
     /// they run to their end.
     pub cut_after: Option<Duration>,
+    /// The number of requests of each run that are counted on a [simulated processor](crate::counted), in place of a window that
+    /// is measured; `None` if runs are measured.
+    pub simulated_requests: Option<u64>,
 }
 
 /// What Ctrl-C ends while a window is open. Before it opens, nothing is lost, and the run ends at once.
@@ -349,6 +352,7 @@ mod tests {
             failed_max: FAILED_MAX,
             ctrl_c: CtrlC::AfterRun,
             cut_after: None,
+            simulated_requests: None,
         };
         let seeds: BTreeSet<u64> = (1..=1_000).map(|block| run(7).seed_of_block(block)).collect();
         assert_eq!(seeds.len(), 1_000);

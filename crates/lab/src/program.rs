@@ -17,6 +17,8 @@ pub struct Program<'a> {
     pub build: Build,
     /// The program and the first argument that start a hog; empty if it cannot start one.
     pub hog: Vec<OsString>,
+    /// The program and the first argument that [count](crate::counted::count) requests; empty if it cannot.
+    pub counting: Vec<OsString>,
     /// The folder for figures that are kept between experiments; `None` if its user has none.
     pub state_folder: Option<PathBuf>,
     /// Set by Ctrl-C.

@@ -125,6 +125,9 @@ impl ExhibitRun {
     pub fn told(&self) -> String {
         match self.mode {
             Mode::Measured => format!("{}, scale {}, {} x {}", self.commit, self.scale, self.repeats, self.window),
+            Mode::SimulatedProcessor => {
+                format!("{}, scale {}, {} x on a simulated processor", self.commit, self.scale, self.repeats)
+            }
             Mode::Simulated => format!("{}, simulated, {} blocks", self.commit, self.repeats),
         }
     }

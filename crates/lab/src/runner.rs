@@ -30,6 +30,7 @@ mod store;
 mod tries;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,6 +44,7 @@ use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, Stop
 use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::registry::BenchmarkError;
 
+use crate::counted::{self, CountedRun};
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
 use crate::others;
 use crate::plan::{Arm, CtrlC, Plan, RunPlan, Setting, option_text};
@@ -88,6 +90,15 @@ pub enum RunProgress<'a> {
         why: &'a str,
         /// What to do about it.
         remedy: &'a str,
+    },
+    /// Requests are counted on a simulated processor.
+    Counting {
+        /// The arm that runs.
+        arm: &'a str,
+        /// Runs that are over. A count.
+        done: usize,
+        /// Runs known to be wanted. A count.
+        all: usize,
     },
     /// A run is simulated.
     Simulating {
@@ -216,6 +227,8 @@ pub struct Runner<'a> {
     /// Whether the server went away and has not been opened again.
     is_server_lost: bool,
     plans: Plans,
+    /// The program that counts requests, and its first argument; empty if there is none.
+    counting: &'a [OsString],
 }
 
 impl<'a> Runner<'a> {
@@ -233,12 +246,18 @@ impl<'a> Runner<'a> {
             last: None,
             is_server_lost: false,
             plans: Plans::default(),
+            counting: &[],
         }
     }
 
     /// Uses these instruments to measure windows.
     pub fn with_instruments(self, instruments: Instruments) -> Self {
         Runner { instruments: Some(instruments), ..self }
+    }
+
+    /// Counts requests on a simulated processor, where the plan asks for that, with this program.
+    pub(crate) fn with_counting(self, counting: &'a [OsString]) -> Self {
+        Runner { counting, ..self }
     }
 
     /// Continues the same plan for more repeats. The open database and its data stay.
@@ -306,6 +325,9 @@ impl<'a> Runner<'a> {
         if self.plan.is_simulated() {
             return simulated::run(self.plan, id, at, &setting, arm, watch);
         }
+        if self.plan.run.simulated_requests.is_some() {
+            return self.count(id, at, &setting, arm, watch);
+        }
         let benchmarks = self.plan.benchmarks_of(&setting)?;
         let began_s = (watch.elapsed_s)();
         let run = run_name(&setting, arm, id.repeat);
@@ -329,6 +351,25 @@ impl<'a> Runner<'a> {
                 Ok(point::without_figures(id, began_s, &setting, arm, error.reason()))
             }
             record => record,
+        }
+    }
+
+    /// Counts requests on a simulated processor. A run that cannot be counted is invalid.
+    fn count(
+        &self,
+        id: RunId,
+        (done, all): (usize, usize),
+        setting: &Setting,
+        arm: &Arm,
+        watch: &mut Watch<'_>,
+    ) -> Result<RunRecord, RunError> {
+        let at_s = (watch.elapsed_s)();
+        let run = CountedRun { id, setting, arm, at_s, program: self.counting };
+        let progress = &mut watch.progress;
+        let mut waiting = || progress(RunProgress::Counting { arm: &arm.name, done, all });
+        match counted::run(self.plan, &run, self.store.targets(), watch.stop, &mut waiting) {
+            Ok(record) => record.ok_or(StoreError::Stopped.into()),
+            Err(why) => Ok(point::without_figures(id, at_s, setting, arm, why)),
         }
     }
 

@@ -10,6 +10,7 @@ use plimsoll_display::{count, counted, list, seconds, wrap};
 pub mod advice;
 pub(crate) mod claims;
 pub mod comparison;
+mod counted;
 mod failed;
 mod freshness;
 mod levers;
@@ -34,7 +35,9 @@ pub fn render(results: &Results, files: &[String]) -> String {
     header(&mut out, results, &summary);
     failed::lines(&mut out, results);
     let arms = results.experiment.arms.iter();
-    if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
+    if results.mode == Mode::SimulatedProcessor {
+        out.extend(counted::lines(results));
+    } else if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
         out.extend(sweep::lines(results));
     } else {
         for workload in &summary.workloads {
@@ -89,6 +92,7 @@ fn header(out: &mut Vec<String>, results: &Results, summary: &Summary) {
     let place = match results.mode {
         Mode::Measured => format!("{}, {}", machine.cpu_model, describe::usable_cores(machine)),
         Mode::Simulated => "simulated, not measured".to_owned(),
+        Mode::SimulatedProcessor => "counted on a simulated processor".to_owned(),
     };
     let arms = summary.workloads.iter().flat_map(|workload| [&workload.alone, &workload.together]);
     let has_interval = arms.filter_map(|arm| arm.throughput()).any(|mean| mean.low.is_some());

@@ -11,7 +11,8 @@
 //!   [`run_queue`] (runnable threads).
 //! - Devices: `device` (load of processors and disks), [`disk_watch`] (a server's processes on its disk), `frequency` of cores, [`space`]
 //!   (free memory and disk), [`memory_speed`] (latencies and bandwidths).
-//! - Hardware events: [`counters`], interpreted by [`top_down`] and the older [`cache_miss`].
+//! - Hardware events: [`counters`], interpreted by [`top_down`] and the older [`cache_miss`]; [`simulated_counters`] where the
+//!   processor shows none.
 //! - Of [`groups`]: [`pressure`] and use by the kernel's figures, [`resctrl`] by the processor's.
 //! - Processes: [`busy_processes`] names those that took the cores, [`process_identity`] distinguishes them, [`process_share`] is the CPU share of one, [`process_room`] says how many more
 //!   threads and files this one can have.
@@ -55,6 +56,7 @@ pub mod process_tree;
 pub mod processor_time;
 pub mod run_queue;
 pub mod sensor;
+pub mod simulated_counters;
 pub mod space;
 pub mod top_down;
 

@@ -81,6 +81,9 @@ pub enum Command {
     /// Act as a hog: take a set amount of one resource until the input ends; a line of input asks for a report
     #[command(hide = true)]
     Hog(HogOptions),
+    /// Count the requests that the input asks for, and print the counts
+    #[command(hide = true)]
+    CountRequests,
 }
 
 /// The database and its options.
@@ -160,14 +163,31 @@ pub struct BenchOptions {
     #[arg(long, default_value = "low", value_name = "RULE")]
     pub priority: PriorityRule,
     /// Check the data and the clients' input afterwards; exit 1 if a check fails
-    #[arg(long)]
+    #[arg(long, conflicts_with = "counters")]
     pub check: bool,
+    /// `simulated` counts instructions, cache misses and mispredicted branches of one client on a simulated processor
+    /// (Valgrind), where the kernel sees no counters; speeds are not measured then
+    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["think", "round_trip", "rate", "seconds", "warmup", "seconds_max"])]
+    pub counters: CounterSource,
+    /// With --counters simulated: the number of requests to count
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..), requires = "counters")]
+    pub requests: u64,
     /// The seed of all random choices
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whose counters are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum CounterSource {
+    /// The processor's, if the kernel sees them.
+    #[default]
+    Hardware,
+    /// A simulated processor's.
+    Simulated,
 }
 
 /// A number of cores as typed.

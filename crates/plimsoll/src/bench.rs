@@ -11,7 +11,7 @@ use plimsoll_lab::table;
 use plimsoll_workload::driver::ClientOptions;
 use serde_json::Value;
 
-use crate::arguments::BenchOptions;
+use crate::arguments::{BenchOptions, CounterSource};
 use crate::check::print_lines;
 use crate::loading::target_options;
 use crate::program::{failure, program};
@@ -52,6 +52,7 @@ fn request(options: &BenchOptions) -> Result<BenchRequest<'_>, Failure> {
         seconds: options.seconds,
         warmup: options.warmup,
         seconds_max: options.seconds_max,
+        simulated_requests: (options.counters == CounterSource::Simulated).then_some(options.requests),
     })
 }
 

@@ -10,6 +10,7 @@ mod arguments;
 mod bench;
 mod check;
 mod compare;
+mod count_requests;
 mod exhibits;
 mod hog;
 mod load;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Machine(options) => machine::run(options),
         Command::Shared(command) => command.run(Arguments::command()),
         Command::Hog(options) => hog::run(options),
+        Command::CountRequests => count_requests::run(),
     };
     match outcome {
         Ok(code) => code,

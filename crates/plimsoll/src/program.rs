@@ -8,6 +8,7 @@ use plimsoll_lab::execution::{ExecutionError, Fault};
 use plimsoll_lab::program::{Build, Program};
 use plimsoll_machine::memory_speed;
 
+use crate::count_requests;
 use crate::hog;
 use crate::progress::Progress;
 use crate::targets::TARGETS;
@@ -23,8 +24,8 @@ pub const BUILD: Build = Build {
 
 /// This program, with its stop signal and its screen.
 pub fn program<'a>(stop: &'a AtomicBool, progress: &'a Progress) -> Program<'a> {
-    let (hog, state_folder) = (hog::command(), state_folder());
-    Program { targets: &TARGETS, build: BUILD, hog, state_folder, stop, reporter: progress }
+    let (hog, counting, state_folder) = (hog::command(), count_requests::command(), state_folder());
+    Program { targets: &TARGETS, build: BUILD, hog, counting, state_folder, stop, reporter: progress }
 }
 
 /// The folder for figures kept between runs; `None` if this user has none.

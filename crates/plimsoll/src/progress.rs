@@ -83,6 +83,10 @@ impl Progress {
             RunProgress::Simulating { arm, done, all, share } => {
                 return self.show_simulation(arm, (done, all), share, plan);
             }
+            RunProgress::Counting { arm, done, all } => {
+                let step = format!("run {} of {all}: {arm}, on a simulated processor", done + 1);
+                return self.show(&step, done as u64, all as u64);
+            }
             RunProgress::Disturbed { why, remedy } => return self.interject(&format!("{why}; {remedy}")),
             RunProgress::Running { arm, done, all, run } => (arm, done, all, run),
         };

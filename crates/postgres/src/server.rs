@@ -98,7 +98,7 @@ impl PrivateServer {
         cluster::make(&installation, &data, account.as_ref())?;
         let has_statement_statistics = cluster::make_database(&installation, &data, account.as_ref())?;
         write_configuration(&home, &settings, has_statement_statistics)?;
-        let running = Running::start(&installation, &mut home, account.as_ref(), false)?;
+        let running = Running::start(&settings.wrapper(), &installation, &mut home, account.as_ref(), false)?;
         let mut server = PrivateServer {
             standby: None,
             running: Some(running),
@@ -246,7 +246,8 @@ impl PrivateServer {
         self.standby = None;
         let is_in_order = self.is_alive() && self.running.take().is_some_and(Running::stop_in_order);
         self.running = None;
-        let running = Running::start(&self.installation, &mut self.home, self.account.as_ref(), !is_in_order)?;
+        let (wrapper, account) = (self.settings.wrapper(), self.account.as_ref());
+        let running = Running::start(&wrapper, &self.installation, &mut self.home, account, !is_in_order)?;
         self.running = Some(running);
         self.make_standby()
     }

@@ -67,10 +67,12 @@ pub enum Need {
     Pgbouncer,
     /// Every version of PostgreSQL that is supported, as [`postgres_version`] finds them.
     PostgresVersions,
+    /// The program `valgrind`.
+    Valgrind,
 }
 
 /// Every need.
-pub const NEEDS: [Need; 16] = [
+pub const NEEDS: [Need; 17] = [
     Need::Cgroups,
     Need::CgroupsV1,
     Need::Disk,
@@ -87,6 +89,7 @@ pub const NEEDS: [Need; 16] = [
     Need::Postgres,
     Need::Pgbouncer,
     Need::PostgresVersions,
+    Need::Valgrind,
 ];
 
 impl Need {
@@ -109,6 +112,7 @@ impl Need {
             Need::Postgres => "postgres",
             Need::Pgbouncer => "pgbouncer",
             Need::PostgresVersions => "postgres-versions",
+            Need::Valgrind => "valgrind",
         }
     }
 }

@@ -73,6 +73,7 @@ fn plan() -> Plan {
             failed_max: 0.05,
             ctrl_c: CtrlC::AfterRun,
             cut_after: None,
+            simulated_requests: None,
         },
         claims: Vec::new(),
         benchmarks: Catalog::new(7),

@@ -18,7 +18,14 @@ const UNASKED_RUNS_MAX: usize = 100_000;
 pub(super) fn announcement(plan: &Plan, runs: usize, confirmed: bool) -> Result<String, ExecutionError> {
     let time = plan.estimated_time(runs);
     let how = if plan.is_simulated() { "simulated by one core" } else { "without loading" };
-    let told = format!("{}: {} runs, {} {how}", plan.name, count(runs), length(time));
+    let told = match plan.run.simulated_requests {
+        Some(requests) => format!(
+            "{}: {} runs of {requests} requests on a simulated processor, some 50 times slower than a real one",
+            plan.name,
+            count(runs)
+        ),
+        None => format!("{}: {} runs, {} {how}", plan.name, count(runs), length(time)),
+    };
     let cost = plan.is_simulated().then(|| simulation::cost(plan, runs));
     let objection = match cost.and_then(|cost| cost.objection(available_memory())) {
         _ if confirmed => return Ok(told),

@@ -59,8 +59,8 @@ impl TestProgram {
     }
 
     fn built(&self, build: Build) -> Program<'_> {
-        let (hog, state_folder) = (Vec::new(), None);
-        Program { targets: &Memory, build, hog, state_folder, stop: &self.stop, reporter: self }
+        let (hog, counting, state_folder) = (Vec::new(), Vec::new(), None);
+        Program { targets: &Memory, build, hog, counting, state_folder, stop: &self.stop, reporter: self }
     }
 
     pub(crate) fn told(&self) -> String {

@@ -31,6 +31,7 @@ pub(crate) const OTHERS_MAX: f64 = 0.1;
 const TRIES: u32 = 3;
 
 const NO_REPEATS: &str = "0 repeats run nothing; write 1 or, to know the noise, at least 2";
+const NO_REQUESTS: &str = "`simulated_requests` is the number of requests that are counted; write 1 or more";
 const NO_TRIES: &str = "0 tries run nothing; write 1, so that no run is repeated, or more";
 const NO_SHARE: &str = "`failed_max` is the share of requests that may fail, from 0 to 1; write for example 0.05";
 const NO_OTHERS: &str = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
@@ -57,6 +58,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         failed_max: share(&run.failed_max, problems).unwrap_or(FAILED_MAX),
         ctrl_c: CtrlC::AfterRun,
         cut_after: None,
+        simulated_requests: above_0(&run.simulated_requests, NO_REQUESTS, problems),
         search: match run.search.as_ref().map(At::value) {
             None | Some(TypedSearch::Grid) => Search::Grid,
             Some(TypedSearch::Knee) => Search::Knee,
@@ -69,6 +71,8 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         };
         plan.warmup = read(&quick.warmup, warmup, problems).unwrap_or(shorter);
         plan.measure = read(&quick.measure, window, problems).unwrap_or(plan.measure.min(QUICK_MEASURE));
+        plan.simulated_requests =
+            above_0(&quick.simulated_requests, NO_REQUESTS, problems).or(plan.simulated_requests);
         plan.repeats = above_0(&quick.repeats, NO_REPEATS, problems).unwrap_or(plan.repeats.min(REPEATS));
     }
     plan

@@ -150,6 +150,9 @@ pub struct TypedRun {
     /// The share of a workload's requests that may fail, 0 to 1: a run in which more fail is invalid. 0.05 without it.
     #[schemars(with = "Option<f64>")]
     pub failed_max: Option<At<f64>>,
+    /// How many requests of each run are counted on a simulated processor (Valgrind), in place of a window that is measured.
+    /// Without it runs are measured.
+    pub simulated_requests: Option<At<u64>>,
 }
 
 /// What happens when a server goes away in the middle of a run.
@@ -197,6 +200,8 @@ pub struct TypedQuick {
     pub measure: Option<At<String>>,
     /// As in `[run]`.
     pub repeats: Option<At<u32>>,
+    /// As in `[run]`.
+    pub simulated_requests: Option<At<u64>>,
     /// Other values for what is not swept; keys as in `[sweep]`.
     #[serde(default)]
     pub set: BTreeMap<At<String>, At<TypedValue>>,

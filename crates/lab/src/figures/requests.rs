@@ -1,6 +1,7 @@
 //! Requests: how many, how fast, how long, how many failed, and where their time went.
 
 use super::{Figure, FigureSource, FigureSubject, FigureValue, Merge, Reading, Unit, by, by_word, known};
+use crate::counted::NO_SPEED;
 use crate::results::{Latency, TimeShare};
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -20,7 +21,10 @@ pub(super) const FIGURES: &[Figure] = &[
         merge: Merge::Runs,
         of: FigureSubject::Transaction,
         claim: by("throughput"),
-        read: FigureSource::Plain(|of| Ok(of.part.throughput_per_s)),
+        read: FigureSource::Plain(|of| match of.workload.counters {
+            Some(counters) if counters.is_simulated => Err(NO_SPEED.to_owned()),
+            _ => Ok(of.part.throughput_per_s),
+        }),
     },
     Figure {
         key: "latency_us.mean",

@@ -83,6 +83,7 @@ fn place_and_time(results: &Results) -> Markup {
     let runs = results.points.len();
     html! {
         @if results.mode == Mode::Simulated { "Simulated, not measured. The simulator ran on " }
+        @if results.mode == Mode::SimulatedProcessor { "Counted on a simulated processor, whose speeds mean nothing. It ran on " }
         (machine.cpu_model) ", " (describe::usable_cores(machine))
         @if let Some(host) = &machine.virtualised { ", " (host) }
         ". " (runs) @if runs == 1 { " run" } @else { " runs" }

@@ -11,13 +11,15 @@ pub enum Mode {
     Measured,
     /// From a [simulated](crate::simulation) cache.
     Simulated,
+    /// Counts of a database on a [simulated processor](crate::counted).
+    SimulatedProcessor,
 }
 
 impl Mode {
     /// The unit that works for a workload: a client or a core.
     pub(crate) fn who(self) -> &'static str {
         match self {
-            Mode::Measured => "client",
+            Mode::Measured | Mode::SimulatedProcessor => "client",
             Mode::Simulated => "core",
         }
     }

@@ -253,6 +253,9 @@ pub struct Counters {
     pub dram_read_bytes: Option<u64>,
     /// Share of the threads' time on cores in which the first five were actually counted, 0 to 1.
     pub coverage: f64,
+    /// Whether the processor was a [simulated](crate::counted) one. Only whole runs are, with all of their blocks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_simulated: bool,
 }
 
 /// The names of classes by priority; names that are not priorities come last.

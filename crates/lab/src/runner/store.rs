@@ -95,6 +95,11 @@ impl<'a> Store<'a> {
         self.open = open;
     }
 
+    /// The databases that it can open.
+    pub(super) fn targets(&self) -> &'a dyn Targets {
+        self.targets
+    }
+
     /// Changes whenever the database is opened again or data is loaded into it.
     pub(super) fn generation(&self) -> u64 {
         self.generation

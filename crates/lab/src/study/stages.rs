@@ -63,7 +63,7 @@ impl Study<'_> {
             RunProgress::Loading { .. } => program.reporter.step(step, &shortest),
             // Told when it costs a try.
             RunProgress::Disturbed { .. } => {}
-            RunProgress::Running { .. } | RunProgress::Simulating { .. } => {
+            RunProgress::Running { .. } | RunProgress::Counting { .. } | RunProgress::Simulating { .. } => {
                 program.reporter.activity("looking how fast they are");
             }
         };

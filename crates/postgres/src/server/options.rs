@@ -84,6 +84,8 @@ pub(super) enum OptionType {
     Folder,
     /// The path of a file, or `none`.
     File,
+    /// A program and its arguments.
+    Command,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -155,6 +157,10 @@ impl OptionType {
                 let is_path = !text.is_empty() && !text.chars().any(char::is_control);
                 is_path.then(|| Setting::Folder(text.into()))
             }
+            OptionType::Command => {
+                let is_command = !text.trim().is_empty() && !text.chars().any(char::is_control);
+                is_command.then(|| Setting::Text(text.to_owned()))
+            }
         };
         understood.ok_or_else(|| self.possible(machine))
     }
@@ -198,6 +204,7 @@ impl OptionType {
             }
             OptionType::Target => "`none`, `p95 < 20ms` or `p95 < 1.3 x alone`".to_owned(),
             OptionType::File => "`none` or the path of a file".to_owned(),
+            OptionType::Command => "a program and its arguments, separated by spaces".to_owned(),
             OptionType::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
         }
     }

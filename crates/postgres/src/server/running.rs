@@ -56,8 +56,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts the server of a folder and waits until it takes connections.
+    /// Starts the server of a folder, with these words before its program, and waits until it takes connections.
     pub fn start(
+        wrapper: &[String],
         installation: &Installation,
         home: &mut Home,
         account: Option<&Account>,
@@ -70,6 +71,7 @@ impl Running {
         watch
             .args(["-c", WATCH, "plimsoll-watch"])
             .arg(&log)
+            .args(wrapper)
             .arg(installation.program("postgres"))
             .arg("-D")
             .arg(&data);

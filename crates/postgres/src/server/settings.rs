@@ -220,6 +220,14 @@ impl ServerSettings {
         self.folder("folder")
     }
 
+    /// The words before the server's program.
+    pub(super) fn wrapper(&self) -> Vec<String> {
+        match self.named("wrapper") {
+            Setting::Text(words) => words.split_whitespace().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     pub(super) fn allow_tmpfs(&self) -> bool {
         self.named("allow_tmpfs") == Setting::Switch(true)
     }
@@ -254,7 +262,8 @@ impl ServerSettings {
         match (option.name, &value) {
             // These concern us, not the server.
             (
-                "allow_tmpfs" | "bin_folder" | "cache_classes" | "cpu_policy" | "folder" | "parallelism" | "standby",
+                "allow_tmpfs" | "bin_folder" | "cache_classes" | "cpu_policy" | "folder" | "parallelism" | "standby"
+                | "wrapper",
                 _,
             ) => Vec::new(),
             (name, _) if name.starts_with("governor") => Vec::new(),

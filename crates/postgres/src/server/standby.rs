@@ -55,7 +55,7 @@ impl Standby {
             return Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())));
         }
         write_configuration(&home, &primary.settings.on_standby(), primary.has_statement_statistics)?;
-        let running = Running::start(installation, &mut home, account, true)?;
+        let running = Running::start(&[], installation, &mut home, account, true)?;
         Ok(Standby { running, home })
     }
 

@@ -267,6 +267,13 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         OptionType::Bytes { least: 64 * KIB, most: |machine| machine.memory_bytes.min(TIB) },
         |machine| Setting::Bytes(mebibytes(machine.memory_bytes / 256, 4 * MIB, 64 * MIB)),
     ),
+    for_ours(
+        "wrapper",
+        "a program with its arguments, separated by spaces, that runs the server's program, such as a profiler",
+        Effect::Restart,
+        OptionType::OrNone(&OptionType::Command),
+        |_| Setting::Word("none"),
+    ),
 ];
 
 /// An option of private servers: its name, description, effect, type, and default.
