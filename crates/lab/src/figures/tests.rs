@@ -83,6 +83,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
             dtlb_misses: count(7),
             dram_read_bytes: count(64_000),
             coverage: 0.9,
+            is_simulated: false,
         }),
         top_down: Some(top_down(share)),
         cache_misses: Some(serde_json::from_value(cache_misses).expect("all of its fields")),

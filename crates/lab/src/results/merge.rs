@@ -175,6 +175,7 @@ impl Counters {
             dtlb_misses: sum(|one| one.dtlb_misses),
             dram_read_bytes: sum(|one| one.dram_read_bytes),
             coverage: self.coverage.min(other.coverage),
+            is_simulated: self.is_simulated || other.is_simulated,
         }
     }
 }

@@ -61,17 +61,11 @@ const FRONT_END: [FrontEndSplit; 2] = [
             skylake::UNKNOWN_BRANCHES,
         ],
         evaluate: |counts| FrontEndShares {
-            latency: Some(counts.get(NOTHING_DELIVERED.name) / counts.cycles()),
             waits: Some(skylake::waits(counts, skylake::RESTEERS, 10.0)),
+            ..skylake::latency(counts)
         },
     },
-    FrontEndSplit {
-        events: &[NOTHING_DELIVERED],
-        evaluate: |counts| FrontEndShares {
-            latency: Some(counts.get(NOTHING_DELIVERED.name) / counts.cycles()),
-            waits: None,
-        },
-    },
+    FrontEndSplit { events: &[NOTHING_DELIVERED], evaluate: skylake::latency },
 ];
 const NOTHING_DELIVERED: NamedCode =
     NamedCode::new("idq_uops_not_delivered.cycles_0_uops_deliv.core", Code::new(0x9c, 0x01).at_least(5));

@@ -69,18 +69,9 @@ const STORES_FULL: NamedCode = NamedCode::new("exe_activity.bound_on_stores", Co
 const FRONT_END: [FrontEndSplit; 2] = [
     FrontEndSplit {
         events: &[NOTHING_DELIVERED, ICACHE_STALL, TAG_STALL, RESTEERS, UNKNOWN_BRANCHES],
-        evaluate: |counts| FrontEndShares {
-            latency: Some(counts.get(NOTHING_DELIVERED.name) / counts.cycles()),
-            waits: Some(waits(counts, RESTEERS, 9.0)),
-        },
+        evaluate: |counts| FrontEndShares { waits: Some(waits(counts, RESTEERS, 9.0)), ..latency(counts) },
     },
-    FrontEndSplit {
-        events: &[NOTHING_DELIVERED],
-        evaluate: |counts| FrontEndShares {
-            latency: Some(counts.get(NOTHING_DELIVERED.name) / counts.cycles()),
-            waits: None,
-        },
-    },
+    FrontEndSplit { events: &[NOTHING_DELIVERED], evaluate: latency },
 ];
 const NOTHING_DELIVERED: NamedCode =
     NamedCode::new("idq_uops_not_delivered.cycles_0_uops_deliv.core", Code::new(0x9c, 0x01).at_least(4));
@@ -90,6 +81,12 @@ pub(super) const ICACHE_STALL: NamedCode = NamedCode::new("icache_16b.ifdata_sta
 pub(super) const TAG_STALL: NamedCode = NamedCode::new("icache_64b.iftag_stall", Code::new(0x83, 0x04));
 pub(super) const RESTEERS: NamedCode = NamedCode::new("int_misc.clear_resteer_cycles", Code::new(0x0d, 0x80));
 pub(super) const UNKNOWN_BRANCHES: NamedCode = NamedCode::new("baclears.any", Code::new(0xe6, 0x01));
+
+/// Level 2: the share of cycles in which nothing was delivered. The event has the same name on Ice Lake, where its threshold
+/// is another.
+pub(super) fn latency(counts: &Counts<'_>) -> FrontEndShares {
+    FrontEndShares { latency: Some(counts.get(NOTHING_DELIVERED.name) / counts.cycles()), waits: None }
+}
 
 /// Shares of the time in which the frontend waited for code, and for the right place after a wrong one: `resteers` are cycles
 /// after a wrong prediction, and each branch that was not known to be one costs `unknown_cycles`.
