@@ -91,7 +91,8 @@ fn fault_of(setting: &Setting) -> Option<String> {
     let Setting { url, limits, workloads, .. } = setting;
     if !url.starts_with("embedded:") && (!url.starts_with("postgres:") || url.starts_with("postgres://")) {
         return Some(
-            "requests are counted in programs that Plimsoll starts; use the target `embedded:` or `postgres:`".to_owned(),
+            "requests are counted in programs that Plimsoll starts; use the target `embedded:` or `postgres:`"
+                .to_owned(),
         );
     }
     if !limits.is_empty() {
@@ -140,7 +141,14 @@ pub(crate) fn run(
     };
     let is_within = request.url.starts_with("embedded:");
     let wrapper = if is_within { request.simulator.command(folder.path(), Counting::Switched) } else { Vec::new() };
-    let Some((program, arguments)) = wrapper.iter().chain(run.program).cloned().collect::<Vec<_>>().split_first().map(|(program, rest)| (program.clone(), rest.to_vec())) else {
+    let Some((program, arguments)) = wrapper
+        .iter()
+        .chain(run.program)
+        .cloned()
+        .collect::<Vec<_>>()
+        .split_first()
+        .map(|(program, rest)| (program.clone(), rest.to_vec()))
+    else {
         return Err("this program cannot count requests: it was built without the command".to_owned());
     };
     let report = converse(Command::new(program).args(arguments), &request, stop, waiting)?;
@@ -219,7 +227,6 @@ fn record(run: &CountedRun<'_>, workload: &PlannedWorkload, simulator: &Simulato
     let CountReport { counts, completed, elapsed_s, notes } = report;
     let part = |completed: u64| Part {
         completed,
-        work_done: completed as f64,
         throughput_per_s: completed as f64 / elapsed_s.max(f64::MIN_POSITIVE),
         ..Part::default()
     };

@@ -331,6 +331,7 @@ fn counters_of(reading: &CounterReading) -> Counters {
         dtlb_misses: alone(Event::DtlbMisses),
         dram_read_bytes: None,
         coverage: together.as_ref().map_or(0.0, |together| together.coverage),
+        is_simulated: false,
     }
 }
 

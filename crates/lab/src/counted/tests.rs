@@ -81,7 +81,8 @@ fn converse_with(script: &str, stop: bool) -> Result<Option<CountReport>, String
 }
 
 fn report() -> CountReport {
-    let counts = SimulatedCounts { instructions: 5_000, read_misses: 70, conditional_branches: 90, ..Default::default() };
+    let counts =
+        SimulatedCounts { instructions: 5_000, read_misses: 70, conditional_branches: 90, ..Default::default() };
     let completed = BTreeMap::from([("read".to_owned(), 100)]);
     CountReport { counts, completed, elapsed_s: 2.0, notes: vec!["as asked".to_owned()] }
 }

@@ -71,8 +71,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         };
         plan.warmup = read(&quick.warmup, warmup, problems).unwrap_or(shorter);
         plan.measure = read(&quick.measure, window, problems).unwrap_or(plan.measure.min(QUICK_MEASURE));
-        plan.simulated_requests =
-            above_0(&quick.simulated_requests, NO_REQUESTS, problems).or(plan.simulated_requests);
+        plan.simulated_requests = above_0(&quick.simulated_requests, NO_REQUESTS, problems).or(plan.simulated_requests);
         plan.repeats = above_0(&quick.repeats, NO_REPEATS, problems).unwrap_or(plan.repeats.min(REPEATS));
     }
     plan

@@ -164,6 +164,8 @@ fn came_out(experiment: &ListedExperiment<'_>, runs: &KeptRuns) -> (String, Stri
     let form = match (measured.mode, measured.quick) {
         (Mode::Simulated, true) => "simulated, short",
         (Mode::Simulated, false) => "simulated, full",
+        (Mode::SimulatedProcessor, true) => "simulated processor, short",
+        (Mode::SimulatedProcessor, false) => "simulated processor, full",
         (Mode::Measured, true) => "short",
         (Mode::Measured, false) => "full",
     };

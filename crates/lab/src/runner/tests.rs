@@ -243,7 +243,7 @@ fn progress_tells_what_is_done_and_how_much_is_left() {
             running.insert((done, all, arm.to_owned()));
         }
         RunProgress::Disturbed { .. } => {}
-        RunProgress::Simulating { .. } => panic!("nothing is simulated"),
+        RunProgress::Counting { .. } | RunProgress::Simulating { .. } => panic!("nothing is simulated"),
     };
     let mut watch = Watch { progress: &mut progress, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
     let outcome = Runner::new(&plan, &targets, &mut NoLimits)

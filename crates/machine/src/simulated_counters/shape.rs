@@ -59,7 +59,8 @@ pub struct SimulatedCaches {
 impl SimulatedCaches {
     /// Caches like those of a machine.
     pub fn like(caches: &[Cache]) -> Self {
-        let first = |kind: &str| caches.iter().find(|cache| cache.level == 1 && [kind, "unified"].contains(&&*cache.kind));
+        let first =
+            |kind: &str| caches.iter().find(|cache| cache.level == 1 && [kind, "unified"].contains(&&*cache.kind));
         let last = caches.iter().filter(|cache| cache.level > 1).max_by_key(|cache| cache.level);
         let mut notes = Vec::new();
         let mut shape = |what: &str, cache: Option<&Cache>, size: u64, ways: u64| {
