@@ -112,8 +112,11 @@ impl Connection {
     /// The id of the process that serves this session, if that is a process of this machine: a server reached by a
     /// socket or a loopback address may still number its processes in a namespace of its own, as containers do.
     pub fn server_process(&self) -> Option<i32> {
-        let name = procfs::process::Process::new(self.process_id).and_then(|process| process.stat()).ok()?.comm;
-        (self.stream.is_local() && name.starts_with("postgres")).then_some(self.process_id)
+        let process = procfs::process::Process::new(self.process_id).ok()?;
+        // Under another program, such as a profiler, the process has that one's name.
+        let is_wrapped = || process.cmdline().is_ok_and(|words| words.iter().any(|word| word.ends_with("/postgres")));
+        let is_server = process.stat().ok()?.comm.starts_with("postgres") || is_wrapped();
+        (self.stream.is_local() && is_server).then_some(self.process_id)
     }
 
     /// Whether the server is reached without leaving this machine.
