@@ -155,7 +155,7 @@ pub struct Allocation {
     /// The share of full throughput that it is sufficient for, 0.9 or 0.95.
     pub share: f64,
     /// The sufficient amount; `None` if the run does not show it.
-    pub amount: Option<f64>,
+    pub amount: Option<serde_json::Value>,
     /// Why the amount is unknown.
     pub why_not: Option<String>,
 }
@@ -320,7 +320,7 @@ fn allocations(results: &Results) -> Vec<Allocation> {
             arm: knee.arm.clone(),
             workload: knee.workload.clone(),
             share: level.share,
-            amount: level.allocation,
+            amount: level.allocation.clone(),
             why_not: level.why_not.clone(),
         };
         knee.levels.iter().map(level).collect::<Vec<_>>()

@@ -9,6 +9,7 @@ use plimsoll_workload::instance::INSTANCE;
 use plimsoll_workload::registry::{BENCHMARKS, ParameterValue};
 use serde_json::{Value, json};
 
+use crate::amounts::Amounts;
 use crate::analysis;
 use crate::counted;
 use crate::fingerprint::{machine_fingerprint, settings_hash, text_hash};
@@ -185,7 +186,8 @@ fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn swept(axis: &Axis) -> SweptAxis {
-    let is_number = axis.values.iter().all(Value::is_number);
+    let amounts = Amounts::of(&axis.values);
+    let is_curve = amounts.are_all() || amounts.len() > 1;
     let is_allocation = |place: &SweepTarget| match place {
         SweepTarget::Option(_) => true,
         SweepTarget::Limit(name) => limits::is_allocation(name),
@@ -194,7 +196,7 @@ fn swept(axis: &Axis) -> SweptAxis {
     let parts = axis.place.parts();
     let role = match parts {
         [SweepTarget::Workload(_, field)] if field == "clients" => AxisRole::Clients,
-        _ if is_number && parts.iter().any(is_allocation) => AxisRole::Allocation,
+        _ if is_curve && parts.iter().any(is_allocation) => AxisRole::Allocation,
         _ => AxisRole::Other,
     };
     SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }

@@ -22,6 +22,7 @@
 
 mod activity;
 pub mod advise;
+mod amounts;
 mod analysis;
 pub mod bench;
 pub mod capacity;

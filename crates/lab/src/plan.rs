@@ -19,6 +19,7 @@ use plimsoll_workload::registry::{BenchmarkError, Catalog};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::amounts::Amounts;
 use crate::claim::Claim;
 use crate::simulation::cost;
 pub use sweep_target::{SweepTarget, TARGET_KEY, WORKLOAD_FIELDS};
@@ -283,7 +284,7 @@ impl Plan {
         let repeats = self.run.repeats as usize;
         let (mut others, mut budget, mut grid) = (1_usize, repeats, repeats);
         for axis in &self.axes {
-            match axis.numbers() {
+            match axis.amounts() {
                 Some(numbers) => {
                     grid = numbers.len().saturating_mul(repeats);
                     budget = KneeSearch::new(numbers, repeats, SHARES.to_vec(), None, self.run.seed).budget();
@@ -327,6 +328,13 @@ impl Axis {
     /// Its values as numbers, if all of them are.
     pub fn numbers(&self) -> Option<Vec<f64>> {
         self.values.iter().map(Value::as_f64).collect()
+    }
+
+    /// The amounts that its values stand for, in the order of the file, if all of them stand for one. The full amount is
+    /// infinite.
+    pub(crate) fn amounts(&self) -> Option<Vec<f64>> {
+        let amounts = Amounts::of(&self.values);
+        self.values.iter().map(|value| amounts.amount(value)).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::amounts::Amounts;
 use crate::analysis::cells::key;
 use crate::analysis::side_by_side::over_blocks;
 use crate::results::{AxisRole, Interval, Results, SweptAxis, WorkloadResult};
@@ -25,8 +26,10 @@ pub struct SpeedUp<'a> {
 /// The speed-up of a query with one amount.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeedUpPoint {
-    /// The value of the sweep key.
+    /// The amount, by which points are in order; the full amount is infinite.
     pub at: f64,
+    /// The value of the sweep key.
+    pub value: Value,
     /// Times as fast as with the least: the mean over blocks with Student's interval; without one from a single block.
     pub times: Interval,
     /// The run of each block, as a position in [`Results::points`], and its ratio.
@@ -39,19 +42,19 @@ type Run<'a> = (usize, u32, &'a WorkloadResult);
 /// The values of all other settings, and the runs at each value of the key.
 type Series<'a> = (BTreeMap<String, Value>, Vec<(f64, Run<'a>)>);
 
-/// Every query of every analytical workload along every numeric allocation.
+/// Every query of every analytical workload along every allocation. Values that are no amounts have no place.
 pub(crate) fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
     let axes = results.experiment.sweep.iter();
-    let axes = axes
-        .filter(|axis| axis.role == AxisRole::Allocation && axis.values.iter().filter(|v| v.is_number()).count() > 1);
-    axes.flat_map(|axis| along(results, axis)).collect()
+    let axes = axes.filter(|axis| axis.role == AxisRole::Allocation);
+    let axes = axes.map(|axis| (axis, Amounts::of(&axis.values))).filter(|(_, amounts)| amounts.len() > 1);
+    axes.flat_map(|(axis, amounts)| along(results, axis, &amounts)).collect()
 }
 
-fn along<'a>(results: &'a Results, axis: &'a SweptAxis) -> Vec<SpeedUp<'a>> {
+fn along<'a>(results: &'a Results, axis: &'a SweptAxis, amounts: &Amounts) -> Vec<SpeedUp<'a>> {
     // Keyed by the text of the other settings, since JSON values have no order.
     let mut places: BTreeMap<(&str, &str, String), Series<'a>> = BTreeMap::new();
     for (number, point) in results.points.iter().enumerate().filter(|(_, point)| point.valid && !point.is_again) {
-        let Some(at) = point.setting.get(&axis.key).and_then(Value::as_f64) else { continue };
+        let Some(at) = point.setting.get(&axis.key).and_then(|value| amounts.amount(value)) else { continue };
         let mut rest = point.setting.clone();
         rest.remove(&axis.key);
         for result in point.workloads.iter().filter(|result| result.analytical) {
@@ -66,7 +69,7 @@ fn along<'a>(results: &'a Results, axis: &'a SweptAxis) -> Vec<SpeedUp<'a>> {
         let mut queries: Vec<&str> = queries.into_iter().collect();
         queries.sort_by_key(|name| (name.len(), *name));
         let of_query = move |query| {
-            let points = points(&runs, query);
+            let points = points(&runs, query, amounts);
             let (axis, setting) = (axis.key.as_str(), setting.clone());
             (points.len() > 1).then_some(SpeedUp { axis, setting, arm, workload, query, points })
         };
@@ -75,7 +78,7 @@ fn along<'a>(results: &'a Results, axis: &'a SweptAxis) -> Vec<SpeedUp<'a>> {
     places.into_iter().flat_map(of_place).collect()
 }
 
-fn points(runs: &[(f64, Run)], query: &str) -> Vec<SpeedUpPoint> {
+fn points(runs: &[(f64, Run)], query: &str, amounts: &Amounts) -> Vec<SpeedUpPoint> {
     let latency = |(_, _, result): &Run| result.transactions.get(query)?.latency_us.map(|latency| latency.mean);
     let Some(least) = runs.iter().map(|(at, _)| *at).min_by(f64::total_cmp) else { return Vec::new() };
     let base: BTreeMap<u32, f64> =
@@ -92,6 +95,7 @@ fn points(runs: &[(f64, Run)], query: &str) -> Vec<SpeedUpPoint> {
         let ratios: Vec<(usize, f64)> = ratios.collect();
         Some(SpeedUpPoint {
             at,
+            value: amounts.written(at),
             times: over_blocks(ratios.iter().map(|(_, ratio)| Some(*ratio)).collect())?,
             runs: ratios,
         })

@@ -1,7 +1,7 @@
 //! Knees: the smallest allocation of a resource that is sufficient for a share of full performance (SR table 4).
 //!
 //! [`knee`] answers for a measured curve, [`search::KneeSearch`] chooses which allocations to measure so that the answer costs few
-//! runs. `isotonic` is the monotone fit that both use, `resample` draws curves that could have been measured as well.
+//! runs. [`bracket`] always answers, with two amounts between which the knee lies. `isotonic` is the monotone fit that both use, `resample` draws curves that could have been measured as well.
 //!
 //! # Definition
 //! Performance must grow with the allocation, so the means are fitted by the nearest curve that never falls. An allocation is
@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::statistics::{Deviation, Noise, Samples};
 
+pub mod bracket;
 mod isotonic;
 mod resample;
 pub mod search;

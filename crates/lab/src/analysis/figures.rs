@@ -9,10 +9,11 @@ use plimsoll_workload::driver::LittlesLaw;
 
 use super::cells::{CellFigures, key};
 use super::equal_mix::{Costs, speed};
+use crate::amounts::Amounts;
 use crate::claim::{Cell, Figures, Metric, RequestSubset};
 use crate::figures::{FigureArgument, FigureValue, Reading, figure};
 use crate::histograms::WorkloadHistograms;
-use crate::plan::Plan;
+use crate::plan::{Plan, option_text};
 use crate::record::RunRecord;
 use crate::results::{KneeLevel, Point, Results, WorkloadResult};
 
@@ -225,8 +226,9 @@ impl<'a> RunFigures<'a> {
         let level = level
             .ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
         // A curve that is level down to the least value has its knee below the sweep. Below one there is nothing.
-        let least = axis.values.iter().filter_map(|value| value.as_f64()).fold(f64::INFINITY, f64::min);
-        match level.allocation {
+        let amounts = Amounts::of(&axis.values);
+        let least = amounts.ascending().first().map_or(f64::INFINITY, |(amount, _)| *amount);
+        match level.allocation.as_ref().and_then(|found| amounts.amount(found)) {
             Some(found) if found <= least && least > 1.0 => Err(format!(
                 "no knee within the sweep, because its least value, {least}, is enough; sweep `{}` lower",
                 axis.key
@@ -234,6 +236,11 @@ impl<'a> RunFigures<'a> {
             _ => Ok(level),
         }
     }
+}
+
+/// The number of an allocation.
+fn number_of(allocation: &serde_json::Value) -> Result<f64, String> {
+    allocation.as_f64().ok_or_else(|| format!("only the full amount, {}, is sufficient", option_text(allocation)))
 }
 
 /// Whether a figure is about responses. Throughput is not: it counts ends, or credits each query with its share of the
@@ -306,13 +313,18 @@ impl Figures for RunFigures<'_> {
 
     fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
         let level = self.knee_level(axis, share, cell)?;
-        level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
+        let written = level.allocation.as_ref();
+        let written =
+            written.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))?;
+        number_of(written)
     }
 
     fn knee_bounds(&self, axis: usize, share: f64, cell: &Cell) -> Result<[f64; 2], String> {
         let level = self.knee_level(axis, share, cell)?;
-        let bounds = level.low.zip(level.high).map(|(low, high)| [low, high]);
-        bounds.ok_or_else(|| "the knee has no interval".to_owned())
+        let bounds = level.low.as_ref().zip(level.high.as_ref());
+        let (low, high) = bounds.ok_or_else(|| "the knee has no interval".to_owned())?;
+        // The full amount is more than any number.
+        Ok([number_of(low)?, number_of(high).unwrap_or(f64::INFINITY)])
     }
 
     fn resolution(&self, cell: &Cell, metric: Metric) -> f64 {

@@ -1,10 +1,12 @@
 //! Smallest sufficient allocations along each sweep of an amount.
 
-use plimsoll_model::knee::{self, SHARES};
+use plimsoll_display::value;
+use plimsoll_model::knee::{self, SHARES, WhyNot};
 use plimsoll_model::statistics::Samples;
 
 use super::cells::{Cell, Cells, SettingValues};
 use super::noise::WorkloadNoise;
+use crate::amounts::Amounts;
 use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{AxisRole, Knee, KneeLevel, SweptAxis, WorkloadResult};
 
@@ -22,19 +24,26 @@ pub(super) struct Curve<'a, 'b> {
 
 /// The knees of a workload along each axis of allocations.
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxis]) -> Vec<Knee> {
-    let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Allocation && axis.values.len() > 1);
-    axes.flat_map(|axis| {
-        curves(cells, noise.workload(), &axis.key).into_iter().map(|c| of_curve(cells, noise, axis, c))
+    let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Allocation);
+    let axes = axes.map(|axis| (axis, Amounts::of(&axis.values))).filter(|(_, amounts)| amounts.len() > 1);
+    axes.flat_map(|(axis, amounts)| {
+        let curves = curves(cells, noise.workload(), &axis.key, &amounts);
+        curves.into_iter().map(move |curve| of_curve(cells, noise, axis, &amounts, curve))
     })
     .collect()
 }
 
-/// Every curve of a workload along an axis, in the order in which they ran.
-pub(super) fn curves<'a, 'b>(cells: &'b Cells<'a>, workload: &str, axis: &str) -> Vec<Curve<'a, 'b>> {
+/// Every curve of a workload along an axis, in the order in which they ran. Values that are no amounts are left out.
+pub(super) fn curves<'a, 'b>(
+    cells: &'b Cells<'a>,
+    workload: &str,
+    axis: &str,
+    amounts: &Amounts,
+) -> Vec<Curve<'a, 'b>> {
     let mut curves: Vec<Curve<'a, 'b>> = Vec::new();
     for (row, cell) in cells.of_workload(workload).enumerate().filter(|(_, cell)| !cell.runs.is_empty()) {
         let mut setting = cell.setting.clone();
-        let Some(value) = setting.remove(axis).and_then(|value| value.as_f64()) else { continue };
+        let Some(value) = setting.remove(axis).and_then(|value| amounts.amount(&value)) else { continue };
         let found = curves.iter().position(|curve| curve.arm == cell.arm && curve.setting == setting);
         let position = found.unwrap_or_else(|| {
             curves.push(Curve { setting, arm: cell.arm, cells: Vec::new() });
@@ -46,16 +55,23 @@ pub(super) fn curves<'a, 'b>(cells: &'b Cells<'a>, workload: &str, axis: &str) -
     curves
 }
 
-fn of_curve(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, axis: &SweptAxis, curve: Curve<'_, '_>) -> Knee {
+fn of_curve(
+    cells: &Cells<'_>,
+    noise: &WorkloadNoise<'_>,
+    axis: &SweptAxis,
+    amounts: &Amounts,
+    curve: Curve<'_, '_>,
+) -> Knee {
     let allocations: Vec<f64> = curve.cells.iter().map(|(value, ..)| *value).collect();
     let samples = curve.samples(cells, noise.speed.blocks());
     let found = knee::knee(&allocations, &samples, noise.speed_noise.as_ref(), &SHARES, SEED);
+    let written = |amount: f64| amounts.written(amount);
     let levels = found.levels.into_iter().map(|level| KneeLevel {
         share: level.share,
-        allocation: level.allocation,
-        low: level.low,
-        high: level.high,
-        why_not: level.why_not.map(|why| why.to_string()),
+        allocation: level.allocation.map(written),
+        low: level.low.map(written),
+        high: level.high.map(written),
+        why_not: level.why_not.map(|why| why_told(why, amounts)),
     });
     Knee {
         axis: axis.key.clone(),
@@ -63,7 +79,22 @@ fn of_curve(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, axis: &SweptAxis, curv
         arm: curve.arm.to_owned(),
         workload: noise.workload().to_owned(),
         levels: levels.collect(),
-        fit: found.fit,
+        fit: found.fit.into_iter().map(|(amount, mean)| (written(amount), mean)).collect(),
+    }
+}
+
+/// Why there is no knee, with the amounts as they were written.
+fn why_told(why: WhyNot, amounts: &Amounts) -> String {
+    let written = |amount: f64| value(&amounts.written(amount));
+    match why {
+        WhyNot::Falls { from, to, drop } => format!(
+            "performance falls by {:.1} % from {} to {}, beyond noise: the full allocation is not the best",
+            drop * 100.0,
+            written(from),
+            written(to)
+        ),
+        WhyNot::NothingCompleted(full) => format!("nothing completed at the full allocation, {}", written(full)),
+        other => other.to_string(),
     }
 }
 

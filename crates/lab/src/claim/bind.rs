@@ -9,6 +9,7 @@ use super::figures::{Metric, RequestSubset};
 use super::formula::{Condition, Figure, Formula, MeasuredFigure, Pin};
 use super::select::Selection;
 use super::syntax::{Calculation, Call, Expression, Form, Function, Operator, Quantifier, Span, Word};
+use crate::amounts::{AmountKind, Amounts};
 use crate::figures::{Figure as Listed, FigureArgument, FigureSource, FigureSubject, Times, Unit, given_by};
 use crate::plan::Plan;
 
@@ -192,7 +193,8 @@ impl Binder<'_> {
     fn knee(&self, key: &Word, share: f64, selection: &Selection<'_>, span: &Span) -> Result<Figure, ClaimError> {
         let position = Selection::axis(self.names, key)?;
         let axis = &self.names.plan.axes[position];
-        if axis.numbers().is_none() {
+        let amounts = Amounts::of(&axis.values);
+        if !amounts.are_all() || amounts.kind() != Some(AmountKind::Number) {
             return error(&key.span, format!("`{}` has no knee: its values are not numbers", axis.key));
         }
         if selection.pins[position] != Pin::Each {

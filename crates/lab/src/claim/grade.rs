@@ -20,6 +20,7 @@ use super::figures::{Figures, Metric};
 use super::formula::{Condition, Figure, Formula};
 use super::syntax::Operator;
 use super::{ClaimError, Names, bind, evaluate, parse};
+use crate::amounts::Amounts;
 use crate::figures::Unit;
 use crate::plan::Plan;
 
@@ -128,8 +129,9 @@ impl Near {
         measured.into_iter().find_map(|one| {
             let Figure::Knee(axis, _) = one.figure else { return None };
             let knee = evaluate::number(&Formula::Measured(Box::new(one.clone())), plan, figures).ok()?;
-            let values = plan.axes[axis].values.iter().filter_map(|value| value.as_f64());
-            let is_inside = values.clone().any(|value| value < knee) && values.clone().any(|value| value > knee);
+            let amounts = Amounts::of(&plan.axes[axis].values);
+            let beyond = |is: &dyn Fn(f64) -> bool| amounts.ascending().iter().any(|(amount, _)| is(*amount));
+            let is_inside = beyond(&|amount| amount < knee) && beyond(&|amount| amount > knee);
             let key = &plan.axes[axis].key;
             let knee = super::shown(knee, 3);
             (!is_inside).then(|| format!("the knee {knee} is at the end of `{key}`, so that it may lie beyond"))

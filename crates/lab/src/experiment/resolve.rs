@@ -407,14 +407,14 @@ impl Resolver<'_> {
         }
     }
 
-    /// A knee is searched along one numeric axis whose values ascend.
+    /// A knee is searched along one axis of amounts, which ascend.
     pub(super) fn check_search(&self, axes: &[PlacedAxis], problems: &mut Problems) {
         let Some(search) = self.typed.run.search.as_ref().filter(|search| *search.value() == TypedSearch::Knee) else {
             return;
         };
         let axes: Vec<Axis> = axes.iter().map(PlacedAxis::axis).collect();
         let numeric: Vec<(&str, Vec<f64>)> =
-            axes.iter().filter_map(|axis| Some((axis.key.as_str(), axis.numbers()?))).collect();
+            axes.iter().filter_map(|axis| Some((axis.key.as_str(), axis.amounts()?))).collect();
         let message = match &numeric[..] {
             [(key, numbers)] if numbers.len() < KNEE_VALUES_MIN => {
                 format!("a knee needs at least {KNEE_VALUES_MIN} values of `{key}`; this sweep has {}", numbers.len())
@@ -423,10 +423,10 @@ impl Resolver<'_> {
                 format!("a knee needs the values of `{key}` in ascending order")
             }
             [_] => return,
-            [] => "a knee needs a sweep over numbers; there is none".to_owned(),
+            [] => "a knee needs a sweep over amounts, such as numbers, \"64MB\" or \"unlimited\"; there is none".to_owned(),
             several => {
                 let keys = choices(several.iter().map(|(key, _)| key));
-                format!("a knee is searched along one sweep over numbers; these are {}: {keys}", several.len())
+                format!("a knee is searched along one sweep over amounts; these are {}: {keys}", several.len())
             }
         };
         problems.add(search.span(), message);

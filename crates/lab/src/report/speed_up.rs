@@ -5,10 +5,11 @@ use maud::{Markup, html};
 use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Reference, Series, Unit, figure, numbers, short};
 use super::layout::interval_cell;
 use super::page::{Page, arm_label, setting_label};
+use crate::amounts::{AmountKind, Amounts};
 use crate::speed_up::{SpeedUp, speed_ups};
 use plimsoll_display::page::{number, section, table, text};
 use plimsoll_display::ratio;
-use plimsoll_display::{joined, plain};
+use plimsoll_display::{joined, value};
 
 /// The most charts that are drawn; more would not be read, and the table has all.
 const CHARTS_MAX: usize = 6;
@@ -44,10 +45,12 @@ fn is_beside(one: &SpeedUp, next: &SpeedUp) -> bool {
 
 fn drawn(page: &Page, group: &[SpeedUp]) -> Markup {
     let [one, ..] = group else { return html! {} };
+    let axis = page.results.experiment.sweep.iter().find(|axis| axis.key == one.axis);
+    let amounts = Amounts::of(axis.map_or(&[][..], |axis| &axis.values));
     let panel = |query: &SpeedUp| {
         let points = query.points.iter().filter_map(|point| {
             let samples = point.runs.iter().map(|(run, ratio)| (*run, *ratio, false)).collect();
-            Some(CurvePoint { at: short(point.at), figure: Figure::new(point.times, samples)? })
+            Some(CurvePoint { at: short(amounts.position(&point.value)?), figure: Figure::new(point.times, samples)? })
         });
         let series =
             Series { colour: page.colour(one.arm, one.workload).max(1), points: points.collect(), ..Series::default() };
@@ -57,7 +60,7 @@ fn drawn(page: &Page, group: &[SpeedUp]) -> Markup {
     let chart = Chart::Curve {
         label: format!("Speed-up of the queries of {} over {}", one.workload, one.axis),
         x: one.axis.to_owned(),
-        x_unit: None,
+        x_unit: (amounts.kind() == Some(AmountKind::Bytes)).then_some(Unit::Bytes),
         y: "times as fast".to_owned(),
         unit: Unit::Ratio,
         ends: Ends::Interval,
@@ -91,7 +94,7 @@ fn numbers_table(page: &Page, all: &[SpeedUp]) -> Markup {
                     td { (setting_label(&query.setting, &page.keys(), Some(query.axis))) }
                     td { (query.query) }
                     td { (query.axis) }
-                    td class="n" { (plain(point.at)) }
+                    td class="n" { (value(&point.value)) }
                     (interval_cell(Some(point.times), ratio))
                     td class="n" { (point.runs.len()) }
                 }

@@ -11,8 +11,11 @@ use super::chart::{Chart, Ends, Reference, Unit, figure, numbers};
 use super::gaps::gaps;
 use super::numbers::estimates_table;
 use super::page::{Page, setting_label};
+use crate::amounts::{AmountKind, Amounts};
+use crate::limits::UNLIMITED;
 use crate::results::SweptAxis;
 use plimsoll_display::page::section;
+use plimsoll_display::{bytes, plain};
 
 mod measure;
 mod panels;
@@ -29,16 +32,32 @@ pub(super) struct Axis<'a> {
     pub key: &'a str,
     /// Its values, in the order of the file.
     pub values: Vec<&'a Value>,
+    /// The amounts that its values stand for.
+    pub amounts: Amounts,
+    /// Whether it is drawn as a curve: every value is an amount.
     pub is_numeric: bool,
+}
+
+impl Axis<'_> {
+    /// Where the full amount is drawn, which has no number.
+    fn end_told(&self) -> Option<String> {
+        let end = self.amounts.has_end().then(|| self.amounts.position(&UNLIMITED.into())).flatten()?;
+        let at = if self.x_unit() == Some(Unit::Bytes) { bytes(end as u64) } else { plain(end) };
+        Some(format!("{UNLIMITED} is drawn at {at}."))
+    }
+
+    fn x_unit(&self) -> Option<Unit> {
+        (self.amounts.kind() == Some(AmountKind::Bytes)).then_some(Unit::Bytes)
+    }
 }
 
 /// The axes that have at least two values: numeric ones first, because they show more.
 pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
     let axes = page.results.experiment.sweep.iter().filter(|axis| axis.values.len() > 1);
-    let axis = |axis: &'a SweptAxis| Axis {
-        key: &axis.key,
-        values: axis.values.iter().collect(),
-        is_numeric: axis.values.iter().all(Value::is_number),
+    let axis = |axis: &'a SweptAxis| {
+        let amounts = Amounts::of(&axis.values);
+        let is_numeric = amounts.are_all();
+        Axis { key: &axis.key, values: axis.values.iter().collect(), amounts, is_numeric }
     };
     let mut axes = axes.map(axis).collect::<Vec<_>>();
     axes.sort_by_key(|axis| !axis.is_numeric);
@@ -70,7 +89,7 @@ fn lead(page: &Page, axis: &Axis) -> String {
         "Points are means over repeats with their 95 % intervals; small dots are the repeats, crosses those far from \
                     the others."
             .to_owned();
-    if results.knees.iter().any(|knee| knee.axis == axis.key) {
+    if axis.is_numeric && results.knees.iter().any(|knee| knee.axis == axis.key) {
         lead += " A flag is the least allocation that is sufficient for that share of full throughput, its foot the 95 % \
                  interval, a dashed line the monotone fit.";
     }
@@ -126,7 +145,7 @@ fn drawn(page: &Page, axis: &Axis, workload: &str, what: (&str, &str, Unit), mea
         }
         let (x, y) = (axis.key.to_owned(), y.to_owned());
         let count = panels.len();
-        let (x_unit, ends, reference) = (None, Ends::Interval, None);
+        let (x_unit, ends, reference) = (axis.x_unit(), Ends::Interval, None);
         (Chart::Curve { label, x, x_unit, y, unit, ends, reference, panels }, left_out, count)
     } else {
         let (panels, left_out) = panels::rows(page, axis, workload, measures);
@@ -156,7 +175,7 @@ fn interference(page: &Page, axis: &Axis, workload: &str) -> Markup {
     let chart = Chart::Curve {
         label: format!("Throughput of {workload} beside others over its throughput alone, over {}", axis.key),
         x: axis.key.to_owned(),
-        x_unit: None,
+        x_unit: axis.x_unit(),
         y: "throughput over throughput alone".to_owned(),
         unit: Unit::Ratio,
         ends: Ends::Interval,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Interval;
 
-/// The smallest sufficient allocation along one numeric sweep, for one workload in one arm.
+/// The smallest sufficient allocation along one sweep of amounts, for one workload in one arm. Allocations are the values of
+/// the sweep as written: 8, `64MB`, `unlimited`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// The sweep key along which it was searched.
@@ -20,7 +21,7 @@ pub struct Knee {
     /// The sufficient allocations for 90 % and for 95 % of the full allocation's throughput.
     pub levels: Vec<KneeLevel>,
     /// The monotone fit: `[allocation, throughput per second]`, ascending.
-    pub fit: Vec<(f64, f64)>,
+    pub fit: Vec<(serde_json::Value, f64)>,
 }
 
 /// The sufficient allocation for one share of full throughput.
@@ -29,11 +30,11 @@ pub struct KneeLevel {
     /// The share, 0.9 or 0.95.
     pub share: f64,
     /// The smallest measured allocation whose lower confidence bound reaches the share; `None` if not determined.
-    pub allocation: Option<f64>,
+    pub allocation: Option<serde_json::Value>,
     /// Lower end of the allocation's 95 % interval.
-    pub low: Option<f64>,
+    pub low: Option<serde_json::Value>,
     /// Upper end.
-    pub high: Option<f64>,
+    pub high: Option<serde_json::Value>,
     /// Why it is not determined.
     pub why_not: Option<String>,
 }

@@ -51,9 +51,9 @@ fn next_batch(plan: &Plan, selection: &Selection, records: &[&RunRecord], round:
 /// The runs that the searches along the one numeric axis ask for: one search for each arm and workload, at every value
 /// of the other axes. A run serves all workloads of its arm.
 fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<RunId> {
-    let numeric = plan.axes.iter().position(|axis| axis.numbers().is_some());
+    let numeric = plan.axes.iter().position(|axis| axis.amounts().is_some());
     let axis = numeric.expect("a plan that searches for a knee has a numeric axis");
-    let allocations = plan.axes[axis].numbers().expect("it is numeric");
+    let allocations = plan.axes[axis].amounts().expect("it is numeric");
     let stride: usize = plan.axes[axis + 1..].iter().map(|axis| axis.values.len()).product();
     let first = |setting: &usize| (setting / stride).is_multiple_of(allocations.len());
     let mut runs = Vec::new();

@@ -85,17 +85,21 @@ fn knee_lines(knee: &Knee) -> Vec<String> {
     let what = place(&knee.workload, &knee.arm, &knee.setting);
     let level = |level: &KneeLevel| {
         let share = format!("{:.0} %", level.share * 100.0);
-        let words = match (level.allocation, level.low.zip(level.high)) {
+        let words = match (&level.allocation, level.low.as_ref().zip(level.high.as_ref())) {
             (Some(at), Some((low, high))) => {
-                let (at, low, high) = (significant(at), significant(low), significant(high));
-                format!("{}={at} ({low} to {high})", knee.axis)
+                format!("{}={} ({} to {})", knee.axis, amount(at), amount(low), amount(high))
             }
-            (Some(at), None) => format!("{}={}", knee.axis, significant(at)),
+            (Some(at), None) => format!("{}={}", knee.axis, amount(at)),
             (None, _) => format!("not determined: {}", level.why_not.as_deref().unwrap_or("unknown")),
         };
         told(&what, 36, &format!("{share}  {words}"))
     };
     knee.levels.iter().flat_map(level).collect()
+}
+
+/// An amount as it was written, numbers with three digits.
+fn amount(written: &Value) -> String {
+    written.as_f64().map_or_else(|| option_text(written), significant)
 }
 
 fn scalability_lines(scalability: &Scalability) -> Vec<String> {

@@ -37,19 +37,49 @@ fn knees_come_out_within_one_step() {
         assert_eq!(results.knees.len(), 2, "one for each policy");
         for knee in &results.knees {
             assert_eq!((knee.axis.as_str(), knee.setting.len(), knee.fit.len()), ("dop", 1, 12));
-            assert!(knee.fit.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+            assert!(knee.fit.is_sorted_by(|a, b| a.0.as_f64() < b.0.as_f64() && a.1 <= b.1));
             let truth = knee_at(knee.setting["policy"].as_str().expect("text"));
             assert_eq!(knee.levels.iter().map(|level| level.share).collect::<Vec<_>>(), [0.9, 0.95]);
             for level in &knee.levels {
-                let found = level.allocation.unwrap_or_else(|| panic!("{level:?}"));
+                let number = |at: &Option<serde_json::Value>| at.as_ref().and_then(|at| at.as_f64());
+                let found = number(&level.allocation).unwrap_or_else(|| panic!("{level:?}"));
                 near += usize::from((found - truth).abs() <= 1.0);
-                let (low, high) = (level.low.expect("repeated"), level.high.expect("repeated"));
+                let (low, high) = (number(&level.low).expect("repeated"), number(&level.high).expect("repeated"));
                 covered += usize::from((low..=high).contains(&truth));
             }
         }
     }
     assert!(near >= 380, "{near} of 400 within one step");
     assert!(covered >= 380, "{covered} of 400 intervals cover the knee");
+}
+
+/// README's own example: the full amount is a word, and so are amounts with units. A category is no place on the curve.
+#[test]
+fn words_take_part_in_knees() {
+    let knee = |values: &str, knee: f64| {
+        let text = format!(
+            "name = \"words\"\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n[sweep]\ndop = {values}\n[run]\nrepeats = 3\n"
+        );
+        let plan = plan(&text);
+        let amounts = crate::amounts::Amounts::of(&plan.axes[0].values);
+        let mut noise = Noise::new(3, 0.005);
+        let records = measure(&plan, |_, setting, _| {
+            let amount = amounts.amount(&setting.swept["dop"]);
+            1_000.0 * amount.map_or(0.4, |amount| (amount / knee).min(1.0)) * noise.factor()
+        });
+        let results = results(&plan, &records);
+        let [knee] = &results.knees[..] else { panic!("{values}: {:?}", results.knees) };
+        let fit = knee.fit.iter().map(|(value, _)| value.clone()).collect::<Vec<_>>();
+        (knee.levels[0].allocation.clone(), fit, crate::table::render(&results, &[]))
+    };
+    let (found, fit, text) = knee("[1, 2, 4, 8, \"unlimited\"]", 4.2);
+    assert_eq!((found, fit.last()), (Some(8.into()), Some(&"unlimited".into())));
+    assert!(text.contains("90 %  dop=8"), "{text}");
+    let (found, fit, text) = knee("[\"4MB\", \"1GB\", \"64MB\", \"auto\"]", f64::from(200 << 20));
+    assert_eq!((found, fit.len()), (Some("1GB".into()), 3), "a category has no place");
+    assert!(text.contains("90 %  dop=1GB"), "{text}");
+    let (found, ..) = knee("[1, 2, \"unlimited\"]", 1e9);
+    assert_eq!(found, Some("unlimited".into()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::{Axis, PANELS_MAX, facets};
 use crate::report::chart::{CurvePanel, CurvePoint, Figure, Flag, Gap, IntervalPanel, IntervalRow, Series, short};
 use crate::report::gaps::{self, gaps};
 use crate::report::page::{Page, Setting, arm_label};
+use crate::amounts::Amounts;
 use crate::results::{Interval, Knee, KneeLevel, Scalability};
 use plimsoll_display::range;
 use plimsoll_display::{list, plain, rate, significant, value};
@@ -76,7 +77,7 @@ fn gaps_of(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace) -> Vec<
     let gap = |gap: gaps::Gap| {
         let set = gap.setting.get(axis.key)?;
         let is_here = *gap.setting == with(&place.rest, axis, set);
-        is_here.then_some(Gap { at: set.as_f64()?, run: *gap.runs.first()?, why: gap.why })
+        is_here.then_some(Gap { at: axis.amounts.position(set)?, run: *gap.runs.first()?, why: gap.why })
     };
     of_place.filter_map(gap).collect()
 }
@@ -93,7 +94,7 @@ fn colour(page: &Page, workload: &str, place: &PanelPlace, measures: &[Measure],
 fn line(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace, (measure, colour): (&Measure, usize)) -> Series {
     let point = |set: &&Value| {
         let estimate = page.estimate(&with(&place.rest, axis, set), place.arm, workload)?;
-        Some(CurvePoint { at: set.as_f64()?, figure: measure.of(page, estimate)? })
+        Some(CurvePoint { at: axis.amounts.position(set)?, figure: measure.of(page, estimate)? })
     };
     let mut points = axis.values.iter().filter_map(point).collect::<Vec<_>>();
     points.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -120,34 +121,41 @@ fn fitted(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace, panel: &
     });
     let mut notes = Vec::new();
     if let Some(knee) = knee {
-        panel.flags = flags(knee);
+        panel.flags = flags(knee, &axis.amounts);
         notes.push(knee_sentence(knee, axis.key));
     }
     if let Some(law) = law {
         notes.push(law_sentence(law));
     }
+    notes.extend(axis.end_told());
     panel.note = notes.join(" ");
     let Some(series) = panel.series.iter_mut().find(|series| !series.faint) else { return };
+    let of_knee = |knee: &Knee| {
+        let point = |(value, mean): &(Value, f64)| Some((axis.amounts.position(value)?, *mean));
+        knee.fit.iter().filter_map(point).collect::<Vec<_>>()
+    };
     let fit = match (knee, law) {
-        (_, Some(law)) if !law.fit.is_empty() => Some((&law.fit, "universal scalability law")),
-        (Some(knee), _) if !knee.fit.is_empty() => Some((&knee.fit, "monotone fit")),
+        (_, Some(law)) if !law.fit.is_empty() => Some((law.fit.clone(), "universal scalability law")),
+        (Some(knee), _) if !knee.fit.is_empty() => Some((of_knee(knee), "monotone fit")),
         _ => None,
     };
     if let Some((fit, name)) = fit {
-        let finite = fit.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
-        series.fit = finite.map(|&(x, y)| (short(x), short(y))).collect();
+        let finite = fit.into_iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+        series.fit = finite.map(|(x, y)| (short(x), short(y))).collect();
         series.fit_name = name.to_owned();
     }
 }
 
-fn flags(knee: &Knee) -> Vec<Flag> {
+fn flags(knee: &Knee, amounts: &Amounts) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();
     for level in &knee.levels {
-        let Some(at) = level.allocation else { continue };
+        let position = |value: &Option<Value>| value.as_ref().and_then(|value| amounts.position(value));
+        let Some(at) = position(&level.allocation) else { continue };
+        let (low, high) = (position(&level.low), position(&level.high));
         let share = format!("{:.0} %", level.share * 100.0);
-        match flags.iter_mut().find(|flag| flag.at == at && flag.low == level.low && flag.high == level.high) {
+        match flags.iter_mut().find(|flag| flag.at == at && flag.low == low && flag.high == high) {
             Some(same) => same.label = format!("{}, {share}", same.label),
-            None => flags.push(Flag { at, low: level.low, high: level.high, label: share }),
+            None => flags.push(Flag { at, low, high, label: share }),
         }
     }
     flags
@@ -162,16 +170,21 @@ fn knee_sentence(knee: &Knee, key: &str) -> String {
 /// The sufficient amount for one share, or why it is not known.
 pub(in crate::report) fn level_words(level: &KneeLevel, key: &str) -> String {
     let share = level.share * 100.0;
-    match (level.allocation, level.low, level.high) {
-        (Some(at), Some(low), Some(high)) if low < high => {
-            format!("{share:.0} % of full throughput at {key} = {} ({} to {})", plain(at), plain(low), plain(high))
+    match (&level.allocation, &level.low, &level.high) {
+        (Some(at), Some(low), Some(high)) if low != high => {
+            format!("{share:.0} % of full throughput at {key} = {} ({} to {})", amount(at), amount(low), amount(high))
         }
-        (Some(at), ..) => format!("{share:.0} % of full throughput at {key} = {}", plain(at)),
+        (Some(at), ..) => format!("{share:.0} % of full throughput at {key} = {}", amount(at)),
         (None, ..) => {
             let why = level.why_not.as_deref().map_or_else(String::new, |why| format!(": {why}"));
             format!("{share:.0} % not determined{why}")
         }
     }
+}
+
+/// An amount as it was written.
+fn amount(written: &Value) -> String {
+    written.as_f64().map_or_else(|| value(written), plain)
 }
 
 /// The law's parameters, or why there are none.
@@ -237,7 +250,7 @@ pub(super) fn ratios(page: &Page, axis: &Axis, workload: &str) -> (Vec<CurvePane
                 .iter()
                 .find(|i| i.arm == place.arm && i.workload == workload && i.setting == setting)?;
             let figure = Figure::new(found.ratio, Vec::new())?;
-            Some(CurvePoint { at: set.as_f64()?, figure })
+            Some(CurvePoint { at: axis.amounts.position(set)?, figure })
         };
         let mut points = axis.values.iter().filter_map(point).collect::<Vec<_>>();
         points.sort_by(|a, b| a.at.total_cmp(&b.at));
