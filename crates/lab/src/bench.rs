@@ -13,7 +13,9 @@ use crate::counted;
 use crate::document::{document, settings};
 use crate::execution::{Beginning, Conclusion, ExecutionError};
 use crate::limits::NoLimits;
-use crate::plan::{Arm, CtrlC, FAILED_MAX, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
+use crate::plan::{
+    Arm, CtrlC, FAILED_MAX, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SizingTerms,
+};
 use crate::program::Program;
 use crate::record::RunRecord;
 use crate::runner::{OpenedDatabase, RunProgress, Runner, Selection, Watch};
@@ -103,6 +105,7 @@ fn run_plan(request: &BenchRequest<'_>) -> Result<RunPlan, ExecutionError> {
         seed: request.clients.seed,
         reload: Reload::default(),
         search: Search::default(),
+        sizing: SizingTerms::default(),
         looks: 1,
         server_lost: ServerLost::Stop,
         // One run, reported as it was; if others were busy, with a warning.

@@ -14,10 +14,11 @@ use crate::analysis;
 use crate::counted;
 use crate::fingerprint::{machine_fingerprint, settings_hash, text_hash};
 use crate::limits;
-use crate::plan::{Axis, Plan, PlannedWorkload, SweepTarget};
+use crate::plan::{Axis, Plan, PlannedWorkload, Search, SweepTarget};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Mode, Results, SweptAxis};
 use crate::simulation;
+use crate::size;
 use crate::targets::{FILE_OPTIONS, Targets, target_of};
 
 /// When and where something was measured, and by which program.
@@ -60,6 +61,10 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     }
     set("run.seed", plan.run.seed.into());
     set("run.search", json!(plan.run.search));
+    if plan.run.search == Search::Size {
+        set("run.budget_s", plan.run.sizing.budget.as_secs_f64().into());
+        set("run.promise", plan.run.sizing.promise.map(|promise| promise.to_string()).into());
+    }
     set("arms", plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
     for axis in &plan.axes {
         set(&format!("sweep.{}", axis.key), axis.values.clone().into());
@@ -276,6 +281,7 @@ pub fn document(
         runs_left: 0,
         claims: Vec::new(),
         advice: Vec::new(),
+        sizes: None,
         line: None,
         verified: None,
         checks: None,
@@ -284,7 +290,21 @@ pub fn document(
     let histograms: Vec<_> = records.iter().map(|record| record.histograms.as_slice()).collect();
     analysis::complete(&mut results, &histograms);
     results.claims = analysis::judge(plan, &results, records);
+    if plan.run.search == Search::Size {
+        add_sizes(&mut results, plan, records);
+    }
     results
+}
+
+/// The answer of a search for sizes, in place of knees: its runs lie on no whole curve.
+fn add_sizes(results: &mut Results, plan: &Plan, records: &[RunRecord]) {
+    let facts = &results.machine;
+    let memory = facts.memory_limit_bytes.map_or(facts.memory_bytes, |limit| limit.min(facts.memory_bytes));
+    let memory_mib = (memory > 0).then(|| memory as f64 / f64::from(1 << 20));
+    let sizes = size::answer::answer(plan, records, facts.cores_usable.max(1), memory_mib);
+    results.knees.clear();
+    results.advice = size::advice(&sizes);
+    results.sizes = Some(sizes);
 }
 
 #[cfg(test)]

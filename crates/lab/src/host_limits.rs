@@ -268,7 +268,7 @@ pub(crate) fn last_level(
 }
 
 /// The ways of the last-level cache, if they can be allocated.
-fn llc_ways(host: &Host) -> Option<u32> {
+pub(crate) fn llc_ways(host: &Host) -> Option<u32> {
     let resctrl = Resctrl::open(host).ok()?;
     resctrl.capabilities().caches.iter().find(|cache| cache.level == 3).map(CacheControl::ways)
 }

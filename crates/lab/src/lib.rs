@@ -17,6 +17,7 @@
 //!   together, and [`advise`] finds the load that keeps a promise.
 //! - [`execution`] carries out an experiment in a run directory, with what the [`program`] provides; [`bench`](mod@bench)
 //!   runs one workload once. [`kept_speed`] is how fast the memory was when it was measured.
+//! - [`size`] finds the least that a workload needs of the machine.
 //! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds the settings that isolate its workloads.
 //!   [`simulation`] replaces the database if a cache is simulated; [`counted`] counts requests on a simulated processor.
 
@@ -57,6 +58,7 @@ pub mod samples;
 mod sections;
 pub mod sensors;
 pub mod simulation;
+pub mod size;
 mod speed_up;
 pub mod study;
 mod summary;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use plimsoll_machine::control::Limits;
 use plimsoll_model::knee::SHARES;
 use plimsoll_model::knee::search::KneeSearch;
+use plimsoll_policy::Target;
 use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::driver::{ClientOptions, WarmUp, Window};
 use plimsoll_workload::registry::{BenchmarkError, Catalog};
@@ -22,6 +23,7 @@ use serde_json::Value;
 use crate::amounts::Amounts;
 use crate::claim::Claim;
 use crate::simulation::cost;
+use crate::size;
 pub use sweep_target::{SweepTarget, TARGET_KEY, WORKLOAD_FIELDS};
 pub(crate) use sweep_target::{is_target_key, option_text};
 
@@ -125,6 +127,8 @@ pub struct RunPlan {
     pub reload: Reload,
     /// How settings are selected.
     pub search: Search,
+    /// The terms of a search for sizes.
+    pub sizing: SizingTerms,
     /// The reaction to the loss of the server during a run.
     pub server_lost: ServerLost,
     /// How many cores others on this machine, and its host, may keep busy during a window, per core that can be used. A run in
@@ -187,6 +191,24 @@ pub enum Search {
     Grid,
     /// Settings that find the knee of the one numeric axis: by bisection, at every value of the other axes.
     Knee,
+    /// Settings that bracket the least sufficient amount along each axis, with the last value of every other axis, until
+    /// its time is over.
+    Size,
+}
+
+/// The terms of a search for sizes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizingTerms {
+    /// The time that runs may take, loading included.
+    pub budget: Duration,
+    /// A promise on response times that an amount must keep to be sufficient, if there is one.
+    pub promise: Option<Target>,
+}
+
+impl Default for SizingTerms {
+    fn default() -> Self {
+        SizingTerms { budget: size::BUDGET, promise: None }
+    }
 }
 
 impl RunPlan {
@@ -271,12 +293,20 @@ impl Plan {
     /// The number of runs: arms of all settings once in each block, and some of the first setting once more
     /// ([`Plan::runs_twice`]). For a knee search, the maximum. [`usize::MAX`] if it is too large to count.
     pub fn run_count(&self) -> usize {
-        if self.run.search == Search::Knee {
-            return self.run_count_of_search();
+        match self.run.search {
+            Search::Grid => {}
+            Search::Knee => return self.run_count_of_search(),
+            Search::Size => return self.run_count_of_sizes(),
         }
         let settings = self.setting_count().unwrap_or(usize::MAX);
         let twice = (0..self.arms.len()).filter(|arm| self.runs_twice(0, *arm)).count();
         settings.saturating_mul(self.arms.len()).saturating_add(twice).saturating_mul(self.run.repeats as usize)
+    }
+
+    /// As many runs as fit into the time of a search for sizes.
+    fn run_count_of_sizes(&self) -> usize {
+        let run = self.estimated_time(1).as_secs_f64().max(0.1);
+        (self.run.sizing.budget.as_secs_f64() / run) as usize
     }
 
     /// The budgets of all searches: one along the numeric axis for each workload of each arm, at every value of the others.
@@ -354,6 +384,7 @@ mod tests {
             seed,
             reload: Reload::Never,
             search: Search::Grid,
+            sizing: SizingTerms::default(),
             server_lost: ServerLost::GoOn,
             others_max: 0.1,
             tries: 3,

@@ -45,6 +45,7 @@ mod runs;
 mod server;
 mod setup;
 mod several;
+mod size;
 mod speed_up;
 mod sweep;
 #[cfg(test)]
@@ -195,7 +196,10 @@ fn parts(page: &Page) -> Vec<PageSection> {
     ];
     parts.push(part("line", "The line", line::section_of(page)));
     parts.push(part("advice", "Advice, measured", verified::section_of(page)));
-    parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| PageSection { id, name, section }));
+    parts.push(part("sizes", "The least that is enough", size::section_of(page)));
+    // The runs of a search for sizes lie on no whole curve.
+    let swept = if page.results.sizes.is_some() { Vec::new() } else { sweep::sections(page) };
+    parts.extend(swept.into_iter().map(|(id, name, section)| PageSection { id, name, section }));
     parts.extend([
         part("policies", "Who gains, who pays", policies::section_of(page)),
         part("levers", "Which lever took it", levers::section_of(page)),

@@ -12,6 +12,7 @@ mod mode;
 mod near;
 mod point;
 mod server;
+mod size;
 mod verified;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,10 @@ pub use plimsoll_workload::driver::{
 };
 pub use point::*;
 pub use server::*;
+pub use size::{
+    CatalogueChoice, Headroom, JointTrial, JudgedMachine, NotTried, SizePromise, SizeStanding, SizeTrial, SizedLevel,
+    SizedResource, Sizes, SlowDown, SlowDownFinding,
+};
 pub use verified::{Verified, VerifiedSetting};
 
 /// The version of this document. A program refuses documents with another one.
@@ -102,6 +107,9 @@ pub struct Results {
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
     pub advice: Vec<String>,
+    /// The least that the workload needs of the machine, if that was searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Sizes>,
     /// The settings that isolate, if a study has tried any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Line>,
@@ -121,12 +129,13 @@ impl Results {
         self.estimates.iter().find(|cell| cell.arm == arm && cell.workload == workload && cell.setting == *setting)
     }
 
-    /// Whether a claim or a check of the data fails, or no run is valid. A claim that is undecided, or could not be judged,
+    /// Whether a claim or a check of the data fails, or no run is valid, or a promise is broken even with everything. A claim that is undecided, or could not be judged,
     /// has not failed.
     pub fn has_failed(&self) -> bool {
         self.count_claims(ClaimVerdict::Fails) > 0
             || self.checks.iter().flatten().any(|check| check.holds == Some(false))
             || !self.points.iter().any(|point| point.valid)
+            || self.sizes.as_ref().is_some_and(Sizes::is_short)
     }
 
     /// How many claims have this verdict.

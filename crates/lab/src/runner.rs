@@ -20,6 +20,7 @@ mod checks;
 mod observer;
 mod opened;
 mod order;
+mod pace;
 mod patience;
 mod plans;
 mod point;
@@ -33,6 +34,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use plimsoll_machine::busy_processes::ProcessTimes;
 use plimsoll_machine::control::Limits;
@@ -40,21 +42,23 @@ use plimsoll_machine::host::Host;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
 use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::{Database, DatabaseError};
-use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, Stop, drive};
+use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Phase, Progress, Stop, drive};
 use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::registry::BenchmarkError;
 
 use crate::counted::{self, CountedRun};
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
 use crate::others;
-use crate::plan::{Arm, CtrlC, Plan, RunPlan, Setting, option_text};
+use crate::plan::{Arm, CtrlC, Plan, RunPlan, Search, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::results::Point;
+use crate::size;
 use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
 pub use opened::OpenedDatabase;
 pub use order::{Selection, SelectionError};
+use pace::Pace;
 use patience::Patience;
 use plans::Plans;
 use search::Rounds;
@@ -83,6 +87,8 @@ pub enum RunProgress<'a> {
         all: usize,
         /// How far the present run is.
         run: Progress,
+        /// When the known runs are over, by the time that earlier ones took with all their tries and loading.
+        left: Duration,
     },
     /// Others on the machine disturbed a run for the first time in the experiment, or its server is away.
     Disturbed {
@@ -167,6 +173,7 @@ impl RunError {
         match self {
             RunError::Run { error, .. } => error.to_string(),
             RunError::Refresh { error, .. } => error.to_string(),
+            RunError::Limits { error, .. } => error.to_string(),
             other => other.to_string(),
         }
     }
@@ -229,6 +236,7 @@ pub struct Runner<'a> {
     plans: Plans,
     /// The program that counts requests, and its first argument; empty if there is none.
     counting: &'a [OsString],
+    pace: Pace,
 }
 
 impl<'a> Runner<'a> {
@@ -247,6 +255,7 @@ impl<'a> Runner<'a> {
             is_server_lost: false,
             plans: Plans::default(),
             counting: &[],
+            pace: Pace::default(),
         }
     }
 
@@ -279,6 +288,9 @@ impl<'a> Runner<'a> {
         let block = runs.div_ceil(self.plan.run.repeats.max(1) as usize);
         let has_result = records.iter().any(|record| !record.point.disturbed);
         let mut patience = Patience::new(self.plan.estimated_time(runs), block, has_result);
+        if self.plan.run.search == Search::Size {
+            self.pace = Pace::within((watch.elapsed_s)(), size::search::time_left(self.plan, &records));
+        }
         while let Some(round) = rounds.next(self.plan, selection, &records) {
             let wanted: Vec<RunId> = round.into_iter().filter(|id| !finished.contains(id)).collect();
             for (position, id) in wanted.iter().enumerate() {
@@ -287,6 +299,7 @@ impl<'a> Runner<'a> {
                     return Ok(Outcome { records, stopped: true, left, given_up: None });
                 }
                 let at = (records.len(), records.len() + left);
+                self.pace.begin((watch.elapsed_s)(), left, self.plan.estimated_time(1));
                 match self.run_one(*id, at, &mut patience, watch) {
                     Err(RunError::Store(StoreError::Stopped)) => {
                         return Ok(Outcome { records, stopped: true, left, given_up: None });
@@ -347,6 +360,11 @@ impl<'a> Runner<'a> {
         self.last = Some(id.setting);
         match record {
             Err(error) if self.goes_on_after(&error) => {
+                self.lose_server();
+                Ok(point::without_figures(id, began_s, &setting, arm, error.reason()))
+            }
+            // An amount that cannot be put in force is no size; the search goes on with others.
+            Err(error @ RunError::Limits { .. }) if self.plan.run.search == Search::Size => {
                 self.lose_server();
                 Ok(point::without_figures(id, began_s, &setting, arm, error.reason()))
             }
@@ -425,7 +443,17 @@ impl<'a> Runner<'a> {
         }
         let mut unseen = Vec::new();
         let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);
-        let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
+        let began_run_s = (watch.elapsed_s)();
+        let (pace, window) = (self.pace, self.plan.run.window());
+        let mut tick = |run: Progress| {
+            let before = match run.phase {
+                Phase::WarmUp => Duration::ZERO,
+                Phase::Measure => window.warmup.at_most(),
+                Phase::Finish => window.warmup.at_most() + window.measure,
+            };
+            let left = pace.left(began_run_s + (before + run.elapsed).as_secs_f64());
+            (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run, left });
+        };
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
         let mut sensors = server_sensors(database, seed, &mut unseen);
         sensors.processes.beside = self.limits.processes();

@@ -18,6 +18,7 @@ mod line;
 mod lock_waiting;
 mod policies;
 pub mod prediction;
+mod size;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,8 @@ pub fn render(results: &Results, files: &[String]) -> String {
     let arms = results.experiment.arms.iter();
     if results.mode == Mode::SimulatedProcessor {
         out.extend(counted::lines(results));
+    } else if let Some(sizes) = &results.sizes {
+        out.extend(size::lines(sizes));
     } else if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
         out.extend(sweep::lines(results));
     } else {

@@ -55,7 +55,7 @@ pub fn plans(plan: &Plan, blocks_max: u32) -> Result<Vec<Plan>, String> {
     if plan.claims.is_empty() {
         return Err("the experiment claims nothing that could be decided".to_owned());
     }
-    if plan.run.search == Search::Knee {
+    if plan.run.search != Search::Grid {
         return Err("the experiment searches for a knee, and the search decides what runs".to_owned());
     }
     if blocks_max < plan.run.repeats.max(2) {

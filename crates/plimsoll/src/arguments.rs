@@ -2,6 +2,7 @@
 
 mod compare;
 mod models;
+mod size;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,6 +20,7 @@ use plimsoll_workload::driver::{Delay, PriorityRule};
 
 pub use compare::CompareOptions;
 pub use models::{AdviseOptions, PredictOptions};
+pub use size::SizeOptions;
 
 /// Measures what database workloads need from the machine, and what happens when they share it.
 #[derive(Debug, Parser)]
@@ -43,6 +45,12 @@ pub enum Command {
     Study(StudyOptions),
     /// Run one workload and report throughput, latency and where time went
     Bench(BenchOptions),
+    /// Find the least cores, memory, disk speed and cache that are enough for a workload
+    ///
+    /// Limits one resource at a time and compares its speed with that of everything, until the least amount that keeps 90 and
+    /// 95 % of full speed lies between two amounts. Takes the time of --budget. Exits with 1 if the whole machine is too
+    /// small for --latency. docs/size.md explains the answer.
+    Size(SizeOptions),
     /// Run an experiment file: sweeps, arms, claims
     ///
     /// A claim holds, fails, or is undecided: then more repeats are needed (--until-decided). Exits with 1 if one fails.

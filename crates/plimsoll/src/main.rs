@@ -23,6 +23,7 @@ mod report;
 mod reproduce;
 mod run;
 mod simulate;
+mod size;
 mod study;
 mod targets;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Command::Study(options) => study::run(options),
         Command::Bench(options) => bench::run(options),
+        Command::Size(options) => size::run(options),
         Command::Run(options) => run::run(options),
         Command::Simulate(options) => simulate::run(options),
         Command::Reproduce(options) => reproduce::run(options),

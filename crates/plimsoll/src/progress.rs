@@ -76,7 +76,7 @@ impl Progress {
 
     /// How far an experiment is, in time: what a run takes is known beforehand, but for loading.
     fn show_run(&self, progress: RunProgress<'_>, plan: &Plan) {
-        let (arm, done, all, run) = match progress {
+        let (arm, done, all, run, left) = match progress {
             RunProgress::Loading { workload, done, all } => {
                 return self.show(&format!("loading {workload}"), done, all);
             }
@@ -88,7 +88,7 @@ impl Progress {
                 return self.show(&step, done as u64, all as u64);
             }
             RunProgress::Disturbed { why, remedy } => return self.interject(&format!("{why}; {remedy}")),
-            RunProgress::Running { arm, done, all, run } => (arm, done, all, run),
+            RunProgress::Running { arm, done, all, run, left } => (arm, done, all, run, left),
         };
         let warmup = plan.run.warmup.at_most();
         let run_ms = (warmup + plan.run.measure).as_millis() as u64;
@@ -98,7 +98,7 @@ impl Progress {
             Phase::Finish => warmup + plan.run.measure,
         };
         let in_run = ((phase_start + run.elapsed).as_millis() as u64).min(run_ms);
-        let left_s = ((all - done) as u64 * run_ms).div_ceil(1000);
+        let left_s = left.as_secs_f64().ceil();
         let step = format!("run {} of {all}: {arm}", done + 1);
         let step = match self.has_bar {
             _ if run.phase == Phase::Finish && run.elapsed >= OUTLASTING => {

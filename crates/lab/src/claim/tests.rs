@@ -13,7 +13,7 @@ use super::syntax::{
 };
 use super::*;
 use crate::figures::{FigureArgument, Times};
-use crate::plan::{Arm, Axis, CtrlC, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SweepTarget};
+use crate::plan::{Arm, Axis, CtrlC, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SizingTerms, SweepTarget};
 use plimsoll_workload::driver::WarmUp;
 use plimsoll_workload::registry::Catalog;
 
@@ -66,6 +66,7 @@ fn plan() -> Plan {
             seed: 7,
             reload: Reload::Never,
             search: Search::Grid,
+            sizing: SizingTerms::default(),
             looks: 1,
             server_lost: ServerLost::GoOn,
             others_max: 0.1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_machine::space::available_memory;
 
 use super::ExecutionError;
-use crate::plan::Plan;
+use crate::plan::{Plan, Search};
 use crate::simulation;
 
 /// Experiments that take longer than this are probably a typing error.
@@ -16,6 +16,10 @@ const UNASKED_RUNS_MAX: usize = 100_000;
 
 /// The number of runs and how long they will take. Refuses very long experiments unless they are `confirmed`.
 pub(super) fn announcement(plan: &Plan, runs: usize, confirmed: bool) -> Result<String, ExecutionError> {
+    if plan.run.search == Search::Size {
+        let most = length(plan.run.sizing.budget);
+        return Ok(format!("{}: as many runs as are needed, at most {most} with loading", plan.name));
+    }
     let time = plan.estimated_time(runs);
     let how = if plan.is_simulated() { "simulated by one core" } else { "without loading" };
     let told = match plan.run.simulated_requests {

@@ -409,9 +409,17 @@ impl Resolver<'_> {
 
     /// A knee is searched along one axis of amounts, which ascend.
     pub(super) fn check_search(&self, axes: &[PlacedAxis], problems: &mut Problems) {
-        let Some(search) = self.typed.run.search.as_ref().filter(|search| *search.value() == TypedSearch::Knee) else {
-            return;
-        };
+        let Some(search) = self.typed.run.search.as_ref() else { return };
+        match search.value() {
+            TypedSearch::Grid => return,
+            TypedSearch::Size => {
+                if let Some(fault) = self.faults_of_sizes(axes) {
+                    problems.add(search.span(), fault);
+                }
+                return;
+            }
+            TypedSearch::Knee => {}
+        }
         let axes: Vec<Axis> = axes.iter().map(PlacedAxis::axis).collect();
         let numeric: Vec<(&str, Vec<f64>)> =
             axes.iter().filter_map(|axis| Some((axis.key.as_str(), axis.amounts()?))).collect();
@@ -430,6 +438,34 @@ impl Resolver<'_> {
             }
         };
         problems.add(search.span(), message);
+    }
+}
+
+impl Resolver<'_> {
+    /// Sizes are of one workload, along axes of amounts that end with the full one, and at most one load.
+    fn faults_of_sizes(&self, axes: &[PlacedAxis]) -> Option<String> {
+        if self.typed.workloads.len() != 1 {
+            return Some("sizes are of one workload alone; leave one [[workload]]".to_owned());
+        }
+        let axes: Vec<Axis> = axes.iter().map(PlacedAxis::axis).collect();
+        let is_load = |axis: &&Axis| matches!(&axis.place, SweepTarget::Workload(..));
+        if let Some(load) = axes.iter().filter(is_load).find(|axis| {
+            !matches!(&axis.place, SweepTarget::Workload(_, field) if field == "clients" || field == "rate")
+                || axis.values.len() != 2
+        }) {
+            return Some(format!(
+                "`{}` is no amount of a resource; sweep limits and options, and `clients` or `rate` with two values, the usual one last",
+                load.key
+            ));
+        }
+        let resources: Vec<&Axis> = axes.iter().filter(|axis| !is_load(axis)).collect();
+        if resources.is_empty() {
+            return Some("sizes need a sweep over amounts of a resource; there is none".to_owned());
+        }
+        let wrong = resources.into_iter().find(|axis| {
+            axis.values.len() < 2 || axis.amounts().is_none_or(|amounts| !amounts.is_sorted())
+        });
+        wrong.map(|axis| format!("`{}` needs at least two amounts in ascending order, the full one last", axis.key))
     }
 }
 

@@ -7,7 +7,8 @@ use plimsoll_workload::driver::WarmUp;
 
 use super::duration::{duration, warmup};
 use super::typed::{TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
-use crate::plan::{CtrlC, FAILED_MAX, Reload, RunPlan, Search, ServerLost};
+use crate::plan::{CtrlC, FAILED_MAX, Reload, RunPlan, Search, ServerLost, SizingTerms};
+use crate::size;
 
 /// The seed that is used without one.
 const SEED: u64 = 7;
@@ -62,6 +63,11 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         search: match run.search.as_ref().map(At::value) {
             None | Some(TypedSearch::Grid) => Search::Grid,
             Some(TypedSearch::Knee) => Search::Knee,
+            Some(TypedSearch::Size) => Search::Size,
+        },
+        sizing: SizingTerms {
+            budget: read(&run.budget, window, problems).unwrap_or(size::BUDGET),
+            promise: read(&run.promise, size::promise, problems),
         },
     };
     if let Some(quick) = quick {

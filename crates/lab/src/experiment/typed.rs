@@ -138,6 +138,10 @@ pub struct TypedRun {
     pub reload: TypedReload,
     /// Which settings are run; `grid` without it.
     pub search: Option<At<TypedSearch>>,
+    /// With `search = "size"`: the time that runs may take, loading included; `5min` without it.
+    pub budget: Option<At<String>>,
+    /// With `search = "size"`: a promise on response times, as `p95 < 20ms`, that sufficient amounts keep.
+    pub promise: Option<At<String>>,
     /// What happens when the server goes away in the middle of a run, which is then invalid; `go-on` without it.
     #[serde(default)]
     pub server_lost: TypedServerLost,
@@ -187,6 +191,8 @@ pub enum TypedSearch {
     Grid,
     /// Those that find the knee of the one numeric sweep, by bisection.
     Knee,
+    /// Those that bracket the least sufficient amount of each sweep, beside the last value of every other sweep.
+    Size,
 }
 
 /// What `--quick` changes. Whatever is not told here keeps to the rule: warm-up at most 1 s, windows at most 2 s, at most 5

@@ -176,6 +176,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         side_by_side: Vec::new(),
         estimates,
         advice: Vec::new(),
+        sizes: None,
         knees: Vec::new(),
         quick: false,
         runs_left: 0,

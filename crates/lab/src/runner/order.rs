@@ -49,7 +49,7 @@ impl Selection {
     /// [`usize::MAX`] if it is too large to count.
     pub fn run_count(&self, plan: &Plan) -> usize {
         match &self.alternatives[..] {
-            _ if plan.run.search == Search::Knee => plan.run_count(),
+            _ if plan.run.search != Search::Grid => plan.run_count(),
             [] => plan.run_count(),
             [words] => words.run_count(plan),
             _ => match plan.setting_count().filter(|count| *count <= SETTINGS_COUNTED_MAX) {

@@ -10,6 +10,7 @@ use crate::analysis::equal_mix::{Costs, speed};
 use crate::plan::{Plan, Search, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::results::WorkloadResult;
+use crate::size;
 
 /// The rounds of a plan, one after the other.
 #[derive(Debug, Default)]
@@ -41,6 +42,10 @@ fn next_batch(plan: &Plan, selection: &Selection, records: &[&RunRecord], round:
             Some(order(plan, selection, &settings, |setting| data(plan, setting)))
         }
         Search::Grid => None,
+        Search::Size => {
+            let runs = size::search::next_block(plan, records.iter().copied());
+            (!runs.is_empty()).then_some(runs)
+        }
         Search::Knee => {
             let runs = asked_for(plan, selection, records);
             (!runs.is_empty()).then(|| in_groups(plan, vec![runs], round, |setting| data(plan, setting)))

@@ -22,6 +22,8 @@
 //! side goes on. Of the two or three decisions that lie near the knee, each may err: the bracket contains the knee in at least
 //! 93 % of searches, which the tests simulate.
 
+use std::sync::LazyLock;
+
 use crate::statistics::student;
 
 /// The numbers of blocks after which an amount is judged.
@@ -29,6 +31,11 @@ pub const LOOKS: [usize; 6] = [2, 3, 4, 6, 9, 12];
 
 /// The probability that an amount at the knee itself is called sufficient, or that it is called insufficient.
 const ERROR: f64 = 0.02;
+
+/// Student's quantile of each look: they take long to compute, and a search asks for them very often.
+static QUANTILES: LazyLock<[f64; LOOKS.len()]> = LazyLock::new(|| {
+    LOOKS.map(|blocks| student::quantile(1.0 - ERROR / LOOKS.len() as f64, blocks as f64 - 1.0))
+});
 
 /// Distances that do not scatter are known no better than this.
 const SPREAD_LEAST: f64 = 1e-3;
@@ -58,19 +65,18 @@ pub struct Trial {
 impl Trial {
     /// What they say: the verdict of the first look that had one.
     pub fn standing(&self) -> Standing {
-        let looked = LOOKS.iter().filter(|blocks| **blocks <= self.distances.len());
-        let verdict = looked.filter_map(|blocks| verdict(&self.distances[..*blocks])).next();
+        let looked = LOOKS.iter().zip(QUANTILES.iter()).filter(|(blocks, _)| **blocks <= self.distances.len());
+        let verdict = looked.filter_map(|(blocks, quantile)| verdict(&self.distances[..*blocks], *quantile)).next();
         let is_over = self.given_up || self.distances.len() >= LOOKS[LOOKS.len() - 1];
         verdict.unwrap_or(if is_over { Standing::Left } else { Standing::Open })
     }
 }
 
-fn verdict(distances: &[f64]) -> Option<Standing> {
+fn verdict(distances: &[f64], quantile: f64) -> Option<Standing> {
     let count = distances.len() as f64;
     let mean = distances.iter().sum::<f64>() / count;
     let squares = distances.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
     let deviation = (squares / (count - 1.0)).sqrt().max(SPREAD_LEAST);
-    let quantile = student::quantile(1.0 - ERROR / LOOKS.len() as f64, count - 1.0);
     let half_width = quantile * deviation / count.sqrt();
     match mean {
         _ if mean - half_width >= 0.0 => Some(Standing::Sufficient),
@@ -124,6 +130,11 @@ impl BracketSearch {
             standings: trials.iter().map(Trial::standing).collect(),
             blocks: trials.iter().map(|trial| trial.distances.len()).collect(),
         }
+    }
+
+    /// What the trials say of the amount at this position.
+    pub fn standing(&self, at: usize) -> Standing {
+        self.standings[at]
     }
 
     /// Where the knee is by the trials so far. If they contradict each other, the bracket spans the contradiction.
