@@ -164,13 +164,19 @@ impl SizeRequest {
             match resource.values(&supply) {
                 Ok(values) => axes.push((resource.key, values)),
                 // An option of another kind of target is no obstacle here.
-                Err(_) if resource.means == Means::Option && self.resources.is_empty() && !known.contains(&resource.key) => {}
+                Err(_)
+                    if resource.means == Means::Option
+                        && self.resources.is_empty()
+                        && !known.contains(&resource.key) => {}
                 Err(why) => not_tried.push(NotTried { resource: resource.name.to_owned(), why, remedy: None }),
             }
         }
         if axes.is_empty() {
-            let why = not_tried.iter().map(|one| format!("{}: {}", one.resource, one.why)).collect::<Vec<_>>().join("; ");
-            return Err(ExecutionError::Refused(format!("nothing can be limited here: {why}; `plimsoll machine` has the remedies")));
+            let why =
+                not_tried.iter().map(|one| format!("{}: {}", one.resource, one.why)).collect::<Vec<_>>().join("; ");
+            return Err(ExecutionError::Refused(format!(
+                "nothing can be limited here: {why}; `plimsoll machine` has the remedies"
+            )));
         }
         Ok(SizeExperiment { axes, not_tried })
     }
@@ -192,7 +198,10 @@ impl SizeRequest {
         };
         let mut text = String::new();
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
-        line(format!("name  = \"size\"\ntitle = {}", quoted(&format!("What {} needs of the machine", benchmark.name()))));
+        line(format!(
+            "name  = \"size\"\ntitle = {}",
+            quoted(&format!("What {} needs of the machine", benchmark.name()))
+        ));
         line(format!("\n[target]\nurl = {}", quoted(&self.url)));
         if !self.options.is_empty() {
             line("\n[target.options]".to_owned());

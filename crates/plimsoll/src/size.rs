@@ -61,6 +61,7 @@ fn request(options: &SizeOptions) -> Result<SizeRequest, Failure> {
 fn read(file: &Path) -> Result<Vec<CatalogueMachine>, Failure> {
     let name = file.display().to_string();
     let wrong = |why: String| Failure::Input(anyhow::anyhow!(why));
-    let text = fs::read_to_string(file).map_err(|error| wrong(format!("{name}: {error}; name a catalogue of machines")))?;
+    let text =
+        fs::read_to_string(file).map_err(|error| wrong(format!("{name}: {error}; name a catalogue of machines")))?;
     read_catalogue(&name, &text).map_err(wrong)
 }

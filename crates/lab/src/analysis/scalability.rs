@@ -20,7 +20,8 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxi
     let of_axis = |axis: &SweptAxis| {
         // This workload's throughput is not a function of another workload's clients.
         let is_own = axis.key.split_once('.').is_none_or(|(workload, _)| workload == noise.workload());
-        let curves = if is_own { curves(cells, noise.workload(), &axis.key, &Amounts::of(&axis.values)) } else { Vec::new() };
+        let curves =
+            if is_own { curves(cells, noise.workload(), &axis.key, &Amounts::of(&axis.values)) } else { Vec::new() };
         let laws = curves.into_iter().map(|curve| {
             let clients: Vec<f64> = curve.cells.iter().map(|(value, ..)| *value).collect();
             let samples = curve.samples(cells, noise.speed.blocks());

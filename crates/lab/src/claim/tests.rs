@@ -13,7 +13,9 @@ use super::syntax::{
 };
 use super::*;
 use crate::figures::{FigureArgument, Times};
-use crate::plan::{Arm, Axis, CtrlC, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SizingTerms, SweepTarget};
+use crate::plan::{
+    Arm, Axis, CtrlC, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SizingTerms, SweepTarget,
+};
 use plimsoll_workload::driver::WarmUp;
 use plimsoll_workload::registry::Catalog;
 

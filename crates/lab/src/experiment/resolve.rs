@@ -431,7 +431,8 @@ impl Resolver<'_> {
                 format!("a knee needs the values of `{key}` in ascending order")
             }
             [_] => return,
-            [] => "a knee needs a sweep over amounts, such as numbers, \"64MB\" or \"unlimited\"; there is none".to_owned(),
+            [] => "a knee needs a sweep over amounts, such as numbers, \"64MB\" or \"unlimited\"; there is none"
+                .to_owned(),
             several => {
                 let keys = choices(several.iter().map(|(key, _)| key));
                 format!("a knee is searched along one sweep over amounts; these are {}: {keys}", several.len())
@@ -462,9 +463,9 @@ impl Resolver<'_> {
         if resources.is_empty() {
             return Some("sizes need a sweep over amounts of a resource; there is none".to_owned());
         }
-        let wrong = resources.into_iter().find(|axis| {
-            axis.values.len() < 2 || axis.amounts().is_none_or(|amounts| !amounts.is_sorted())
-        });
+        let wrong = resources
+            .into_iter()
+            .find(|axis| axis.values.len() < 2 || axis.amounts().is_none_or(|amounts| !amounts.is_sorted()));
         wrong.map(|axis| format!("`{}` needs at least two amounts in ascending order, the full one last", axis.key))
     }
 }

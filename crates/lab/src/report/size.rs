@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Flag, Reference, Series, Unit, figure, numbers, short};
+use super::chart::{
+    Chart, CurvePanel, CurvePoint, Ends, Figure, Flag, Reference, Series, Unit, figure, numbers, short,
+};
 use super::layout::interval_cell;
 use super::page::Page;
 use crate::amounts::{AmountKind, Amounts};
@@ -70,7 +72,12 @@ fn drawn(page: &Page, sizes: &Sizes, resource: &SizedResource) -> Markup {
     let flag = |level: &SizedLevel| {
         let at = places.at(level.at_most.as_ref()?)?;
         let low = level.more_than.as_ref().and_then(|low| places.at(low));
-        Some(Flag { at, low, high: Some(at), label: level.share.map_or_else(|| promise.unwrap_or("promise").to_owned(), percent) })
+        Some(Flag {
+            at,
+            low,
+            high: Some(at),
+            label: level.share.map_or_else(|| promise.unwrap_or("promise").to_owned(), percent),
+        })
     };
     let series = Series { name: sizes.workload.clone(), colour: 1, points, ..Series::default() };
     let panel = CurvePanel {

@@ -80,7 +80,8 @@ fn from_csv(text: &str) -> Result<Vec<CatalogueMachine>, (usize, String)> {
             let parsed = cell(name).map(str::parse::<f64>).transpose();
             parsed.map_err(|_| (at, format!("`{name}` is a number; this is `{}`", cell(name).unwrap_or_default())))
         };
-        let needed = |name: &str| number(name)?.ok_or_else(|| (at, format!("`{name}` is missing; every machine has one")));
+        let needed =
+            |name: &str| number(name)?.ok_or_else(|| (at, format!("`{name}` is missing; every machine has one")));
         Ok(CatalogueMachine {
             name: cell("name").ok_or_else(|| (at, "`name` is missing".to_owned()))?.to_owned(),
             cores: needed("cores")?,

@@ -58,9 +58,8 @@ const KILOBYTES: &[f64] =
 const PER_SECOND: &[f64] =
     &[50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 50_000.0, 100_000.0];
 const MB_PER_SECOND: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0];
-const WHOLE: &[f64] = &[
-    1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 14.0, 16.0, 18.0, 20.0, 24.0, 28.0, 32.0, 48.0,
-];
+const WHOLE: &[f64] =
+    &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 14.0, 16.0, 18.0, 20.0, 24.0, 28.0, 32.0, 48.0];
 
 /// Every resource, the most important first.
 pub(crate) static RESOURCES: &[Resource] = &[
@@ -139,7 +138,10 @@ impl Resource {
         let below = below.filter(|(amount, _)| *amount <= full * 0.95).map(|(_, value)| value);
         let values: Vec<Value> = below.chain([written]).collect();
         if values.len() < 2 {
-            return Err(format!("there is no smaller amount than the full one, {}", plimsoll_display::value(&values[0])));
+            return Err(format!(
+                "there is no smaller amount than the full one, {}",
+                plimsoll_display::value(&values[0])
+            ));
         }
         Ok(values)
     }
@@ -168,7 +170,8 @@ impl Resource {
             return None;
         }
         if self.key == MEMORY_MIB && supply.is_embedded {
-            let why = "the embedded engine shares its process with the clients, which a limit below their needs would end";
+            let why =
+                "the embedded engine shares its process with the clients, which a limit below their needs would end";
             return Some(refused(why.to_owned(), Some("size it on --target postgres:".to_owned())));
         }
         let control = CONTROLS.iter().find(|control| control.key() == self.key)?;
@@ -202,7 +205,10 @@ mod tests {
         let cores = values("cpu_quota").expect("two cores");
         assert_eq!((cores.first(), cores.last()), (Some(&json!(0.1)), Some(&json!("unlimited"))));
         assert_eq!(cores[cores.len() - 2], json!(1.75), "2 of 2 cores is no limit");
-        assert_eq!(values("work_mem"), Ok(vec![json!("64kB"), json!("128kB"), json!("256kB"), json!("512kB"), json!("1MB")]));
+        assert_eq!(
+            values("work_mem"),
+            Ok(vec![json!("64kB"), json!("128kB"), json!("256kB"), json!("512kB"), json!("1MB")])
+        );
         assert_eq!(values("dop"), Ok(vec![json!(1), json!(2)]));
         assert_eq!(values("memory_mib").map(|all| all[all.len() - 2].clone()), Ok(json!(768)));
         assert_eq!(values("shared_buffers"), Err("this target has no option `shared_buffers`".to_owned()));

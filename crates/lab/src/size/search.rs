@@ -148,9 +148,7 @@ impl<'a> Evidence<'a> {
     /// The trial of a setting for a goal.
     fn trial(&self, axis: usize, setting: usize, goal: Goal) -> Trial {
         let mut distances: Vec<f64> = match goal {
-            Goal::Share(share) => {
-                self.ratios(setting).iter().map(|ratio| ratio.max(ENDED).ln() - share.ln()).collect()
-            }
+            Goal::Share(share) => self.ratios(setting).iter().map(|ratio| ratio.max(ENDED).ln() - share.ln()).collect(),
             Goal::Promise(target) => {
                 let limit_us = limit_us(target);
                 self.latencies_us(setting, target).iter().map(|latency| (limit_us / latency.max(1e-3)).ln()).collect()
@@ -185,7 +183,9 @@ impl<'a> Evidence<'a> {
 
     /// Why runs along an axis have no figure, each reason once.
     pub(crate) fn reasons(&self, axis: usize) -> Vec<&'a str> {
-        distinct(self.below(axis).filter_map(|at| self.fruitless.get(&at)).flat_map(|runs| runs.reasons.iter().copied()))
+        distinct(
+            self.below(axis).filter_map(|at| self.fruitless.get(&at)).flat_map(|runs| runs.reasons.iter().copied()),
+        )
     }
 
     fn below(&self, axis: usize) -> impl Iterator<Item = usize> {

@@ -21,10 +21,8 @@ const BLOCKS_LEAST: usize = 2;
 /// The slow-down of each kind of request with the least amount of each resource that has figures, the worst first.
 pub(super) fn of(evidence: &Evidence<'_>, plan: &Plan, records: &[RunRecord]) -> Vec<SlowDown> {
     let full = evidence.full();
-    let kinds: BTreeSet<&str> = evidence
-        .of_setting(full)
-        .flat_map(|(_, result)| result.transactions.keys().map(String::as_str))
-        .collect();
+    let kinds: BTreeSet<&str> =
+        evidence.of_setting(full).flat_map(|(_, result)| result.transactions.keys().map(String::as_str)).collect();
     let mut found = Vec::new();
     for axis in (0..plan.axes.len()).filter(|axis| !is_load(plan, *axis)) {
         let key = plan.axes[axis].key.as_str();
@@ -104,7 +102,8 @@ mod tests {
                 let setting = plan.setting(id.setting);
                 let is_little = setting.swept["memory"] != "64MB";
                 let mut noise = Noise::new(id.setting as u64 * 1_000 + u64::from(id.repeat), 0.01);
-                let mut record = made_up::record(&plan, id, |_| 10.0 * noise.factor());
+                let factor = noise.factor();
+                let mut record = made_up::record(&plan, id, |_| 10.0 * factor);
                 let parts = &mut record.point.workloads[0].driven.transactions;
                 let part = parts.pop_first().expect("it has one kind").1;
                 for (query, slower) in [("q18", if is_little { 3.0 } else { 1.0 }), ("q2", 1.0)] {

@@ -214,7 +214,10 @@ mod tests {
         let goals = "for 90 % of full speed and 95 % of full speed";
         let check = |found: String, expect: &str| assert_eq!(found, format!("cores: {expect} {goals}"));
         check(sized(Some(json!(0.5)), Some(json!(2)), false), "more than 0.5 cores and at most 2 cores");
-        check(sized(Some(json!(1.75)), Some(json!("unlimited")), true), "more than 1.75 cores and at most the full 2 cores");
+        check(
+            sized(Some(json!(1.75)), Some(json!("unlimited")), true),
+            "more than 1.75 cores and at most the full 2 cores",
+        );
         check(sized(None, Some(json!(0.1)), true), "0.1 cores is enough, the least that was tried,");
         check(
             sized(None, Some(json!("unlimited")), false),

@@ -32,7 +32,8 @@ pub fn render(advice: &Advice) -> String {
         out.push(String::new());
         out.push("The smallest allocations that are sufficient".to_owned());
         for one in &advice.allocations {
-            let amount = one.amount.as_ref().map(value).or_else(|| one.why_not.clone()).unwrap_or_else(|| MISSING.to_owned());
+            let amount =
+                one.amount.as_ref().map(value).or_else(|| one.why_not.clone()).unwrap_or_else(|| MISSING.to_owned());
             let what = format!("{} in {}, {} of its throughput", one.workload, one.arm, percent(one.share));
             out.extend(wrap(&format!("{what}: {} {amount}", one.key), "  ", "    "));
         }

@@ -33,9 +33,8 @@ pub const LOOKS: [usize; 6] = [2, 3, 4, 6, 9, 12];
 const ERROR: f64 = 0.02;
 
 /// Student's quantile of each look: they take long to compute, and a search asks for them very often.
-static QUANTILES: LazyLock<[f64; LOOKS.len()]> = LazyLock::new(|| {
-    LOOKS.map(|blocks| student::quantile(1.0 - ERROR / LOOKS.len() as f64, blocks as f64 - 1.0))
-});
+static QUANTILES: LazyLock<[f64; LOOKS.len()]> =
+    LazyLock::new(|| LOOKS.map(|blocks| student::quantile(1.0 - ERROR / LOOKS.len() as f64, blocks as f64 - 1.0)));
 
 /// Distances that do not scatter are known no better than this.
 const SPREAD_LEAST: f64 = 1e-3;

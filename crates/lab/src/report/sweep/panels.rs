@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::measure::Measure;
 use super::{Axis, PANELS_MAX, facets};
+use crate::amounts::Amounts;
 use crate::report::chart::{CurvePanel, CurvePoint, Figure, Flag, Gap, IntervalPanel, IntervalRow, Series, short};
 use crate::report::gaps::{self, gaps};
 use crate::report::page::{Page, Setting, arm_label};
-use crate::amounts::Amounts;
 use crate::results::{Interval, Knee, KneeLevel, Scalability};
 use plimsoll_display::range;
 use plimsoll_display::{list, plain, rate, significant, value};

@@ -20,7 +20,8 @@ fn searched(plan: &Plan, full_per_s: f64, change: impl Fn(&mut RunRecord)) -> Re
         for id in block {
             let cores = plan.setting(id.setting).swept["cpu_quota"].as_f64().unwrap_or(2.0);
             let mut noise = Noise::new(id.setting as u64 * 1_000 + u64::from(id.repeat), 0.01);
-            let mut record = made_up::record(plan, id, |_| full_per_s * (cores / 0.6).min(1.0) * noise.factor());
+            let factor = noise.factor();
+            let mut record = made_up::record(plan, id, |_| full_per_s * (cores / 0.6).min(1.0) * factor);
             record.point.at_s = records.len() as f64 * WINDOW_S;
             change(&mut record);
             records.push(record);
@@ -42,7 +43,10 @@ fn the_answer_is_in_results_table_and_report() {
     assert!(!results.has_failed() && !sizes.out_of_time && results.knees.is_empty());
     assert!(sizes.headroom.as_ref().is_some_and(|headroom| headroom.measured_ratio.is_some()));
     let text = crate::table::render(&results, &[]);
-    assert!(text.contains("0.5 cores") && text.contains("0.625 cores") && text.contains("95 % of full speed"), "{text}");
+    assert!(
+        text.contains("0.5 cores") && text.contains("0.625 cores") && text.contains("95 % of full speed"),
+        "{text}"
+    );
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let page = crate::report::render(crate::report::ReportInput::new(&results, &[]));
     assert!(page.contains("The least that is enough") && page.contains("Speed of shop over cores"));

@@ -34,7 +34,8 @@ pub(super) fn searched(
             }
             // The noise of a run follows from its identity, so that a continued search sees what it would have seen.
             let mut noise = Noise::new(id.setting as u64 * 1_000 + u64::from(id.repeat), noise);
-            let mut record = made_up::record(plan, id, |_| truth(&plan.setting(id.setting)) * noise.factor());
+            let factor = noise.factor();
+            let mut record = made_up::record(plan, id, |_| truth(&plan.setting(id.setting)) * factor);
             record.point.at_s = records.len() as f64 * (WINDOW_S + 1.0);
             records.push(record);
         }
@@ -103,16 +104,17 @@ fn the_time_is_kept_and_noise_leaves_wide_brackets() {
 #[test]
 fn a_promise_that_the_whole_machine_breaks_is_no_search() {
     // Eight clients at 1000 per second: 8 ms on average, 11.6 ms at p95.
-    let check = |promise: &str, full: plimsoll_model::knee::bracket::Standing, low: Option<usize>, high: Option<usize>| {
-        let text = TEXT.replace("search = ", &format!("promise = \"{promise}\"\nsearch = "));
-        let plan = made_up::plan(&text);
-        let records = searched(&plan, Vec::new(), usize::MAX, 0.01, truth);
-        let evidence = Evidence::of(&plan, records.iter());
-        let goal = goals(&plan)[2];
-        let search = evidence.search(0, goal);
-        assert_eq!(search.standing(7), full, "{promise}");
-        assert_eq!(search.bracket(), Bracket { low, high }, "{promise}");
-    };
+    let check =
+        |promise: &str, full: plimsoll_model::knee::bracket::Standing, low: Option<usize>, high: Option<usize>| {
+            let text = TEXT.replace("search = ", &format!("promise = \"{promise}\"\nsearch = "));
+            let plan = made_up::plan(&text);
+            let records = searched(&plan, Vec::new(), usize::MAX, 0.01, truth);
+            let evidence = Evidence::of(&plan, records.iter());
+            let goal = goals(&plan)[2];
+            let search = evidence.search(0, goal);
+            assert_eq!(search.standing(7), full, "{promise}");
+            assert_eq!(search.bracket(), Bracket { low, high }, "{promise}");
+        };
     use plimsoll_model::knee::bracket::Standing::{Insufficient, Sufficient};
     check("p95 < 20ms", Sufficient, Some(1), Some(2));
     check("p95 < 5ms", Insufficient, Some(7), None);
@@ -130,7 +132,8 @@ fn an_axis_that_cannot_be_limited_is_given_up() {
         for id in block {
             let setting = plan.setting(id.setting);
             let mut noise = Noise::new(id.setting as u64 * 1_000 + u64::from(id.repeat), 0.01);
-            let mut record = made_up::record(&plan, id, |_| truth(&setting) * noise.factor());
+            let factor = noise.factor();
+            let mut record = made_up::record(&plan, id, |_| truth(&setting) * factor);
             if setting.swept["memory"] != "unlimited" {
                 record.point.valid = false;
                 record.point.why_invalid = Some("the limit of memory did not take effect".to_owned());
