@@ -13,6 +13,7 @@ mod known_keys;
 mod resolve;
 mod runs;
 pub(crate) mod schema;
+mod search;
 mod simulated;
 mod size;
 mod sweep;

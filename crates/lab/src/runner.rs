@@ -17,6 +17,7 @@
 //! and passes the journal to [`Runner::run`] as `done` to continue a killed experiment.
 
 mod checks;
+mod error;
 mod observer;
 mod opened;
 mod order;
@@ -44,10 +45,9 @@ use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::{Database, DatabaseError};
 use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Phase, Progress, Stop, drive};
 use plimsoll_workload::parallelism::Parallelism;
-use plimsoll_workload::registry::BenchmarkError;
 
 use crate::counted::{self, CountedRun};
-use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
+use crate::limits::{HOG, LLC_MIB, MEMORY_MIB, MachineLimits};
 use crate::others;
 use crate::plan::{Arm, CtrlC, Plan, RunPlan, Search, Setting, option_text};
 use crate::record::{RunId, RunRecord};
@@ -55,6 +55,7 @@ use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
 use crate::size;
 use crate::targets::Targets;
+pub use error::RunError;
 use observer::{SensorObserver, ServerSensors};
 pub use opened::OpenedDatabase;
 pub use order::{Selection, SelectionError};
@@ -117,78 +118,6 @@ pub enum RunProgress<'a> {
         /// How much of the present run is done, 0 to 1.
         share: f64,
     },
-}
-
-/// Why an experiment cannot continue. The caller has received the earlier runs.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// A run failed.
-    #[error("{run}: {error}")]
-    Run {
-        /// Setting, arm and repeat.
-        run: String,
-        /// The error.
-        error: DriveError,
-    },
-    /// The database could not show queries the changes of the run before.
-    #[error("before {run}: {error}")]
-    Refresh {
-        /// Setting, arm and repeat.
-        run: String,
-        /// The error of the database.
-        error: DatabaseError,
-    },
-    /// A limit of the machine could not be put in force, or not be lifted.
-    #[error("before {run}: {error}")]
-    Limits {
-        /// Setting, arm and repeat.
-        run: String,
-        /// Why.
-        error: LimitsError,
-    },
-    /// A setting cannot be simulated. Plans are checked, so this is an error in this program, unless a plan has too
-    /// many settings to check.
-    #[error("{run}: {why}")]
-    Simulation {
-        /// Setting, arm and repeat.
-        run: String,
-        /// Why.
-        why: String,
-    },
-    /// The data could not be loaded.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The benchmark does not exist. Plans are checked, so this is an error in this program.
-    #[error(transparent)]
-    Benchmark(#[from] BenchmarkError),
-    /// A finished run could not be kept.
-    #[error("a finished run could not be kept: {0}")]
-    Keep(String),
-}
-
-impl RunError {
-    /// The error without the run's name, for the record of that run.
-    fn reason(&self) -> String {
-        match self {
-            RunError::Run { error, .. } => error.to_string(),
-            RunError::Refresh { error, .. } => error.to_string(),
-            RunError::Limits { error, .. } => error.to_string(),
-            other => other.to_string(),
-        }
-    }
-
-    /// Whether the server is gone or has ended a session, which is not the fault of the run.
-    pub fn is_server_lost(&self) -> bool {
-        match self {
-            RunError::Run { error, .. } => error.is_server_lost(),
-            RunError::Refresh { error, .. }
-            | RunError::Store(StoreError::Load { error, .. } | StoreError::Option { error, .. }) => {
-                error.is_server_lost()
-            }
-            _ => false,
-        }
-    }
 }
 
 /// The observers of a runner, and its stop signal.
@@ -363,7 +292,7 @@ impl<'a> Runner<'a> {
                 self.lose_server();
                 Ok(point::without_figures(id, began_s, &setting, arm, error.reason()))
             }
-            // An amount that cannot be put in force is no size; the search goes on with others.
+            // An amount that cannot be put in force is no size; the search continues with others.
             Err(error @ RunError::Limits { .. }) if self.plan.run.search == Search::Size => {
                 self.lose_server();
                 Ok(point::without_figures(id, began_s, &setting, arm, error.reason()))

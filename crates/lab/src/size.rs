@@ -37,7 +37,7 @@ use crate::targets::Targets;
 use catalogue::CatalogueMachine;
 use resources::{Means, RESOURCES, Resource, Supply};
 
-/// The time that a search may take unless it is told otherwise.
+/// The time that a search may take by default.
 pub const BUDGET: Duration = Duration::from_secs(300);
 
 /// Shorter searches cannot run two blocks.

@@ -31,7 +31,7 @@ pub struct Sizes {
     /// At twice the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headroom: Option<Headroom>,
-    /// Who else used the machine, if anybody did.
+    /// Which other processes used the machine, if any did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<String>,
     /// Seconds that the search might take, and those that it took.

@@ -25,7 +25,7 @@ impl Pace {
         Pace { end_s: Some(now_s + limit.as_secs_f64()), ..Pace::default() }
     }
 
-    /// Another run begins, of so many that are left.
+    /// Another run begins; with it, `left` are left.
     pub(super) fn begin(&mut self, now_s: f64, left: usize, planned: Duration) {
         match self.first_s {
             None => self.first_s = Some(now_s),

@@ -9,7 +9,7 @@ use crate::limits::MEMORY_MIB;
 use crate::results::{CatalogueChoice, JudgedMachine, SizeStanding, SizedLevel, SizedResource, Sizes};
 use plimsoll_display::plain;
 
-/// A machine that can be had.
+/// A machine of a catalogue.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueMachine {
