@@ -43,7 +43,7 @@ use plimsoll_machine::host::Host;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
 use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::{Database, DatabaseError};
-use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Phase, Progress, Stop, drive};
+use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, Stop, drive};
 use plimsoll_workload::parallelism::Parallelism;
 
 use crate::counted::{self, CountedRun};
@@ -88,7 +88,8 @@ pub enum RunProgress<'a> {
         all: usize,
         /// How far the present run is.
         run: Progress,
-        /// When the known runs are over, by the time that earlier ones took with all their tries and loading.
+        /// How long the known runs take from the beginning of this one, by the time that earlier ones took with their tries and
+        /// loading.
         left: Duration,
     },
     /// Others on the machine disturbed a run for the first time in the experiment, or its server is away.
@@ -372,17 +373,8 @@ impl<'a> Runner<'a> {
         }
         let mut unseen = Vec::new();
         let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);
-        let began_run_s = (watch.elapsed_s)();
-        let (pace, window) = (self.pace, self.plan.run.window());
-        let mut tick = |run: Progress| {
-            let before = match run.phase {
-                Phase::WarmUp => Duration::ZERO,
-                Phase::Measure => window.warmup.at_most(),
-                Phase::Finish => window.warmup.at_most() + window.measure,
-            };
-            let left = pace.left(began_run_s + (before + run.elapsed).as_secs_f64());
-            (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run, left });
-        };
+        let left = self.pace.left((watch.elapsed_s)());
+        let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run, left });
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
         let mut sensors = server_sensors(database, seed, &mut unseen);
         sensors.processes.beside = self.limits.processes();

@@ -208,7 +208,10 @@ impl SizeRequest {
             self.options.iter().for_each(|(name, value)| line(format!("{} = {}", quoted(name), quoted(value))));
         }
         line(format!("\n[[workload]]\nname    = {}\nkind    = {}", quoted(benchmark.name()), quoted(&kind)));
-        line(format!("scale   = {scale}\nclients = {}\nthink   = {}", self.clients, quoted(&self.think.to_string())));
+        line(format!("scale   = {scale}\nclients = {}", self.clients));
+        if self.think != Delay::None {
+            line(format!("think   = {}", quoted(&self.think.to_string())));
+        }
         if let Some(rate) = self.rate {
             line(format!("rate    = {rate}"));
         }

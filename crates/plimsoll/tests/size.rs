@@ -1,0 +1,95 @@
+//! Sizes as a user searches for them: an answer in the time allowed, also after a kill.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/program.rs"]
+mod program;
+
+use std::fs;
+
+use plimsoll_machine::control::CONTROLS;
+use plimsoll_machine::host::Host;
+use plimsoll_testing::{Need, skip};
+use program::{RunningProgram, assert_ended, items, json, plimsoll, run};
+use serde_json::Value;
+
+/// Whether CPU time can be limited here.
+fn has_quota() -> bool {
+    let quota = CONTROLS.iter().find(|control| control.key() == "cpu_quota").unwrap();
+    let availability = quota.probe(&Host::real());
+    if !availability.available {
+        skip(Need::Cgroups, availability.reason);
+    }
+    availability.available
+}
+
+const SEARCH: [&str; 11] = [
+    "size",
+    "rows:0.01",
+    "--target",
+    "embedded:",
+    "--clients",
+    "2",
+    "--resources",
+    "cores",
+    "--budget",
+    "30s",
+    "--json",
+];
+
+/// Cores, in a bracket: with a tenth of one, two clients that never pause are slowed.
+fn assert_answered(results: &Value) {
+    let sizes = &results["sizes"];
+    let cores = &items(&sizes["resources"])[0];
+    assert_eq!(
+        (&cores["key"], &cores["unit"], &cores["full"]),
+        (&"cpu_quota".into(), &"cores".into(), &"unlimited".into())
+    );
+    assert!(cores["why_not"].is_null(), "{cores}");
+    for level in items(&cores["levels"]) {
+        assert!(level["at_most"] == "unlimited" || level["at_most"].as_f64().is_some_and(|most| most > 0.1), "{level}");
+        assert!(
+            level["more_than"].as_f64().is_some_and(|least| least >= 0.1),
+            "a tenth of a core is too little: {level}"
+        );
+    }
+    assert!(sizes["headroom"]["busy_cores"].as_f64().is_some_and(|busy| busy > 0.0), "{}", sizes["headroom"]);
+    assert!(items(&results["advice"]).iter().any(|one| one.as_str().unwrap().starts_with("cores: more than ")));
+}
+
+#[test]
+fn the_least_that_is_enough_is_found_in_the_time_allowed() {
+    if !has_quota() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = "name,cores,memory_gib,price\ntiny,0.1,1,1\nhuge,1000,1000,1000\n";
+    fs::write(folder.path().join("machines.csv"), catalogue).unwrap();
+    let arguments = [&SEARCH[..], &["--catalogue", "machines.csv", "--out", "out"]].concat();
+    let results = json(&run(&arguments, folder.path()));
+    assert_answered(&results);
+    let sizes = &results["sizes"];
+    assert!(sizes["took_s"].as_f64().unwrap() <= sizes["budget_s"].as_f64().unwrap() + 10.0, "{}", sizes["took_s"]);
+    let choice = &sizes["catalogue"];
+    assert_eq!((&choice["best"], &choice["machines"][0]["standing"]), (&1.into(), &"broken".into()), "{choice}");
+    let report = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(report.contains("The least that is enough"));
+}
+
+#[test]
+fn a_search_that_was_killed_is_continued() {
+    if !has_quota() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [&SEARCH[..], &["--out", "out"]].concat();
+    let mut program = RunningProgram::start(&mut plimsoll(&arguments, folder.path()));
+    program.until("run 4 of");
+    program.signal("KILL");
+    assert_eq!(program.end(), None);
+    let resumed = run(&["size", "--resume", "out", "--json"], folder.path());
+    assert_answered(&json(&resumed));
+    // Nothing is left to run, and the answer stays.
+    let again = run(&["run", "--resume", "out"], folder.path());
+    assert_ended(&again, 0);
+}
