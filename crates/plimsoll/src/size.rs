@@ -40,7 +40,8 @@ pub fn run(options: &SizeOptions) -> Result<ExitCode, Failure> {
 fn request(options: &SizeOptions) -> Result<SizeRequest, Failure> {
     // The command line asks for one of the two.
     let workload = options.workload.clone().expect("either a workload or a folder to resume");
-    let usual = if workload.starts_with("file:") { SERVER_URL } else { DEFAULT_URL };
+    let is_of_server = ["file:", "capture:"].iter().any(|kind| workload.starts_with(kind));
+    let usual = if is_of_server { SERVER_URL } else { DEFAULT_URL };
     let target = options.target.clone().unwrap_or_else(|| usual.to_owned());
     let target = TargetOptions { target, options: options.options.clone() };
     Ok(SizeRequest {
