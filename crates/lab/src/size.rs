@@ -31,7 +31,7 @@ use serde_json::Value;
 use crate::execution::{self, Conclusion, Execution, ExecutionError, Request, Start};
 use crate::experiment::parse;
 use crate::program::Program;
-use crate::results::{NotTried, Sizes};
+use crate::results::{NotTried, Results, Sizes};
 use crate::run_directory::{RunDirectory, amend};
 use crate::targets::Targets;
 use catalogue::CatalogueMachine;
@@ -220,7 +220,8 @@ impl SizeRequest {
         if !parameters.is_empty() {
             line(format!("parameters = {{ {} }}", parameters.join(", ")));
         }
-        let warmup = (window / 4).max(Duration::from_millis(250));
+        // A server that was restarted for another amount has its caches to fill.
+        let warmup = (window / 2).max(Duration::from_millis(500));
         line(format!("\n[run]\nwarmup     = \"{}ms\"\nmeasure    = \"{}ms\"", warmup.as_millis(), window.as_millis()));
         // Loading into a server is slow, and what a window adds to its tables is little.
         let reload = if self.is_embedded() { "" } else { "\nreload     = \"never\"" };
@@ -270,8 +271,19 @@ pub fn resume(
             place.display()
         )));
     }
-    complete(&mut conclusion, Vec::new(), catalogue, place)?;
+    let not_tried = not_swept(&conclusion.results);
+    complete(&mut conclusion, not_tried, catalogue, place)?;
     Ok(conclusion)
+}
+
+/// The resources that a search has no axis for, because this machine cannot limit them.
+fn not_swept(results: &Results) -> Vec<NotTried> {
+    let host = Host::real();
+    let url = results.experiment.settings.get("target.url").and_then(Value::as_str);
+    let supply = Supply::here(&host, url.is_some_and(|url| url.starts_with("embedded:")), Vec::new());
+    let is_swept = |resource: &&Resource| results.experiment.sweep.iter().any(|axis| axis.key == resource.key);
+    let others = RESOURCES.iter().filter(|resource| !is_swept(resource));
+    others.filter_map(|resource| resource.obstacle(&host, &supply)).collect()
 }
 
 /// Adds what the runs do not tell, and writes it down.

@@ -6,11 +6,13 @@
 mod program;
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use plimsoll_machine::control::CONTROLS;
 use plimsoll_machine::host::Host;
 use plimsoll_testing::{Need, skip};
-use program::{RunningProgram, assert_ended, items, json, plimsoll, run};
+use program::{RunningProgram, assert_ended, items, json, plimsoll};
 use serde_json::Value;
 
 /// Whether CPU time can be limited here.
@@ -36,6 +38,13 @@ const SEARCH: [&str; 11] = [
     "30s",
     "--json",
 ];
+
+/// The program in a folder, with a lock and a journal of limits of its own.
+fn command(arguments: &[&str], folder: &Path) -> Command {
+    let mut command = plimsoll(arguments, folder);
+    command.env("PLIMSOLL_STATE", folder.join("state"));
+    command
+}
 
 /// Cores, in a bracket: with a tenth of one, two clients that never pause are slowed.
 fn assert_answered(results: &Value) {
@@ -66,7 +75,7 @@ fn the_least_that_is_enough_is_found_in_the_time_allowed() {
     let catalogue = "name,cores,memory_gib,price\ntiny,0.1,1,1\nhuge,1000,1000,1000\n";
     fs::write(folder.path().join("machines.csv"), catalogue).unwrap();
     let arguments = [&SEARCH[..], &["--catalogue", "machines.csv", "--out", "out"]].concat();
-    let results = json(&run(&arguments, folder.path()));
+    let results = json(&command(&arguments, folder.path()).output().unwrap());
     assert_answered(&results);
     let sizes = &results["sizes"];
     assert!(sizes["took_s"].as_f64().unwrap() <= sizes["budget_s"].as_f64().unwrap() + 10.0, "{}", sizes["took_s"]);
@@ -83,13 +92,13 @@ fn a_search_that_was_killed_is_continued() {
     }
     let folder = tempfile::tempdir().unwrap();
     let arguments = [&SEARCH[..], &["--out", "out"]].concat();
-    let mut program = RunningProgram::start(&mut plimsoll(&arguments, folder.path()));
+    let mut program = RunningProgram::start(&mut command(&arguments, folder.path()));
     program.until("run 4 of");
     program.signal("KILL");
     assert_eq!(program.end(), None);
-    let resumed = run(&["size", "--resume", "out", "--json"], folder.path());
+    let resumed = command(&["size", "--resume", "out", "--json"], folder.path()).output().unwrap();
     assert_answered(&json(&resumed));
     // Nothing is left to run, and the answer stays.
-    let again = run(&["run", "--resume", "out"], folder.path());
+    let again = command(&["run", "--resume", "out"], folder.path()).output().unwrap();
     assert_ended(&again, 0);
 }

@@ -38,7 +38,7 @@ fn a_request_becomes_an_experiment_that_can_be_run_again() {
     assert_eq!((workload.kind.as_str(), workload.scale, workload.clients.clients, run.seed), ("tpcc", 2.0, 4, 11));
     let rated = SizeRequest { rate: Some(50.0), ..request() };
     let plan = made_up::plan(&rated.text(&axes(), Duration::from_secs(1)).expect("it is known"));
-    assert!(plan.axes.iter().any(|axis| axis.key == "rate" && axis.values == [Value::from(100.0), Value::from(50)]));
+    assert!(plan.axes.iter().any(|axis| axis.key == "rate" && axis.values == [Value::from(100), Value::from(50)]));
     let pilot = made_up::plan(&request().text(&[], Duration::from_secs(1)).expect("it is known"));
     assert_eq!((pilot.axes.len(), pilot.run_count()), (0, 1));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_display::{bytes, list, percent, plain, significant, value};
+use plimsoll_display::{bytes, list, percent, significant, value};
 use plimsoll_policy::Target;
 use serde_json::Value;
 
@@ -13,9 +13,9 @@ use crate::results::{Headroom, Interval, SizeStanding, SizedLevel, SizedResource
 /// `1.5 cores`, `64MB`, `512 MiB`.
 pub(crate) fn amount(written: &Value, unit: &str) -> String {
     match written.as_f64() {
-        Some(number) if unit.is_empty() => plain(number),
+        Some(number) if unit.is_empty() => number.to_string(),
         Some(1.0) if unit.ends_with('s') && !unit.ends_with("/s") => format!("1 {}", &unit[..unit.len() - 1]),
-        Some(number) => format!("{} {unit}", plain(number)),
+        Some(number) => format!("{number} {unit}"),
         None => value(written),
     }
 }

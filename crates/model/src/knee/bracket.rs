@@ -13,13 +13,13 @@
 //! # The test
 //! After 2, 3, 4, 6, 9 and 12 blocks Student's interval on the mean distance is looked at, with the amount's own spread. The
 //! amount is sufficient if the whole interval is above 0, and insufficient if it is below. Every look has its part of the
-//! error probability (Bonferroni), so that all looks together err in at most 2 % to either side. An amount far from the
+//! error probability (Bonferroni), so that all looks together err in at most 1 % to either side. An amount far from the
 //! knee is decided after 2 or 3 blocks; one that 12 blocks do not decide is left, and bounds nothing.
 //!
 //! # The search
 //! Performance grows with the amount, so everything above a sufficient amount is sufficient. The least amount is tried first,
 //! since many resources hardly matter, and then the middle of the bracket. Around amounts that are left undecided the larger
-//! side goes on. Of the two or three decisions that lie near the knee, each may err: the bracket contains the knee in at least
+//! side goes on. Several decisions may lie near the knee, and each may err: the bracket contains the knee in at least
 //! 93 % of searches, which the tests simulate.
 
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ use crate::statistics::student;
 pub const LOOKS: [usize; 6] = [2, 3, 4, 6, 9, 12];
 
 /// The probability that an amount at the knee itself is called sufficient, or that it is called insufficient.
-const ERROR: f64 = 0.02;
+const ERROR: f64 = 0.01;
 
 /// Student's quantile of each look: they take long to compute, and a search asks for them very often.
 static QUANTILES: LazyLock<[f64; LOOKS.len()]> =

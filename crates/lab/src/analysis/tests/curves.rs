@@ -72,7 +72,7 @@ fn words_take_part_in_knees() {
         let fit = knee.fit.iter().map(|(value, _)| value.clone()).collect::<Vec<_>>();
         (knee.levels[0].allocation.clone(), fit, crate::table::render(&results, &[]))
     };
-    let (found, fit, text) = knee("[1, 2, 4, 8, \"unlimited\"]", 4.2);
+    let (found, fit, text) = knee("[1, 2, 4, 8, \"unlimited\"]", 5.0);
     assert_eq!((found, fit.last()), (Some(8.into()), Some(&"unlimited".into())));
     assert!(text.contains("90 %  dop=8"), "{text}");
     let (found, fit, text) = knee("[\"4MB\", \"1GB\", \"64MB\", \"auto\"]", f64::from(200 << 20));

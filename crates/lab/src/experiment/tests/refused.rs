@@ -28,7 +28,7 @@ fn files_that_are_no_toml_or_have_wrong_types_are_refused() {
     check("name = 5\n[[workload]]\nkind = \"tpcc\"", "1:8", "expected a string");
     check("[[workload]]\nkind = \"tpcc\"", "1:1", "the key `name` is missing here; add it");
     check(&with("[run]\nrepeats = -1"), "5:11", "expected a whole number");
-    check(&with("[run]\nsearch = \"gird\""), "5:10", "expected `grid` or `knee`");
+    check(&with("[run]\nsearch = \"gird\""), "5:10", "expected one of `grid`, `knee`, `size`");
     check(&with("[sweep]\ndop = 3"), "5:7", "a list of values, or a range");
     check("name = \"x\"\nstudy = \"XX\"\n", "2:9", "unknown variant");
 }
@@ -127,7 +127,7 @@ fn sweeps_that_cannot_be_are_refused() {
     check("\"target.mpl\" = [2]", "5:1", "no control for `target.mpl`");
     check("dop = [1, 2]\n[run]\nsearch = \"knee\"", "7:10", "at least 3 values of `dop`; this sweep has 2");
     check("dop = [1, 4, 2]\n[run]\nsearch = \"knee\"", "7:10", "in ascending order");
-    check("lock_policy = [\"pow\"]\n[run]\nsearch = \"knee\"", "7:10", "needs a sweep over numbers");
+    check("lock_policy = [\"pow\"]\n[run]\nsearch = \"knee\"", "7:10", "needs a sweep over amounts");
     check("dop = \"1..4\"\nclients = \"1..4\"\n[run]\nsearch = \"knee\"", "8:10", "these are 2: `dop` and `clients`");
     let two = with("[[workload]]\nkind = \"tpch\"\n[sweep]\nclients = [1]");
     self::check(&two, "7:1", "several workloads have `clients`; write `tpcc.clients` or `tpch.clients`");
