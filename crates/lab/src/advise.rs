@@ -77,7 +77,7 @@ impl FromStr for Slo {
 }
 
 /// The percentile's name among those of a prediction.
-fn percentile(slo: &Slo) -> Option<&'static str> {
+pub(crate) fn percentile(slo: &Slo) -> Option<&'static str> {
     let name = slo.target.percentile.to_string();
     PERCENTILES.into_iter().find(|known| *known == name)
 }
@@ -232,30 +232,43 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
         TargetLimit::HundredthsOfAlone(factor) => f64::from(factor) / 100.0 * anchor.measured_ms,
     };
     let predicted = predict(results, None, &Prediction { vary: Some(vary.clone()), workloads, model: Model::Des })?;
-    let promised =
-        Promised { workload: own, percentile: name, factor: anchor.measured_ms / anchor.simulated_ms, limit_ms };
-    let mixes = predicted.mixes.iter().zip(vary.values.iter().cycle());
-    let tried: Vec<TriedValue> =
-        mixes.map(|(mix, value)| tried(mix, (&vary.key, *value), &promised, &maximise)).collect();
-    let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
-    let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
-    let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
+    let factor = anchor.measured_ms / anchor.simulated_ms;
+    let promised = Promised { workload: own, percentile: name, factor, limit_ms, doubt: 0.0 };
+    let advice = advice_of(&predicted.mixes, &vary, &promised, &maximise);
     let pitfalls = pitfalls::of(results, &vary.key);
     let cautions = predicted.cautions().into_iter().chain(&predicted.failed).cloned();
     let cautions = cautions.chain(cache::cautions(&predicted.cache)).collect();
     Ok(Advice {
         slo: request.slo.to_string(),
-        limit_ms,
-        key: vary.key,
-        maximise,
-        tried,
-        best,
         allocations: allocations(results),
         cautions,
         cache: predicted.cache,
         pitfalls,
-        verified: None,
+        ..advice
     })
+}
+
+/// The values that were tried, and the best of them that keeps the promise.
+pub(crate) fn advice_of(mixes: &[PredictedMix], vary: &Vary, promised: &Promised<'_>, maximise: &str) -> Advice {
+    let mixes = mixes.iter().zip(vary.values.iter().cycle());
+    let tried: Vec<TriedValue> =
+        mixes.map(|(mix, value)| tried(mix, (&vary.key, *value), promised, maximise)).collect();
+    let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
+    let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
+    let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
+    Advice {
+        slo: String::new(),
+        limit_ms: promised.limit_ms,
+        key: vary.key.clone(),
+        maximise: maximise.to_owned(),
+        tried,
+        best,
+        allocations: Vec::new(),
+        cautions: Vec::new(),
+        cache: Vec::new(),
+        pitfalls: Vec::new(),
+        verified: None,
+    }
 }
 
 /// Steps in which the rate of a workload is tried.
@@ -274,12 +287,14 @@ fn default_vary(results: &Results, workload: &str, least: u32) -> Vary {
 }
 
 /// The promise in the form in which mixes are judged.
-struct Promised<'a> {
-    workload: &'a str,
-    percentile: &'static str,
+pub(crate) struct Promised<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) percentile: &'static str,
     /// The measured percentile alone over the simulated one.
-    factor: f64,
-    limit_ms: f64,
+    pub(crate) factor: f64,
+    pub(crate) limit_ms: f64,
+    /// How far the percentile may be off beside the mean, in logarithms.
+    pub(crate) doubt: f64,
 }
 
 fn tried(mix: &PredictedMix, (key, value): (&str, u32), promised: &Promised<'_>, maximise: &str) -> TriedValue {
@@ -289,10 +304,12 @@ fn tried(mix: &PredictedMix, (key, value): (&str, u32), promised: &Promised<'_>,
     // The simulation's interval covers only its own randomness; the uncertainty over blocks is that of the mean.
     let interval = simulated.zip(own.and_then(|own| own.response_ms)).map(|(simulated, mean)| {
         let scaled = simulated.times(promised.factor);
+        // Two independent doubts add as squares.
+        let wider = |end: f64| (end / mean.value).ln().hypot(promised.doubt).exp();
         Interval {
             value: scaled.value,
-            low: scaled.low.zip(mean.low).map(|(low, mean_low)| low * mean_low / mean.value),
-            high: scaled.high.zip(mean.high).map(|(high, mean_high)| high * mean_high / mean.value),
+            low: scaled.low.zip(mean.low).map(|(low, mean_low)| low / wider(mean_low)),
+            high: scaled.high.zip(mean.high).map(|(high, mean_high)| high * wider(mean_high)),
         }
     });
     let standing = match interval.map(|interval| (interval.low, interval.high)) {

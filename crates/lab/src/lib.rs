@@ -14,7 +14,7 @@
 //! - `summary` puts results into sentences, `speed_up` computes the gain of each query from a larger amount, [`table`]
 //!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
-//!   together, and [`advise`] finds the load that keeps a promise.
+//!   together, and [`advise`] finds the load that keeps a promise; [`seen`] does both from an observation of a live server.
 //! - [`execution`] carries out an experiment in a run directory, with what the [`program`] provides; [`bench`](mod@bench)
 //!   runs one workload once. [`kept_speed`] is how fast the memory was when it was measured.
 //! - [`size`] finds the least that a workload needs of the machine.
@@ -56,6 +56,7 @@ pub mod run_directory;
 pub mod runner;
 pub mod samples;
 mod sections;
+pub mod seen;
 pub mod sensors;
 pub mod simulation;
 pub mod size;

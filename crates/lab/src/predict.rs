@@ -31,11 +31,12 @@ pub use accuracy::{Accuracy, ModelAccuracy};
 pub use cache::{CachePair, CacheShared};
 use inputs::{Inputs, Setting};
 pub(crate) use points::without;
-use points::{MeasuredWorkload, RequestedMix};
-pub use points::{Vary, VaryError, hold_out};
+use points::RequestedMix;
+pub use points::{MeasuredWorkload, Vary, VaryError, hold_out};
 pub(crate) use window::own_cpu_s;
 
 use crate::results::{Interval, Results};
+use crate::seen::SeenSummary;
 use crate::{failed, others};
 use plimsoll_display::distinct;
 
@@ -110,6 +111,9 @@ pub struct Predictions {
     /// What failed in the runs on which this rests, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
+    /// What an observation of a live server says beside its mixes; `None` of a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<SeenSummary>,
 }
 
 impl Predictions {
@@ -278,7 +282,7 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     let failed = failed::cautions(&results.points);
     let accuracy = accuracy::summed(&judged);
     let models = accuracy::of_models(&accuracy, &judged);
-    Ok(Predictions { model: request.model, mixes, models, accuracy, cache, failed })
+    Ok(Predictions { model: request.model, mixes, models, accuracy, cache, failed, seen: None })
 }
 
 /// A mix by what is known about it.
@@ -371,9 +375,7 @@ fn shown(
     let workload = |at: usize| {
         let (member, class) = (&asked.members[at], &prediction.classes[at]);
         let simulated = simulated.as_ref().map(|classes| &classes[at]);
-        let percentiles = simulated.map(|class| {
-            PERCENTILES.into_iter().zip(class.percentiles_s.iter().map(|one| one.map(milliseconds))).collect()
-        });
+        let percentiles = simulated.map(by_percentile);
         let response_s = match simulated.filter(|_| is_ranked) {
             Some(ranked) => class.response_s.zip(ranked.response_s).map(|(mean, ranked)| moved(mean, ranked.value)),
             None => class.response_s,
@@ -409,6 +411,16 @@ fn shown(
         cautions: cautions::of(mix, prediction, ranks.as_ref(), (model, is_measured)),
         refused: None,
     }
+}
+
+/// The percentiles of a simulated class, in milliseconds.
+fn by_percentile(class: &des::ClassFigures) -> BTreeMap<&'static str, Option<Interval>> {
+    PERCENTILES.into_iter().zip(class.percentiles_s.iter().map(|one| one.map(milliseconds))).collect()
+}
+
+/// The percentiles of the classes of a predicted network by simulation, in milliseconds; `None` if it cannot be simulated.
+pub(crate) fn percentiles(prediction: &Prediction) -> Option<Vec<BTreeMap<&'static str, Option<Interval>>>> {
+    simulate(prediction, None).map(|classes| classes.iter().map(by_percentile).collect())
 }
 
 /// Simulates a predicted network, with classes that go first at the cores if ranks are given.

@@ -46,6 +46,45 @@ impl ProcessTimes {
         self.busiest_within(length_s, earlier, ours)
     }
 
+    /// As [`busiest_since`](Self::busiest_since), and what began and ended in between counts for the process that waited for it: the
+    /// compilers of a build count for the build's program.
+    pub fn busiest_with_ended_since(&self, earlier: &ProcessTimes, ours: &[i32]) -> Vec<BusyProcesses> {
+        let with_ended = |times: &ProcessTimes| ProcessTimes { processes: times.with_ended(earlier, self), ..times.clone() };
+        let (now, then) = (with_ended(self), with_ended(earlier));
+        now.busiest_within(self.read_at.duration_since(earlier.read_at).as_secs_f64(), &then, ours)
+    }
+
+    /// The processes with the time of those that ended between two readings. At the earlier reading the latter were there: their time
+    /// counts for their parents.
+    fn with_ended(&self, earlier: &ProcessTimes, later: &ProcessTimes) -> BTreeMap<i32, (String, Stat)> {
+        let mut all = self.processes.clone();
+        all.values_mut().for_each(|(_, stat)| stat.cpu_ticks += stat.children_ticks);
+        let is_there = |process: &i32, stat: &Stat| later.processes.get(process).is_some_and(|(_, now)| now.began == stat.began);
+        if std::ptr::eq(self, earlier) {
+            for (process, (_, stat)) in self.processes.iter().filter(|(process, (_, stat))| !is_there(process, stat)) {
+                // Orphans are waited for by another process, which is not known.
+                if let Some((_, parent)) = all.get_mut(&stat.parent).filter(|_| stat.parent != *process) {
+                    parent.cpu_ticks += stat.cpu_ticks + stat.children_ticks;
+                }
+            }
+        }
+        all
+    }
+
+    /// The cores that processes and their descendants kept busy since an earlier reading, those that ended in between included;
+    /// `None` if no time has passed.
+    pub fn cores_since(&self, earlier: &ProcessTimes, roots: &[i32]) -> Option<f64> {
+        let length_s = self.read_at.duration_since(earlier.read_at).as_secs_f64();
+        // Time of a process that has ended is in its parent's total: the sum over the tree never falls.
+        let ticks = |times: &ProcessTimes| -> u64 {
+            let of = tree(times.processes.iter().map(|(process, (_, stat))| (*process, stat.parent)), roots);
+            let stats = of.iter().filter_map(|process| times.processes.get(process));
+            stats.map(|(_, stat)| stat.cpu_ticks + stat.children_ticks).sum()
+        };
+        let used = ticks(self).saturating_sub(ticks(earlier));
+        (length_s > 0.0).then(|| from_ticks(used).as_secs_f64() / length_s)
+    }
+
     fn busiest_within(&self, length_s: f64, earlier: &ProcessTimes, ours: &[i32]) -> Vec<BusyProcesses> {
         if length_s <= 0.0 {
             return Vec::new();
@@ -116,6 +155,30 @@ mod tests {
         let named = |name: &str, count, cores| BusyProcesses { name: name.to_owned(), count, cores };
         assert_eq!(after.busiest_within(2.0, &before, &[10]), [named("yes", 2, 1.5), named("a (b) c", 1, 0.25)]);
         assert_eq!(after.busiest_within(0.0, &before, &[10]), []);
+    }
+
+    #[test]
+    fn processes_that_ended_count_for_those_that_waited_for_them() {
+        let per_s = clock_ticks_per_second();
+        let stat = |process: i32, name: &str, parent: i32, ticks: u64, children: u64| {
+            let text = format!("{process} ({name}) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 {children} 0 20 0 1 0 5 0 0");
+            (format!("/proc/{process}/stat"), text)
+        };
+        let read = |all: &[(i32, &str, i32, u64, u64)], at: Instant| {
+            let files: Vec<(String, String)> = all.iter().map(|one| stat(one.0, one.1, one.2, one.3, one.4)).collect();
+            let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+            ProcessTimes { read_at: at, ..ProcessTimes::read(&FakeHost::new(&files).host()) }
+        };
+        let now = Instant::now();
+        // A compiler that had computed for 3 s ends after one more second; another one comes and goes with 2 s.
+        let before = read(&[(10, "make", 1, 0, 0), (11, "cc", 10, 3 * per_s, 0), (20, "postgres", 1, 0, 0)], now);
+        let after =
+            read(&[(10, "make", 1, 0, 6 * per_s), (20, "postgres", 1, per_s, 4 * per_s)], now + std::time::Duration::from_secs(2));
+        let make = BusyProcesses { name: "make".to_owned(), count: 1, cores: 1.5 };
+        assert_eq!(after.busiest_with_ended_since(&before, &[20]), [make]);
+        assert_eq!(after.cores_since(&before, &[20]), Some(2.5));
+        assert_eq!(after.cores_since(&before, &[10]), Some(1.5));
+        assert_eq!(after.cores_since(&after, &[10]), None);
     }
 
     #[test]

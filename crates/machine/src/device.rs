@@ -2,7 +2,7 @@
 //!
 //! Two [`DeviceSample`]s make a [`DeviceUse`].
 
-mod disk;
+pub(crate) mod disk;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

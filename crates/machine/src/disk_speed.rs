@@ -81,7 +81,7 @@ impl DiskSpeed {
     }
 
     /// Seconds per read without concurrent reads.
-    pub(crate) fn read_s(&self) -> f64 {
+    pub fn read_s(&self) -> f64 {
         self.points.first().map_or(0.0, |first| 1.0 / first.reads_per_s.median)
     }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::control::disk::device::Device;
+pub use crate::device::OperationUse;
+use crate::device::disk::DiskTotals;
 use crate::groups::{DISK, site};
 use crate::host::Host;
 use crate::pressure::PressureSample;
@@ -38,6 +40,33 @@ pub struct DiskWatchUse {
     pub waited: Option<f64>,
 }
 
+/// The totals of a disk's operations up to one moment. Two samples make a [`DiskTraffic`].
+#[derive(Debug, Clone, Copy)]
+pub struct TrafficSample(DiskTotals);
+
+/// The operations of a disk between two samples, of all processes together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DiskTraffic {
+    /// The time for which it had a request under way.
+    pub busy: Duration,
+    /// Reads.
+    pub read: OperationUse,
+    /// Writes.
+    pub write: OperationUse,
+}
+
+impl TrafficSample {
+    /// The operations in the `window` between `earlier` and this sample; `None` if the window has no length.
+    pub fn since(&self, earlier: &TrafficSample, window: Duration) -> Option<DiskTraffic> {
+        let used = self.0.since(&earlier.0);
+        (!window.is_zero()).then(|| DiskTraffic {
+            busy: used.busy().min(window),
+            read: used.read.over(window),
+            write: used.write.over(window),
+        })
+    }
+}
+
 impl DiskWatch {
     /// The disk of the data of the server whose first process this is. Otherwise the reason why it cannot be found.
     ///
@@ -57,6 +86,11 @@ impl DiskWatch {
     /// How much the kernel reads ahead of a process that reads one page after another, bytes.
     pub fn read_ahead_bytes(&self) -> Option<u64> {
         self.device.read_ahead_bytes(&self.host)
+    }
+
+    /// Reads the totals of its operations so far; `None` if the kernel does not count them.
+    pub fn traffic(&self) -> Option<TrafficSample> {
+        Some(TrafficSample(DiskTotals::of(&self.device.statistics(&self.host)?)))
     }
 
     /// Reads its totals so far.
@@ -123,6 +157,10 @@ mod tests {
             let used = watch.sample().since(&earlier, Duration::from_millis(500));
             let expect = DiskWatchUse { read_bytes_per_s: Some(4_096_000.0), busy: Some(0.5), waited: None };
             assert_eq!(used, expect, "{groups:?}");
+            let traffic = watch.traffic().unwrap();
+            assert_eq!(traffic.since(&traffic, Duration::ZERO), None);
+            let same = traffic.since(&traffic, Duration::from_secs(1)).unwrap();
+            assert_eq!((same.busy, same.read.per_s, same.write.ms), (Duration::ZERO, Some(0.0), None));
             machine.write("/proc/diskstats", &line);
             assert_eq!(watch.sample().since(&watch.sample(), Duration::ZERO), DiskWatchUse::default());
         }

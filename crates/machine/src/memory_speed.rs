@@ -30,7 +30,7 @@ use crate::host::Host;
 use bandwidth::Bandwidth;
 use caches::CacheSizes;
 pub use figure::Figure;
-pub use kept::{KeepError, KeptSpeed, state_folder};
+pub use kept::{KeepError, KeptSpeed, disk_probe, state_folder};
 use latency::{CurvePoint, Level, LevelLatency};
 use loaded::LoadedPoint;
 pub(crate) use probe::waiting;

@@ -22,6 +22,8 @@ mod station;
 mod tests;
 
 pub use check::Invalid;
+#[cfg(test)]
+pub(crate) use simulation::{WindowOfClass, windows};
 
 /// The percentiles that are reported, 0 to 1.
 pub const PERCENTILES: [f64; 3] = [0.5, 0.95, 0.99];

@@ -13,6 +13,7 @@
 //! - [`network`]: stations and the classes that use them; [`mva`] computes the means of each class, [`bounds`] the limits that no
 //!   schedule can beat, and [`des`] simulates percentiles and priorities.
 //! - [`demand`]: the needs of a request, measured alone; [`idd`] predicts a mix from them.
+//! - [`seen`]: the same from mixes that were seen on a live server, where no class was alone by arrangement.
 //! - [`shares`]: cores that are divided by weight.
 //! - [`cache_sharing`] predicts speeds in a shared cache from measurements alone; [`cache_simulator`] simulates operators that share a last-level
 //!   cache, and masks of ways.
@@ -27,6 +28,7 @@ pub mod idd;
 pub mod knee;
 pub mod mva;
 pub mod network;
+pub mod seen;
 pub mod shares;
 pub mod statistics;
 pub mod usl;

@@ -1,4 +1,4 @@
-//! The folder of an observation: `report.html`, and last `results.json`, so that a folder that has one is complete.
+//! The folder of an observation: `report.html`, `windows.jsonl`, and last `results.json`, so that a folder that has one is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::report;
 use crate::results::Observation;
+use crate::windows::Window;
 
 /// A file cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +74,8 @@ pub fn discard(folder: &Path) {
 pub fn write(folder: &Path, observation: &Observation) -> Result<PathBuf, WriteError> {
     let report = folder.join("report.html");
     write_file(&report, &report::render(observation))?;
+    let line = |window: &Window| serde_json::to_string(window).expect("windows are numbers and names") + "\n";
+    write_file(&folder.join("windows.jsonl"), &observation.windows.iter().map(line).collect::<String>())?;
     let json = serde_json::to_string_pretty(observation).expect("results are numbers, texts and lists");
     write_file(&folder.join("results.json"), &(json + "\n"))?;
     Ok(report)
@@ -115,11 +118,16 @@ mod tests {
         assert!(!place.exists());
         prepare(&place).unwrap();
         let observation = rich_observation();
-        let report = write(&place, &observation).unwrap();
+        let class = std::collections::BTreeMap::from([("shop".to_owned(), crate::windows::WindowOfClass::default())]);
+        let windows = vec![Window { seconds: 1.5, classes: class, ..Window::default() }; 2];
+        let report = write(&place, &Observation { windows: windows.clone(), ..observation.clone() }).unwrap();
         assert!(report.is_file());
         let text = fs::read_to_string(place.join("results.json")).unwrap();
         assert_eq!(serde_json::from_str::<Observation>(&text).unwrap(), observation);
-        assert_eq!(fs::read_dir(&place).unwrap().count(), 2);
+        let lines = fs::read_to_string(place.join("windows.jsonl")).unwrap();
+        let found: Vec<Window> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(found, windows);
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 3);
         discard(&place);
         assert!(matches!(prepare(&place), Err(PlaceError::HasResults(_))));
         let error = prepare(&report.join("below a file")).unwrap_err().to_string();
@@ -138,7 +146,7 @@ mod tests {
         assert!(error.starts_with("cannot write /proc/plimsoll.toml: "), "{error}");
         assert!(matches!(prepare(Path::new("/proc/self")), Err(PlaceError::Write(_))));
         let kept = rescue(&rich_observation(), Some("# settings")).unwrap();
-        for name in ["plimsoll.toml", "report.html", "results.json"] {
+        for name in ["plimsoll.toml", "report.html", "results.json", "windows.jsonl"] {
             assert!(kept.join(name).is_file(), "{name}");
         }
         fs::remove_dir_all(kept).unwrap();

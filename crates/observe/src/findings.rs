@@ -14,14 +14,20 @@ use crate::effect::effect;
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::ledger::{Bucket, Ledger};
 use crate::results::{
-    EndReason, FORMAT, GroupTime, KIND, MissingRight, Observation, ObservationCost, PlanChange, ProposedClass,
+    EndReason, FORMAT, GroupTime, HostUse, KIND, MissingRight, Observation, ObservationCost, PlanChange, ProposedClass, Replication,
     ServerFacts, Share, StatementTime, Throughput, Upkeep,
 };
 use crate::snapshot::StatementCounter;
+use crate::windows::{Classes, ControlStatements, by_class};
 use plimsoll_display::percent_above;
 
 /// Statements that are listed; the rest is in the sums.
 const STATEMENTS_MAX: usize = 50;
+
+/// Waiting for a core for less than this share of running time is not worth a word.
+const CORE_WAIT_NOTED: f64 = 0.05;
+/// Neither are others with a smaller share of the cores.
+const OTHERS_NOTED: f64 = 0.1;
 
 /// Everything that was observed.
 #[derive(Debug)]
@@ -30,6 +36,12 @@ pub struct Evidence<'a> {
     pub ledger: &'a Ledger,
     /// The counts of the server.
     pub counted: &'a CounterHistory,
+    /// Statements that only control transactions.
+    pub control: &'a ControlStatements,
+    /// The machine under the server.
+    pub host: HostUse,
+    /// Standbys.
+    pub replication: Replication,
     /// Texts of statements by the server's numbers, for those that were observed in no session.
     pub texts: &'a BTreeMap<i64, Vec<u8>>,
     /// When it began, UTC.
@@ -48,6 +60,7 @@ pub struct Evidence<'a> {
 pub fn findings(seen: Evidence<'_>) -> Observation {
     let ledger = seen.ledger;
     let proposals = Proposals::of(ledger);
+    let named = Classes::of(ledger, &proposals);
     let all = ledger.sum(|_| true);
     let group = |name: fn(&crate::snapshot::Login) -> &str| {
         let mut sums: BTreeMap<&str, Bucket> = BTreeMap::new();
@@ -73,9 +86,12 @@ pub fn findings(seen: Evidence<'_>) -> Observation {
         throughput: throughput(seen.counted),
         upkeep: upkeep(seen.counted),
         plan_changes: plan_changes(&seen),
-        classes: classes(ledger, &proposals),
+        classes: classes(ledger, &proposals, &named),
+        windows: by_class(ledger, &named, seen.control),
         governor: effect(ledger, &proposals),
         warnings: warnings(&seen, &all),
+        host: seen.host,
+        replication: seen.replication,
         started: seen.started,
         ended: seen.ended,
         server: seen.server,
@@ -203,7 +219,7 @@ fn plan_changes(seen: &Evidence<'_>) -> Option<Vec<PlanChange>> {
     Some(seen.counted.changes().iter().map(change).collect())
 }
 
-fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
+fn classes(ledger: &Ledger, proposals: &Proposals, names: &Classes) -> Vec<ProposedClass> {
     let elapsed_s = ledger.elapsed.as_secs_f64();
     let make = |login: LoginId, statement: Option<StatementId>| {
         let meant = |key: &(LoginId, StatementId)| match statement {
@@ -220,6 +236,7 @@ fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
         // Its statements about the snapshot are short, and a look may miss them.
         let is_parallel_dump = ledger.identity.logins()[login].application == "pg_dump" && most > Some(1);
         ProposedClass {
+            name: names.name(login, statement).to_owned(),
             login: ledger.identity.logins()[login].clone(),
             statement: named.and_then(|statement| statement.text.clone()),
             fingerprint: named.and_then(|statement| statement.fingerprint).map(|number| format!("{number:016x}")),
@@ -254,6 +271,7 @@ fn warnings(seen: &Evidence<'_>, all: &Bucket) -> Vec<String> {
             SUPPORTED.end()
         ));
     }
+    warnings.extend(others_on_cores(&seen.host, all));
     if seen.looking.unseen_sessions > 0 {
         let count = seen.looking.unseen_sessions;
         let noun = if count == 1 { "session belongs" } else { "sessions belong" };
@@ -282,6 +300,28 @@ fn warnings(seen: &Evidence<'_>, all: &Bucket) -> Vec<String> {
         );
     }
     warnings
+}
+
+/// Others that had so much of the cores that the server's sessions waited for them, too.
+fn others_on_cores(host: &HostUse, all: &Bucket) -> Option<String> {
+    let cores = host.cores.as_ref()?;
+    let taken = cores.others + cores.stolen.unwrap_or(0.0);
+    let waited = all.core_wait_share().filter(|share| *share >= CORE_WAIT_NOTED)?;
+    if taken < OTHERS_NOTED * cores.machine as f64 {
+        return None;
+    }
+    let named: Vec<String> =
+        cores.named.iter().take(3).map(|one| format!("{} {:.2}", one.name, one.cores)).collect();
+    let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+    let stolen = cores.stolen.filter(|stolen| *stolen >= 0.05);
+    let stolen = stolen.map_or(String::new(), |stolen| format!(", and the hypervisor {stolen:.2}"));
+    Some(format!(
+        "Other programs{named} had {:.2} of {} cores{stolen}: a part of the {} of running time spent waiting for a core is theirs, \
+         not the database's.",
+        cores.others,
+        cores.machine,
+        plimsoll_display::percent(waited)
+    ))
 }
 
 /// The displayed text of a statement.

@@ -17,6 +17,7 @@ pub use self::lock_waits::{HolderState, Link, LockWaits, doing_of};
 pub use self::transactions::{IdleInTransaction, Transactions};
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::snapshot::{Session, Snapshot};
+use crate::windows::{Reading, WindowLog};
 
 /// Where response time went, by sampling, and facts about transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -108,6 +109,8 @@ pub struct Ledger {
     pub transactions: Transactions,
     /// Logins whose transactions share a snapshot, as those of `pg_dump --jobs` do.
     pub snapshot_sharers: BTreeSet<LoginId>,
+    /// The same in windows.
+    pub(crate) windows: WindowLog,
     /// Looks. A count.
     pub looks: usize,
     /// Looks at locks. A count.
@@ -152,6 +155,7 @@ impl Ledger {
             }
             self.transactions.note(session, login, bucket, look.server_us, time);
         }
+        self.windows.take(look, &parties, time);
         for holder in &look.holders {
             let login = self.identity.login(&holder.login);
             parties.insert(holder.process, (login, self.identity.statement_of_text(holder.text.as_ref())));
@@ -167,6 +171,11 @@ impl Ledger {
         if self.looks.is_multiple_of(FORGET_EVERY) {
             self.forget(look);
         }
+    }
+
+    /// Ends a window with what the kernel and the server have counted so far.
+    pub fn close_window(&mut self, reading: Reading) {
+        self.windows.close(reading, &mut self.identity);
     }
 
     /// Drops data about ended sessions from time to time.

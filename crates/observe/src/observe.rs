@@ -13,12 +13,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::counted::CounterHistory;
 use crate::findings::{Evidence, findings};
+use crate::host::{HostWatch, elsewhere};
 use crate::ledger::Ledger;
-use crate::pace::{BOUND, Pace};
+use crate::pace::{BOUND, Pace, window_length};
+use crate::replication::ReplicationHistory;
 use crate::results::{EndReason, MissingRight, Observation, ObservationCost};
 pub use crate::server::ObserveError;
 use crate::server::Server;
 use crate::snapshot::Snapshot;
+use crate::windows::{ControlStatements, Reading};
 
 /// The default length of an observation, in seconds.
 pub const SECONDS_DEFAULT: f64 = 300.0;
@@ -57,7 +60,7 @@ pub fn observe(
     let server = Server::open(url)?;
     let mut watcher = Watcher::new(server);
     let refused = |version, error| ObserveError::Look { version, error };
-    watcher.counters().and_then(|()| watcher.look()).map_err(|error| refused(watcher.server.version(), error))?;
+    watcher.counters().and_then(|()| watcher.window()).and_then(|()| watcher.look()).map_err(|error| refused(watcher.server.version(), error))?;
     let ended = watcher.run(time, stop, progress);
     Ok(watcher.finish(url, started, ended))
 }
@@ -72,12 +75,16 @@ struct Watcher {
     began: Instant,
     cost: Cost,
     counters_next: Duration,
+    window_next: Duration,
+    host: Option<HostWatch>,
+    replication: ReplicationHistory,
     in_progress: usize,
 }
 
 impl Watcher {
     fn new(server: Server) -> Watcher {
         let cost = Cost::begin(&server);
+        let host = server.own_process().and_then(|process| HostWatch::begin(process, Duration::ZERO));
         Watcher {
             server,
             ledger: Ledger::default(),
@@ -86,6 +93,9 @@ impl Watcher {
             began: Instant::now(),
             cost,
             counters_next: Duration::ZERO,
+            window_next: Duration::ZERO,
+            host,
+            replication: ReplicationHistory::default(),
             in_progress: 0,
         }
     }
@@ -96,13 +106,15 @@ impl Watcher {
         loop {
             if let Some(ended) = self.wait(time, stop) {
                 // The final counts. A server that is lost at the last moment has shown enough.
-                return match self.look().and_then(|()| self.counters()) {
+                return match self.look().and_then(|()| self.window()).and_then(|()| self.counters()) {
                     Err(WireError::Lost(why)) => EndReason::ServerLost(why),
                     _ => ended,
                 };
             }
             let due = self.began.elapsed() >= self.counters_next;
-            let asked = self.look().and_then(|()| if due { self.counters() } else { Ok(()) });
+            let is_over = self.began.elapsed() >= self.window_next;
+            let asked = self.look().and_then(|()| if is_over { self.window() } else { Ok(()) });
+            let asked = asked.and_then(|()| if due { self.counters() } else { Ok(()) });
             match asked {
                 Ok(()) => refusals = 0,
                 Err(WireError::Lost(why)) => return EndReason::ServerLost(why),
@@ -162,6 +174,28 @@ impl Watcher {
         Ok(())
     }
 
+    /// Ends a window and begins the next.
+    fn window(&mut self) -> Result<(), WireError> {
+        let at = self.began.elapsed();
+        let backends = self.server.backends()?;
+        let statements = self.server.statements()?;
+        let (busy, disk_busy) = self.host.as_mut().map_or((None, None), |host| host.read(at));
+        self.ledger.close_window(Reading { at, backends, statements, busy, disk_busy });
+        if let Some(row) = self.server.standby()? {
+            self.replication.take_standby(at, row);
+        }
+        self.replication.take_senders(self.server.standbys()?);
+        let cost = self.cost.of(&self.server, at, self.began);
+        self.window_next = at + window_length(cost);
+        if let Some(host) = self.host.as_mut().filter(|host| host.is_due(at)) {
+            let asked = self.began.elapsed();
+            host.read_names(asked);
+            let cost = self.cost.of(&self.server, asked, self.began);
+            host.note_cost(asked, cost);
+        }
+        Ok(())
+    }
+
     fn counters(&mut self) -> Result<(), WireError> {
         let at = self.began.elapsed();
         let counters = self.server.counters(at)?;
@@ -174,7 +208,9 @@ impl Watcher {
     fn finish(mut self, url: &ServerUrl, started: String, ended: EndReason) -> Observation {
         self.ledger.lock_waits.finish();
         let (elapsed, spent) = (self.began.elapsed(), self.cost);
-        let texts = if matches!(ended, EndReason::ServerLost(_)) { BTreeMap::new() } else { self.texts() };
+        let is_lost = matches!(ended, EndReason::ServerLost(_));
+        let texts = if is_lost { BTreeMap::new() } else { self.texts() };
+        let control = if is_lost { ControlStatements::default() } else { self.server.control_statements().unwrap_or_default() };
         let here = self.server.is_here();
         let looks = self.ledger.looks;
         let looking = ObservationCost {
@@ -190,10 +226,18 @@ impl Watcher {
         };
         let mut missing = self.server.missing();
         missing.extend((!here).then(own_cost));
+        let host = self.host.map_or_else(elsewhere, |mut host| {
+            // The names of processes of the last seconds.
+            host.read_names(elapsed);
+            host.finish(looking.own_cpu_s)
+        });
         findings(Evidence {
             ledger: &self.ledger,
             counted: &self.counted,
             texts: &texts,
+            control: &control,
+            host,
+            replication: self.replication.results(),
             started,
             ended,
             server: self.server.facts(url),

@@ -14,6 +14,17 @@ const AIM: f64 = 0.008;
 /// The shortest time between two looks: shorter ones would show nothing that matters.
 const INTERVAL_LEAST: Duration = Duration::from_millis(10);
 
+/// The part of the cost that readings between windows may have.
+const WINDOWS_AIM: f64 = 0.003;
+
+/// The shortest window.
+const WINDOW_LEAST: Duration = Duration::from_secs(1);
+
+/// The length of a window, if the reading at its end costs this much.
+pub(crate) fn window_length(cost: Duration) -> Duration {
+    cost.div_f64(WINDOWS_AIM).max(WINDOW_LEAST)
+}
+
 /// Weight of the last cost in the estimate of the next one.
 const WEIGHT: f64 = 0.2;
 

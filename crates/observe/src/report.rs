@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_display::{is_shown, percent, seconds};
 
 use crate::results::{EndReason, Observation};
-use parts::{classes, counted, governor, locks, missing, times};
+use parts::{classes, counted, governor, locks, machine, missing, times};
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
 
@@ -29,6 +29,7 @@ pub fn render(observation: &Observation) -> String {
         ("governor", "What a governor would change", governor(observation)),
         ("time", "Where response time goes", times(observation)),
         ("locks", "Who waits behind whom", locks(observation)),
+        ("machine", "The machine, and replication", machine(observation)),
         ("counted", "Counted by the server", counted(observation)),
         ("classes", "Classes that a governor could have", classes(observation)),
         ("missing", "What could not be seen", missing(observation)),
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn pages_are_whole_whatever_is_in_them() {
         let rich = check(&rich_observation());
-        for part in ["idle in transaction", "plan", "waited for its client", "public.&lt;t&gt;", "GRANT pg_monitor"] {
+        for part in ["idle in transaction", "plan", "waited for its client", "public.&lt;t&gt;", "GRANT pg_monitor", "PostgreSQL 0.60", "for snapshot"] {
             assert!(rich.contains(part), "{part}");
         }
         check(&observation_of(&Ledger::default(), &CounterHistory::default()));

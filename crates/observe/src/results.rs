@@ -3,11 +3,17 @@
 //! Times are seconds, rates are per second. A value that was not visible is null, and [`Observation::missing`] says
 //! why.
 
+mod host;
+mod replication;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::host::{CoreUse, DiskProbe, DiskUse, HostUse, Operations, ProcessUse};
+pub use self::replication::{Conflicts, Replication, StandbyHere, StandbySeen};
 pub use crate::ledger::HolderState;
 pub use crate::server::rights::MissingRight;
 pub use crate::snapshot::Login;
+use crate::windows::Window;
 
 /// The version of this format.
 pub const FORMAT: u32 = 1;
@@ -55,8 +61,17 @@ pub struct Observation {
     pub upkeep: Upkeep,
     /// Statements whose plan seems to have changed; null without `pg_stat_statements`.
     pub plan_changes: Option<Vec<PlanChange>>,
+    /// The machine under the server; its parts are null where they are not visible.
+    #[serde(default)]
+    pub host: HostUse,
+    /// Standbys, or this server as one.
+    #[serde(default)]
+    pub replication: Replication,
     /// The classes that a governor could have.
     pub classes: Vec<ProposedClass>,
+    /// What each class did from window to window: `windows.jsonl`.
+    #[serde(skip)]
+    pub windows: Vec<Window>,
     /// What a governor would change for important work.
     pub governor: Effect,
     /// Warnings for the reader.
@@ -297,6 +312,9 @@ pub struct PlanChange {
 /// A group of work and the class that is proposed for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProposedClass {
+    /// Its name in `windows.jsonl` and in predictions.
+    #[serde(default)]
+    pub name: String,
     /// The login.
     #[serde(flatten)]
     pub login: Login,

@@ -13,7 +13,9 @@ use plimsoll_pg::connection::{Connection, Prepared, WireError};
 use plimsoll_pg::url::ServerUrl;
 
 use crate::results::ServerFacts;
-use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Snapshot};
+use crate::replication::{SenderRow, StandbyRow};
+use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Snapshot, StatementCounter};
+use crate::windows::{Backend, ControlStatements};
 use rights::{MissingRight, NoStatements, Visibility, untracked};
 use rows::figure;
 
@@ -256,18 +258,72 @@ impl Server {
         self.ask("how many sessions cannot be seen", sql::UNSEEN, |row| {
             counters.unseen_sessions = figure(row, 0).unwrap_or(0);
         })?;
-        if let Some(schema) = self.statements_schema.clone() {
-            let mut found = Vec::new();
-            const WHAT: &str = "calls and latency of each statement";
-            self.ask(WHAT, &sql::statements(&schema), |row| found.extend(rows::statement(row)))?;
-            let mut statements = BTreeMap::new();
-            for (user, database, query_id, counter) in found {
-                let (user, database) = (self.name(sql::USER, &user)?, self.name(sql::DATABASE, &database)?);
-                statements.insert(CounterKey { user, database, query_id }, counter);
-            }
-            counters.statements = (!self.refused.contains_key(WHAT)).then_some(statements);
-        }
+        counters.statements = self.statements()?;
         Ok(counters)
+    }
+
+    /// The counters of each statement; `None` if the server does not show them.
+    pub(crate) fn statements(&mut self) -> Result<Option<BTreeMap<CounterKey, StatementCounter>>, WireError> {
+        const WHAT: &str = "calls and latency of each statement";
+        let Some(schema) = self.statements_schema.clone() else { return Ok(None) };
+        let mut found = Vec::new();
+        self.ask(WHAT, &sql::statements(&schema), |row| found.extend(rows::statement(row)))?;
+        let mut statements = BTreeMap::new();
+        for (user, database, query_id, counter) in found {
+            let (user, database) = (self.name(sql::USER, &user)?, self.name(sql::DATABASE, &database)?);
+            statements.insert(CounterKey { user, database, query_id }, counter);
+        }
+        Ok((!self.refused.contains_key(WHAT)).then_some(statements))
+    }
+
+    /// Every session of a client, with its time on a core where that is visible.
+    pub(crate) fn backends(&mut self) -> Result<Vec<Backend>, WireError> {
+        let mut found: Vec<Backend> = Vec::new();
+        self.ask("every session, between windows", sql::BACKENDS, |row| found.extend(rows::backend(row)))?;
+        let is_here = self.is_here();
+        for backend in &mut found {
+            backend.login.user = self.name(sql::USER, &backend.login.user)?;
+            backend.login.database = self.name(sql::DATABASE, &backend.login.database)?;
+            backend.run = is_here.then(|| process_times(backend.process).map(|times| times.run)).flatten();
+        }
+        Ok(found)
+    }
+
+    /// Statements that only control transactions and sessions.
+    pub(crate) fn control_statements(&mut self) -> Result<ControlStatements, WireError> {
+        let mut control = ControlStatements::default();
+        if let Some(schema) = self.statements_schema.clone() {
+            self.ask("which statements end transactions", &sql::control_statements(&schema), |row| {
+                if let Some((query_id, is_end)) = rows::control_statement(row) {
+                    let _ = if is_end { control.ends.insert(query_id) } else { control.others.insert(query_id) };
+                }
+            })?;
+        }
+        Ok(control)
+    }
+
+    /// How far this server is as a standby; `None` on a primary.
+    pub(crate) fn standby(&mut self) -> Result<Option<StandbyRow>, WireError> {
+        if !self.is_standby {
+            return Ok(None);
+        }
+        let (mut standby, mut conflicts) = (None, BTreeMap::new());
+        self.ask("how far this standby is", sql::STANDBY, |row| standby = Some(rows::standby(row)))?;
+        let sql = sql::conflicts(self.sight.major_version);
+        self.ask("queries that were cancelled for replay", sql, |row| conflicts = rows::conflicts(row))?;
+        Ok(standby.map(|standby| StandbyRow { conflicts, ..standby }))
+    }
+
+    /// The standbys that receive from this server.
+    pub(crate) fn standbys(&mut self) -> Result<Vec<SenderRow>, WireError> {
+        let mut found = Vec::new();
+        self.ask("standbys", &sql::standbys(self.is_standby), |row| found.extend(rows::sender(row)))?;
+        Ok(found)
+    }
+
+    /// The process that serves us, if it is visible.
+    pub(crate) fn own_process(&self) -> Option<i32> {
+        self.connection.server_process().filter(|_| self.is_here())
     }
 
     /// The texts of statements by the server's query ids.

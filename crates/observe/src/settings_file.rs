@@ -224,6 +224,7 @@ mod tests {
 
     fn class(user: &str, standing: &str, fingerprint: Option<&str>) -> ProposedClass {
         ProposedClass {
+            name: user.to_owned(),
             login: Login {
                 user: user.to_owned(),
                 database: "sh*op\"\\".to_owned(),

@@ -1,5 +1,7 @@
 //! The summary for a terminal, 80 columns wide.
 
+pub(crate) mod machine;
+
 use crate::parts::PARTS;
 use crate::results::{Blocker, GroupTime, HolderState, Login, Observation, Share};
 use plimsoll_display::{MISSING, WIDTH, cut, named, one_line, percent, rate, seconds, wrap};
@@ -16,6 +18,8 @@ pub fn summary(observation: &Observation) -> String {
     times(&mut text, observation);
     locks(&mut text, observation);
     idle(&mut text, observation);
+    machine::host(&mut text, observation);
+    machine::replication(&mut text, observation);
     counted(&mut text, observation);
     classes(&mut text, observation);
     governor(&mut text, observation);
@@ -260,7 +264,7 @@ fn classes(text: &mut String, observation: &Observation) {
         let who = format!("{} ({})", class.login.user, named(&class.login.application, "no application name"));
         let statement =
             class.statement.as_ref().map_or(String::new(), |statement| format!(", `{}`", cut(statement, 40)));
-        item(text, &format!("{}: {who}{statement}: {}", class.standing, class.reason));
+        item(text, &format!("{}, {}: {who}{statement}: {}", class.name, class.standing, class.reason));
     }
     more(text, observation.classes.len());
 }
@@ -283,10 +287,11 @@ fn governor(text: &mut String, observation: &Observation) {
 }
 
 fn gaps(text: &mut String, observation: &Observation) {
-    if !observation.missing.is_empty() {
+    let missing = || observation.missing.iter().chain(&observation.host.missing);
+    if missing().next().is_some() {
         heading(text, "Not visible");
     }
-    for missing in &observation.missing {
+    for missing in missing() {
         let remedy = missing.remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
         item(text, &format!("{}: {}{remedy}. Still works: {}", missing.what, missing.why, missing.works));
     }
@@ -310,7 +315,7 @@ mod tests {
             assert!(line.chars().count() <= WIDTH && !line.chars().any(char::is_control), "{line:?}");
         }
         let parts =
-            ["by user", "Locks: waited", "Idle in transaction", "deadlocks", "plan changed?", "Classes", "Not visible"];
+            ["by user", "Locks: waited", "Idle in transaction", "deadlocks", "plan changed?", "Classes", "Not visible", "PostgreSQL 0.60", "12.0 k/s", "replay"];
         for part in parts {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -8,8 +8,12 @@ use plimsoll_policy::Doing;
 use crate::counted::CounterHistory;
 use crate::findings::{Evidence, findings};
 use crate::ledger::Ledger;
-use crate::results::{EndReason, Observation, ObservationCost, ServerFacts};
+use crate::results::{
+    Conflicts, CoreUse, DiskProbe, DiskUse, EndReason, HostUse, Observation, ObservationCost, Operations, ProcessUse, Replication,
+    ServerFacts, StandbyHere, StandbySeen,
+};
 use crate::server::rights::Visibility;
+use crate::windows::ControlStatements;
 use crate::snapshot::{
     CounterKey, Counters, DatabaseCounter, LockRow, Login, Session, Snapshot, StatementCounter, Text,
 };
@@ -61,6 +65,9 @@ pub(crate) fn observation_of(ledger: &Ledger, counted: &CounterHistory) -> Obser
         ledger,
         counted,
         texts: &BTreeMap::new(),
+        control: &ControlStatements::default(),
+        host: HostUse::default(),
+        replication: Replication::default(),
         started: "2026-01-02T03:04:05Z".to_owned(),
         ended: EndReason::InTime,
         server: ServerFacts {
@@ -118,5 +125,62 @@ pub(crate) fn rich_observation() -> Observation {
         });
     }
     let missing = Visibility { major_version: 42, role: evil.to_owned(), ..Visibility::default() }.missing();
-    Observation { missing, ..observation_of(&ledger, &counted) }
+    Observation { missing, host: busy_host(evil), replication: replication(evil), ..observation_of(&ledger, &counted) }
+}
+
+/// A machine that others use, too.
+fn busy_host(name: &str) -> HostUse {
+    let operations = |per_s| Operations { mb_per_s: 12.5, per_s, mean_ms: Some(0.8), worst_ms: Some(40.0) };
+    HostUse {
+        cores: Some(CoreUse {
+            machine: 2,
+            usable: 2,
+            postgres: 0.6,
+            others: 1.1,
+            observer: 0.005,
+            stolen: Some(0.1),
+            named: vec![ProcessUse { name: name.to_owned(), count: 3, cores: 0.9 }],
+        }),
+        disk: Some(DiskUse {
+            device: "vda".to_owned(),
+            busy: 0.4,
+            read: operations(900.0),
+            write: operations(100.0),
+            latency_percentiles_ms: None,
+            probe: Some(DiskProbe {
+                measured_at: "2026-01-02T03:04:05Z".to_owned(),
+                reads_per_s_max: 12_000.0,
+                read_ms: 0.1,
+            }),
+        }),
+        missing: Vec::new(),
+    }
+}
+
+/// A standby that has a standby of its own.
+fn replication(name: &str) -> Replication {
+    Replication {
+        standby: Some(StandbyHere {
+            received_bytes_per_s: Some(2e6),
+            replayed_bytes_per_s: Some(1e6),
+            lag_bytes: Some(5e6),
+            lag_bytes_max: Some(9e6),
+            lag_s: Some(1.5),
+            lag_s_max: Some(3.0),
+            paused: true,
+            replay: vec![("IPC:RecoveryConflictSnapshot".to_owned(), 0.75), ("(runs)".to_owned(), 0.25)],
+            conflicts: vec![
+                Conflicts { kind: "snapshot".to_owned(), count: 4 },
+                Conflicts { kind: "lock".to_owned(), count: 0 },
+            ],
+        }),
+        standbys: vec![StandbySeen {
+            name: name.to_owned(),
+            sync_state: "async".to_owned(),
+            lag_bytes: Some(1e3),
+            lag_bytes_max: Some(2e3),
+            replay_lag_s: None,
+            replay_lag_s_max: Some(0.2),
+        }],
+    }
 }

@@ -12,6 +12,7 @@ use plimsoll_lab::advise::verify::verify;
 use plimsoll_lab::advise::{Advice, Request, advise, settings_file};
 use plimsoll_lab::results::Verified;
 use plimsoll_lab::run_directory::{amend, read_results};
+use plimsoll_lab::seen::{self, Observation, SeenError, is_observation};
 use plimsoll_lab::table::advice;
 
 use crate::arguments::AdviseOptions;
@@ -21,8 +22,11 @@ use crate::progress::Progress;
 /// Advises and prints. Fails as a claim does if no value keeps the promise, or if a measurement shows that the advised
 /// value does not keep it.
 pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
-    let mut results = read_results(&options.run).map_err(Failure::input)?;
     let request = Request { slo: options.slo.clone(), vary: options.vary.clone(), maximise: options.maximise.clone() };
+    if is_observation(&options.run) {
+        return from_observation(options, &request);
+    }
+    let mut results = read_results(&options.run).map_err(Failure::input)?;
     let mut advised = advise(&results, &request).map_err(Failure::input)?;
     if options.verify && advised.best.is_some() {
         let progress = Progress::new();
@@ -32,10 +36,23 @@ pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
         amend(&options.run, &results).map_err(Failure::world)?;
         advised.verified = Some(verified);
     }
-    if let Some(file) = &options.write {
-        write(file, &advised)?;
+    show(&advised, options)
+}
+
+/// The same from the folder of an observation, which cannot be measured again.
+fn from_observation(options: &AdviseOptions, request: &Request) -> Result<ExitCode, Failure> {
+    if options.verify {
+        return Err(Failure::input(SeenError::Option("--verify")));
     }
-    print_result(&advised, options.json, advice::render)?;
+    let observation = Observation::read(&options.run).map_err(Failure::input)?;
+    show(&seen::advise(&observation, request).map_err(Failure::input)?, options)
+}
+
+fn show(advised: &Advice, options: &AdviseOptions) -> Result<ExitCode, Failure> {
+    if let Some(file) = &options.write {
+        write(file, advised)?;
+    }
+    print_result(advised, options.json, advice::render)?;
     let is_kept = advised.best.is_some() && advised.verified.as_ref().is_none_or(Verified::is_kept);
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

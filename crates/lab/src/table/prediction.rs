@@ -15,7 +15,8 @@ const WIDTH: usize = 24;
 
 /// The whole text, ending in a line break.
 pub fn render(predictions: &Predictions) -> String {
-    let mut out = vec![format!("{:<WIDTH$}{:>10}{:>10}{:>20}{:>16}", "", "per s", "mean", "95 %", "measured")];
+    let mut out = seen(predictions);
+    out.push(format!("{:<WIDTH$}{:>10}{:>10}{:>20}{:>16}", "", "per s", "mean", "95 %", if predictions.seen.is_some() { "seen" } else { "measured" }));
     for mix in &predictions.mixes {
         out.extend(lines(mix));
     }
@@ -25,7 +26,11 @@ pub fn render(predictions: &Predictions) -> String {
     notes.extend(of_cache.iter().chain(&predictions.failed));
     if predictions.mixes.iter().any(|mix| mix.is_extrapolated) {
         out.push(String::new());
-        out.extend(wrap("* beyond what was measured of a workload alone, or of a mix", "", "  "));
+        let beyond = match &predictions.seen {
+            Some(_) => "* beyond what was seen",
+            None => "* beyond what was measured of a workload alone, or of a mix",
+        };
+        out.extend(wrap(beyond, "", "  "));
     }
     out.extend(listed("To know of it", &notes));
     if !predictions.accuracy.is_empty() {
@@ -36,6 +41,33 @@ pub fn render(predictions: &Predictions) -> String {
     }
     out.push(String::new());
     out.join("\n")
+}
+
+/// What an observation says before its mixes.
+fn seen(predictions: &Predictions) -> Vec<String> {
+    let Some(seen) = &predictions.seen else { return Vec::new() };
+    let mut out: Vec<String> = seen.sentences.iter().flat_map(|sentence| wrap(sentence, "", "  ")).collect();
+    if !out.is_empty() {
+        out.push(String::new());
+    }
+    let time = |ms: f64| duration_us(ms * 1e3);
+    out.push(format!(
+        "{:<WIDTH$}{:>10}{:>10}{:>12}{:>12}{:>12}",
+        "A request, as seen", "per s", "mean", "CPU", "disk", "think"
+    ));
+    for one in &seen.demands {
+        let disk = one.disk_ms.map_or_else(|| MISSING.to_owned(), |disk| time(disk.value));
+        out.push(format!(
+            "{:<WIDTH$}{:>10}{:>10}{:>12}{disk:>12}{:>12}",
+            format!("  {} x {}", one.sessions, one.class),
+            rate(one.requests_per_s),
+            time(one.response_ms),
+            time(one.cpu_ms.value + one.helpers_ms.value),
+            time(one.think_ms)
+        ));
+    }
+    out.push(String::new());
+    out
 }
 
 /// The cost of sharing the cache.

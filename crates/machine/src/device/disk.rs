@@ -8,14 +8,14 @@ use super::OperationUse;
 
 /// The totals of one disk up to one moment, or between two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DiskTotals {
+pub(crate) struct DiskTotals {
     busy_ms: u64,
-    pub(super) read: Operations,
-    pub(super) write: Operations,
+    pub(crate) read: Operations,
+    pub(crate) write: Operations,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Operations {
+pub(crate) struct Operations {
     count: u64,
     sectors: u64,
     time_ms: u64,
@@ -26,7 +26,7 @@ const SECTOR_BYTES: u64 = 512;
 
 impl DiskTotals {
     /// Takes a line of `/proc/diskstats` (kernel Documentation/admin-guide/iostats.rst).
-    pub(super) fn of(disk: &DiskStat) -> DiskTotals {
+    pub(crate) fn of(disk: &DiskStat) -> DiskTotals {
         let operations = |count, sectors, time_ms| Operations { count, sectors, time_ms };
         DiskTotals {
             busy_ms: disk.time_in_progress,
@@ -35,7 +35,7 @@ impl DiskTotals {
         }
     }
 
-    pub(super) fn since(&self, earlier: &DiskTotals) -> DiskTotals {
+    pub(crate) fn since(&self, earlier: &DiskTotals) -> DiskTotals {
         DiskTotals {
             busy_ms: milliseconds(self.busy_ms, earlier.busy_ms),
             read: self.read.since(earlier.read),
@@ -43,7 +43,7 @@ impl DiskTotals {
         }
     }
 
-    pub(super) fn busy(&self) -> Duration {
+    pub(crate) fn busy(&self) -> Duration {
         Duration::from_millis(self.busy_ms)
     }
 }
@@ -66,7 +66,7 @@ impl Operations {
     }
 
     /// As rates over the time in which they were done, which is not zero.
-    pub(super) fn over(self, window: Duration) -> OperationUse {
+    pub(crate) fn over(self, window: Duration) -> OperationUse {
         let bytes = self.sectors.saturating_mul(SECTOR_BYTES);
         OperationUse {
             mb_s: Some(bytes as f64 / 1e6 / window.as_secs_f64()),

@@ -58,6 +58,18 @@ pub fn state_folder(xdg_state_home: Option<&OsStr>, home: Option<&OsStr>) -> Opt
     Some(state.join("plimsoll"))
 }
 
+/// The latest probe of the disk with this name, as in `/proc/diskstats`, among all that are kept in a folder, with the time at which it was
+/// measured. Files that are no kept measurement are passed over.
+pub fn disk_probe(folder: &Path, device: &str) -> Option<(String, DiskSpeed)> {
+    let kept = |entry: io::Result<fs::DirEntry>| -> Option<(String, DiskSpeed)> {
+        let path = entry.ok()?.path();
+        path.file_name()?.to_str()?.strip_prefix("memory-speed-")?;
+        let kept: KeptSpeed = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        Some((kept.measured_at, kept.disk.filter(|disk| disk.device.as_deref() == Some(device))?))
+    };
+    fs::read_dir(folder).ok()?.filter_map(kept).max_by(|one, other| one.0.cmp(&other.0))
+}
+
 impl MemorySpeed {
     /// Figures of the machine with this key; `None` if none are kept in `folder`.
     pub fn load(folder: &Path, machine_key: &str) -> Result<Option<KeptSpeed>, KeepError> {
@@ -114,6 +126,26 @@ fn file_of(folder: &Path, machine_key: &str) -> PathBuf {
 mod tests {
     use super::*;
     use crate::memory_speed::tests::example;
+
+    #[test]
+    fn the_latest_probe_of_a_disk_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = |device: &str| DiskSpeed {
+            folder: "/data".into(),
+            device: Some(device.to_owned()),
+            is_only: true,
+            file_mib: 256,
+            points: Vec::new(),
+        };
+        let keep = |device, key, at| example().save(Some(&disk(device)), folder.path(), key, at, "0.1.0").unwrap();
+        keep("vda", "one", "2026-01-02T03:04:05Z");
+        keep("vda", "other", "2026-02-02T03:04:05Z");
+        keep("vdb", "third", "2026-03-02T03:04:05Z");
+        fs::write(folder.path().join("memory-speed-broken.json"), "{").unwrap();
+        assert_eq!(disk_probe(folder.path(), "vda"), Some(("2026-02-02T03:04:05Z".to_owned(), disk("vda"))));
+        assert_eq!(disk_probe(folder.path(), "sda"), None);
+        assert_eq!(disk_probe(Path::new("/nowhere"), "vda"), None);
+    }
 
     #[test]
     fn kept_and_found_again() {

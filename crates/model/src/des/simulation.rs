@@ -26,6 +26,57 @@ pub(super) fn run(network: &Network, settings: &Settings, random: Pcg64) -> Vec<
     simulation.observed
 }
 
+/// What a class did in a window.
+#[cfg(test)]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WindowOfClass {
+    /// Requests that ended, and the sum of their responses.
+    pub(crate) requests: f64,
+    pub(crate) responses_s: f64,
+    /// Seconds of requests in the system.
+    pub(crate) presence_s: f64,
+    /// By station, seconds of service.
+    pub(crate) service_s: Vec<f64>,
+}
+
+/// Successive windows by class, each with its length: an event that ends a window is within it.
+#[cfg(test)]
+pub(crate) fn windows(
+    network: &Network,
+    settings: &Settings,
+    random: Pcg64,
+    (seconds, count): (f64, usize),
+) -> Vec<(f64, Vec<WindowOfClass>)> {
+    let mut simulation = Simulation::new(network, settings, random);
+    simulation.until(settings.requests);
+    let stations = network.stations().len();
+    let window = |simulation: &mut Simulation<'_>| {
+        simulation.forget();
+        let mut service_s = vec![vec![0.0; stations]; network.classes().len()];
+        let began_s = simulation.now_s;
+        while simulation.now_s < began_s + seconds {
+            let served: Vec<(usize, usize, f64)> = (0..stations)
+                .flat_map(|at| simulation.stations[at].served().map(move |(client, rate)| (at, client, rate)))
+                .collect();
+            let before_s = simulation.now_s;
+            simulation.event();
+            for (station, client, rate) in served {
+                service_s[simulation.clients[client].class][station] += rate * (simulation.now_s - before_s);
+            }
+            simulation.go_on();
+        }
+        let of_class = |(observed, service_s): (&Observed, Vec<f64>)| WindowOfClass {
+            requests: observed.responses_s.len() as f64,
+            responses_s: observed.responses_s.iter().sum(),
+            presence_s: observed.presence_s,
+            service_s,
+        };
+        let classes = simulation.observed.iter().zip(service_s).map(of_class).collect();
+        (simulation.now_s - began_s, classes)
+    };
+    (0..count).map(|_| window(&mut simulation)).collect()
+}
+
 /// A client and its request.
 struct Client {
     class: usize,

@@ -91,6 +91,12 @@ impl<'a> Station<'a> {
         Some(client)
     }
 
+    /// The clients that are served, each with its seconds of service per second.
+    #[cfg(test)]
+    pub(super) fn served(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.levels.iter().flat_map(|level| level.clients.iter().map(|Reverse((_, client))| (*client, level.rate)))
+    }
+
     fn share(&mut self) {
         let mut before = 0;
         for level in &mut self.levels {

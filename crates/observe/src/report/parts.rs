@@ -5,6 +5,7 @@ use plimsoll_display::page::{Column, figure_cell, number, table, text};
 use plimsoll_display::{MISSING, named, percent, rate, seconds};
 
 use crate::parts::PARTS;
+use crate::summary::machine as told;
 use crate::results::{Blocker, Chain, ChainMember, GroupTime, HolderState, Observation, Share};
 
 /// A bar without a script: the widths are parts of 1.
@@ -166,6 +167,39 @@ pub(super) fn locks(observation: &Observation) -> Markup {
     }
 }
 
+/// The machine, and replication.
+pub(super) fn machine(observation: &Observation) -> Markup {
+    let host = &observation.host;
+    let disk = host.disk.as_ref();
+    let sentences: Vec<String> = [
+        host.cores.as_ref().map(told::cores),
+        disk.map(told::disk),
+        disk.and_then(told::against_probe),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(told::sentences(observation))
+    .collect();
+    html! {
+        @if sentences.is_empty() { p { "The machine under the server is another one, and there is no replication." } }
+        ul { @for sentence in &sentences { li { (sentence) } } }
+        @if let Some(cores) = host.cores.as_ref().filter(|cores| !cores.named.is_empty()) {
+            (table(
+                "Other programs on the cores",
+                &[text("Program"), number("processes"), number("cores")],
+                html! {
+                    @for one in &cores.named {
+                        tr {
+                            th scope="row" { (one.name) }
+                            (figure_cell(Some(one.count.to_string()))) (figure_cell(Some(format!("{:.2}", one.cores))))
+                        }
+                    }
+                },
+            ))
+        }
+    }
+}
+
 /// The server's own counts.
 pub(super) fn counted(observation: &Observation) -> Markup {
     let upkeep = &observation.upkeep;
@@ -239,6 +273,7 @@ pub(super) fn classes(observation: &Observation) -> Markup {
     table(
         "Groups of work",
         &[
+            text("Name"),
             text("User"),
             text("Database"),
             text("Application"),
@@ -250,6 +285,7 @@ pub(super) fn classes(observation: &Observation) -> Markup {
         html! {
             @for class in &observation.classes {
                 tr {
+                    th scope="row" { (class.name) }
                     td { (class.login.user) } td { (class.login.database) }
                     td class="words" {
                         (class.login.application)
@@ -267,12 +303,12 @@ pub(super) fn classes(observation: &Observation) -> Markup {
 /// The data that were not visible, and the remedy.
 pub(super) fn missing(observation: &Observation) -> Markup {
     html! {
-        @if observation.missing.is_empty() { p { "Nothing is missing." } } @else {
+        @if observation.missing.is_empty() && observation.host.missing.is_empty() { p { "Nothing is missing." } } @else {
             (table(
                 "What could not be seen",
                 &[text("What"), text("Why"), text("Still works"), text("Remedy")],
                 html! {
-                    @for it in &observation.missing {
+                    @for it in observation.missing.iter().chain(&observation.host.missing) {
                         tr {
                             td class="words" { (it.what) } td class="words" { (it.why) } td class="words" { (it.works) }
                             td class="words" { (it.remedy.as_deref().unwrap_or(MISSING)) }

@@ -1,5 +1,6 @@
 //! Rows of answers as values.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use plimsoll_pg::values::bytea;
 use plimsoll_policy::Doing;
 
 use crate::ledger::{HolderState, doing_of};
+use crate::replication::{SenderRow, StandbyRow};
 use crate::snapshot::{DatabaseCounter, Holder, LockRow, Login, Session, StatementCounter, Text};
+use crate::windows::Backend;
 
 type Row<'a> = [Option<&'a str>];
 
@@ -112,6 +115,45 @@ pub(super) fn statement(row: &Row<'_>) -> Option<(String, String, i64, Statement
     Some((word(row, 0)?.to_owned(), word(row, 1)?.to_owned(), figure(row, 2)?, counter))
 }
 
+/// A session, with numbers for names and without times.
+pub(super) fn backend(row: &Row<'_>) -> Option<Backend> {
+    let text = |column| word(row, column).unwrap_or_default().to_owned();
+    let login = Login { user: word(row, 1)?.to_owned(), database: text(2), application: text(3) };
+    Some(Backend { process: figure(row, 0)?, login, run: None })
+}
+
+/// A query id, and whether it ends a transaction.
+pub(super) fn control_statement(row: &Row<'_>) -> Option<(i64, bool)> {
+    Some((figure(row, 0)?, word(row, 1)? == "t"))
+}
+
+pub(super) fn standby(row: &Row<'_>) -> StandbyRow {
+    StandbyRow {
+        received: figure(row, 0),
+        replayed: figure(row, 1),
+        lag_s: figure(row, 2),
+        is_paused: word(row, 3) == Some("t"),
+        waits_for: word(row, 4).filter(|wait| !wait.is_empty()).map(str::to_owned),
+        conflicts: BTreeMap::new(),
+    }
+}
+
+/// Queries cancelled for replay, by reason; one that this version does not count is left out.
+pub(super) fn conflicts(row: &Row<'_>) -> BTreeMap<String, u64> {
+    const KINDS: [&str; 6] = ["tablespace", "lock", "snapshot", "buffer pin", "deadlock", "logical slot"];
+    let kind = |(column, kind): (usize, &str)| Some((kind.to_owned(), figure(row, column)?));
+    KINDS.into_iter().enumerate().filter_map(kind).collect()
+}
+
+pub(super) fn sender(row: &Row<'_>) -> Option<SenderRow> {
+    Some(SenderRow {
+        name: word(row, 0)?.to_owned(),
+        sync_state: word(row, 1).unwrap_or_default().to_owned(),
+        lag_bytes: figure(row, 2),
+        replay_lag_s: figure(row, 3),
+    })
+}
+
 pub(super) fn text_of_statement(row: &Row<'_>) -> Option<(i64, Vec<u8>)> {
     Some((figure(row, 0)?, bytea(word(row, 1)?)?))
 }
@@ -171,5 +213,18 @@ mod tests {
     fn long_texts_are_cut() {
         let text = format!("\\x{}", "61".repeat(1021));
         assert!(session(&row("active", None, Some(&text), "client backend")).unwrap().text.unwrap().is_cut);
+    }
+
+    #[test]
+    fn standbys_and_conflicts_of_every_version() {
+        let found = standby(&[Some("67108864"), Some("67108000"), Some("0.5"), Some("f"), Some("")]);
+        assert_eq!((found.received, found.lag_s, found.waits_for), (Some(67_108_864.0), Some(0.5), None));
+        let archive = standby(&[None, Some("5"), None, Some("t"), Some("IPC:RecoveryPause")]);
+        assert_eq!((archive.received, archive.is_paused), (None, true));
+        let of_13 = conflicts(&[Some("0"), Some("1"), Some("2"), Some("0"), Some("0")]);
+        assert_eq!((of_13.len(), of_13["snapshot"]), (5, 2));
+        assert_eq!(conflicts(&[Some("0"); 6])["logical slot"], 0);
+        assert_eq!(control_statement(&[Some("-7"), Some("t")]), Some((-7, true)));
+        assert_eq!(backend(&[Some("7"), None, None, None]), None, "a session that may not be seen");
     }
 }

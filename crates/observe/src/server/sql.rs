@@ -109,6 +109,53 @@ pub(crate) const UNSEEN: &str = "select pg_catalog.count(*) from pg_catalog.pg_s
 pub(crate) const DATABASES: &str = "select d.datname, d.xact_commit, d.xact_rollback, d.deadlocks, d.blks_read, d.temp_bytes \
     from pg_catalog.pg_stat_database as d where d.datname is not null";
 
+/// Every session of a client, for readings between windows.
+pub(crate) const BACKENDS: &str = "select s.pid, s.usesysid, s.datid, s.application_name \
+    from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as s \
+    where s.backend_type = 'client backend' and s.pid <> pg_catalog.pg_backend_pid()";
+
+/// Statements that only control transactions and sessions: query ids, and whether they end a transaction.
+pub(crate) fn control_statements(schema: &str) -> String {
+    format!(
+        "select s.queryid, s.query ~* '^\\s*(commit|end|abort|rollback)\\y' and s.query !~* '\\yto\\y' \
+         from {}.pg_stat_statements(true) as s where s.queryid is not null and s.query ~* \
+         '^\\s*(commit|end|abort|rollback|begin|start|savepoint|release|set|reset|show|discard|deallocate|prepare)\\y'",
+        quoted(schema)
+    )
+}
+
+/// How far a standby is, in bytes and seconds; whether replay is paused, and what it waits for.
+pub(crate) const STANDBY: &str = concat!(
+    "select pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_receive_lsn(), '0/0'::pg_catalog.pg_lsn), \
+     pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_replay_lsn(), '0/0'::pg_catalog.pg_lsn), \
+     case when pg_catalog.pg_last_wal_receive_lsn() = pg_catalog.pg_last_wal_replay_lsn() then 0 \
+     else pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()) end, \
+     pg_catalog.pg_is_wal_replay_paused(), \
+     (select pg_catalog.concat_ws(':', a.wait_event_type, a.wait_event) \
+      from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as a where a.backend_type = 'startup' limit 1)"
+);
+
+/// Queries that a standby has cancelled for replay, by reason.
+pub(crate) fn conflicts(major_version: u32) -> &'static str {
+    if major_version < 16 {
+        "select pg_catalog.sum(c.confl_tablespace), pg_catalog.sum(c.confl_lock), pg_catalog.sum(c.confl_snapshot), \
+         pg_catalog.sum(c.confl_bufferpin), pg_catalog.sum(c.confl_deadlock) from pg_catalog.pg_stat_database_conflicts as c"
+    } else {
+        "select pg_catalog.sum(c.confl_tablespace), pg_catalog.sum(c.confl_lock), pg_catalog.sum(c.confl_snapshot), \
+         pg_catalog.sum(c.confl_bufferpin), pg_catalog.sum(c.confl_deadlock), pg_catalog.sum(c.confl_active_logicalslot) \
+         from pg_catalog.pg_stat_database_conflicts as c"
+    }
+}
+
+/// The standbys of a server. One that is a standby itself passes on what it has received.
+pub(crate) fn standbys(is_standby: bool) -> String {
+    let position = if is_standby { "pg_last_wal_receive_lsn" } else { "pg_current_wal_lsn" };
+    format!(
+        "select r.application_name, r.sync_state, pg_catalog.pg_wal_lsn_diff(pg_catalog.{position}(), r.replay_lsn), \
+         pg_catalog.date_part('epoch', r.replay_lag) from pg_catalog.pg_stat_replication as r"
+    )
+}
+
 /// Checkpoints: by timeout, requested, and milliseconds of writing.
 pub(crate) fn checkpoints(major_version: u32) -> &'static str {
     if major_version < 17 {
@@ -152,10 +199,13 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<String> {
-        let fixed = [RIGHTS, STATEMENTS_FUNCTION, STATEMENTS_SETTING, USER, DATABASE, UNSEEN, DATABASES, VACUUMS];
+        let fixed = [BACKENDS, STANDBY, RIGHTS, STATEMENTS_FUNCTION, STATEMENTS_SETTING, USER, DATABASE, UNSEEN, DATABASES, VACUUMS];
         let by_version =
-            [13, 14, 17, 18].map(|major| [look(major), holders(major), locks(major), checkpoints(major).to_owned()]);
-        let of_extension = [statements("public"), statement_texts("a\"b")];
+            [13, 14, 17, 18].map(|major| {
+                let fixed = [checkpoints(major), conflicts(major)].map(str::to_owned);
+                [vec![look(major), holders(major), locks(major)], fixed.to_vec()].concat()
+            });
+        let of_extension = [statements("public"), statement_texts("a\"b"), control_statements("public"), standbys(true), standbys(false)];
         fixed.map(str::to_owned).into_iter().chain(by_version.into_iter().flatten()).chain(of_extension).collect()
     }
 

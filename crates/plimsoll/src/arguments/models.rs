@@ -9,7 +9,7 @@ use plimsoll_lab::predict::{Model, Vary};
 /// `plimsoll predict`.
 #[derive(Debug, Args)]
 pub struct PredictOptions {
-    /// The folder of a run with each workload alone
+    /// The folder of a run with each workload alone, or of `plimsoll observe` on a live server
     #[arg(value_name = "DIR")]
     pub run: PathBuf,
     /// What to vary: the clients or rate of a workload, as in olap.clients=1..50, or cores=2,4 [default: the mixes of the run]
@@ -35,7 +35,7 @@ pub struct PredictOptions {
 /// `plimsoll advise`.
 #[derive(Debug, Args)]
 pub struct AdviseOptions {
-    /// The folder of a run with each workload alone
+    /// The folder of a run with each workload alone, or of `plimsoll observe` on a live server
     #[arg(value_name = "DIR")]
     pub run: PathBuf,
     /// The promise to keep, such as 'oltp.p95 < 20ms' or 'oltp.p95 < 1.3 x alone'

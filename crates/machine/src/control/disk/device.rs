@@ -77,7 +77,8 @@ impl Device {
         kib.checked_mul(1024)
     }
 
-    fn statistics(&self, host: &Host) -> Option<procfs::DiskStat> {
+    /// Its line of `/proc/diskstats`.
+    pub(crate) fn statistics(&self, host: &Host) -> Option<procfs::DiskStat> {
         let statistics: procfs::DiskStats = host.parsed("/proc/diskstats")?;
         statistics.0.into_iter().find(|disk| disk.name == self.name)
     }
