@@ -30,8 +30,8 @@ pub(crate) use accuracy::{ALL, MIX};
 pub use accuracy::{Accuracy, ModelAccuracy};
 pub use cache::{CachePair, CacheShared};
 use inputs::{Inputs, Setting};
-pub(crate) use points::without;
 use points::RequestedMix;
+pub(crate) use points::without;
 pub use points::{MeasuredWorkload, Vary, VaryError, hold_out};
 pub(crate) use window::own_cpu_s;
 

@@ -170,7 +170,11 @@ impl<'a> Taught<'a> {
                     VaryError::Values { key: vary.key.clone(), why: "nothing runs on 0 cores".to_owned() }.into()
                 );
             }
-            return Ok(vary.values.iter().map(|cores| Asked { sessions: usual.clone(), cores: Some(*cores) }).collect());
+            return Ok(vary
+                .values
+                .iter()
+                .map(|cores| Asked { sessions: usual.clone(), cores: Some(*cores) })
+                .collect());
         }
         let varied = match vary.key.strip_suffix(".clients") {
             Some(name) => self.class(name)?,
@@ -267,7 +271,10 @@ pub fn predict(observation: &Observation, request: &Request) -> Result<Predictio
     let asked = match &request.vary {
         Some(vary) => taught.asked(vary, &request.workloads)?,
         None => {
-            let seen = |mix: &SeenMix| Asked { sessions: mix.sessions.iter().map(|count| Some(*count)).collect(), cores: None };
+            let seen = |mix: &SeenMix| Asked {
+                sessions: mix.sessions.iter().map(|count| Some(*count)).collect(),
+                cores: None,
+            };
             taught.lessons.mixes().iter().map(seen).collect()
         }
     };

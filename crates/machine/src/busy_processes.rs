@@ -49,7 +49,8 @@ impl ProcessTimes {
     /// As [`busiest_since`](Self::busiest_since), and what began and ended in between counts for the process that waited for it: the
     /// compilers of a build count for the build's program.
     pub fn busiest_with_ended_since(&self, earlier: &ProcessTimes, ours: &[i32]) -> Vec<BusyProcesses> {
-        let with_ended = |times: &ProcessTimes| ProcessTimes { processes: times.with_ended(earlier, self), ..times.clone() };
+        let with_ended =
+            |times: &ProcessTimes| ProcessTimes { processes: times.with_ended(earlier, self), ..times.clone() };
         let (now, then) = (with_ended(self), with_ended(earlier));
         now.busiest_within(self.read_at.duration_since(earlier.read_at).as_secs_f64(), &then, ours)
     }
@@ -59,7 +60,8 @@ impl ProcessTimes {
     fn with_ended(&self, earlier: &ProcessTimes, later: &ProcessTimes) -> BTreeMap<i32, (String, Stat)> {
         let mut all = self.processes.clone();
         all.values_mut().for_each(|(_, stat)| stat.cpu_ticks += stat.children_ticks);
-        let is_there = |process: &i32, stat: &Stat| later.processes.get(process).is_some_and(|(_, now)| now.began == stat.began);
+        let is_there =
+            |process: &i32, stat: &Stat| later.processes.get(process).is_some_and(|(_, now)| now.began == stat.began);
         if std::ptr::eq(self, earlier) {
             for (process, (_, stat)) in self.processes.iter().filter(|(process, (_, stat))| !is_there(process, stat)) {
                 // Orphans are waited for by another process, which is not known.
@@ -161,7 +163,8 @@ mod tests {
     fn processes_that_ended_count_for_those_that_waited_for_them() {
         let per_s = clock_ticks_per_second();
         let stat = |process: i32, name: &str, parent: i32, ticks: u64, children: u64| {
-            let text = format!("{process} ({name}) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 {children} 0 20 0 1 0 5 0 0");
+            let text =
+                format!("{process} ({name}) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 {children} 0 20 0 1 0 5 0 0");
             (format!("/proc/{process}/stat"), text)
         };
         let read = |all: &[(i32, &str, i32, u64, u64)], at: Instant| {
@@ -172,8 +175,10 @@ mod tests {
         let now = Instant::now();
         // A compiler that had computed for 3 s ends after one more second; another one comes and goes with 2 s.
         let before = read(&[(10, "make", 1, 0, 0), (11, "cc", 10, 3 * per_s, 0), (20, "postgres", 1, 0, 0)], now);
-        let after =
-            read(&[(10, "make", 1, 0, 6 * per_s), (20, "postgres", 1, per_s, 4 * per_s)], now + std::time::Duration::from_secs(2));
+        let after = read(
+            &[(10, "make", 1, 0, 6 * per_s), (20, "postgres", 1, per_s, 4 * per_s)],
+            now + std::time::Duration::from_secs(2),
+        );
         let make = BusyProcesses { name: "make".to_owned(), count: 1, cores: 1.5 };
         assert_eq!(after.busiest_with_ended_since(&before, &[20]), [make]);
         assert_eq!(after.cores_since(&before, &[20]), Some(2.5));

@@ -38,7 +38,8 @@ const COUNTED_OVER_SEEN_MAX: f64 = 2.0;
 /// Up to this difference, in logarithms, counts and sightings agree: samples are samples, and planning is not counted.
 const LITTLE_TOLERANCE: f64 = 0.2;
 
-/// Even sharing explains mixes that it misses by this much at most, as a standard deviation of logarithms.
+/// Even sharing explains mixes that it misses by this much at most, as a standard deviation of logarithms. On the simulated servers of the
+/// tests a bound of 0.15 has the least error (14 %), and none at all, so that turns are always learned, 17 %.
 const EXPLAINED: f64 = 0.15;
 
 /// A class in a window.
@@ -102,7 +103,9 @@ pub struct Asked {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Unfit {
-    #[error("the observation has {windows} windows, and at least {WINDOWS_LEAST} are needed: observe for longer (--seconds)")]
+    #[error(
+        "the observation has {windows} windows, and at least {WINDOWS_LEAST} are needed: observe for longer (--seconds)"
+    )]
     TooShort { windows: usize },
     #[error(
         "`{class}` ended {requests:.0} requests, and at least {REQUESTS_LEAST:.0} are needed: observe for longer (--seconds)"
@@ -255,7 +258,7 @@ impl Seen {
 
     /// Learns from some windows.
     fn teach(&self, windows: &[&Window]) -> Result<Taught, Unfit> {
-        let attribution = attribute(windows, self.classes.len());
+        let attribution = attribute(windows, self.classes.len(), self.cores);
         let strata = Strata::of(windows, self.classes.len());
         if strata.all.is_empty() {
             return Err(Unfit::NoMix);
@@ -315,8 +318,10 @@ impl Seen {
         for (class, baseline) in baselines.iter().enumerate() {
             let lesson = strata.lesson(&strata.all[baseline.longest], &known, &Slowdown::None);
             let modelled_s = self.by_even_sharing(&lesson, &Slowdown::None)[class];
-            let unexplained_s = lesson.response_s(class, None).zip(modelled_s).map_or(0.0, |(seen_s, modelled_s)| seen_s - modelled_s);
-            if let Some(block) = members[class].alone.blocks.iter_mut().flatten().next().filter(|_| unexplained_s > 0.0) {
+            let unexplained_s =
+                lesson.response_s(class, None).zip(modelled_s).map_or(0.0, |(seen_s, modelled_s)| seen_s - modelled_s);
+            if let Some(block) = members[class].alone.blocks.iter_mut().flatten().next().filter(|_| unexplained_s > 0.0)
+            {
                 block.log_s = block.log_s.clone().map(|delay_s| delay_s + unexplained_s * block.requests as f64);
             }
         }
@@ -327,9 +332,8 @@ impl Seen {
     fn turns(&self, lessons: &[Lesson], slowdown: &Slowdown) -> Turns {
         let errors = |lesson: &Lesson| -> Vec<f64> {
             let modelled = self.by_even_sharing(lesson, slowdown);
-            let error = |(class, modelled_s): (usize, Option<f64>)| {
-                Some((modelled_s? / lesson.response_s(class, None)?).ln())
-            };
+            let error =
+                |(class, modelled_s): (usize, Option<f64>)| Some((modelled_s? / lesson.response_s(class, None)?).ln());
             modelled.into_iter().enumerate().filter_map(error).collect()
         };
         let errors: Vec<f64> = lessons.iter().flat_map(errors).collect();
@@ -448,7 +452,8 @@ fn check_known(class: &str, response: Option<Interval>) -> Result<(), Refused> {
     match factor.filter(|factor| *factor > idd::FACTOR_MAX) {
         None => Ok(()),
         Some(factor) => {
-            let why = "windows differ too much, or it lies too far beyond what was seen; observe for longer, or nearer to it";
+            let why =
+                "windows differ too much, or it lies too far beyond what was seen; observe for longer, or nearer to it";
             Err(Refused::Unknown { class: class.to_owned(), factor, why: why.to_owned() })
         }
     }

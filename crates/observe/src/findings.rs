@@ -14,8 +14,8 @@ use crate::effect::effect;
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::ledger::{Bucket, Ledger};
 use crate::results::{
-    EndReason, FORMAT, GroupTime, HostUse, KIND, MissingRight, Observation, ObservationCost, PlanChange, ProposedClass, Replication,
-    ServerFacts, Share, StatementTime, Throughput, Upkeep,
+    EndReason, FORMAT, GroupTime, HostUse, KIND, MissingRight, Observation, ObservationCost, PlanChange, ProposedClass,
+    Replication, ServerFacts, Share, StatementTime, Throughput, Upkeep,
 };
 use crate::snapshot::StatementCounter;
 use crate::windows::{Classes, ControlStatements, by_class};
@@ -310,8 +310,7 @@ fn others_on_cores(host: &HostUse, all: &Bucket) -> Option<String> {
     if taken < OTHERS_NOTED * cores.machine as f64 {
         return None;
     }
-    let named: Vec<String> =
-        cores.named.iter().take(3).map(|one| format!("{} {:.2}", one.name, one.cores)).collect();
+    let named: Vec<String> = cores.named.iter().take(3).map(|one| format!("{} {:.2}", one.name, one.cores)).collect();
     let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
     let stolen = cores.stolen.filter(|stolen| *stolen >= 0.05);
     let stolen = stolen.map_or(String::new(), |stolen| format!(", and the hypervisor {stolen:.2}"));

@@ -69,7 +69,8 @@ impl HostWatch {
         let postmaster = ProcessFacts::of(&host, server_process)?.parent;
         let ticks = ProcessorTicks::read(&host)?;
         let disk = DiskWatch::of_server(&host, postmaster).and_then(|watch| {
-            let first = watch.traffic().ok_or_else(|| format!("the kernel does not count requests of {}", watch.name()))?;
+            let first =
+                watch.traffic().ok_or_else(|| format!("the kernel does not count requests of {}", watch.name()))?;
             Ok(WatchedDisk { watch, first, last: first, worst_ms: [None; 2] })
         });
         let last = ProcessTimes::read(&host);
@@ -157,11 +158,16 @@ impl HostWatch {
         let busy = of(used.busy) - stolen.unwrap_or(0.0);
         let postgres = self.names.server_core_s / self.names.seconds;
         let observer = own_cpu_s / elapsed_s;
-        let mut named: Vec<ProcessUse> = self.names.busy.iter().map(|(name, (core_s, count))| ProcessUse {
-            name: name.clone(),
-            count: *count,
-            cores: core_s / self.names.seconds,
-        }).collect();
+        let mut named: Vec<ProcessUse> = self
+            .names
+            .busy
+            .iter()
+            .map(|(name, (core_s, count))| ProcessUse {
+                name: name.clone(),
+                count: *count,
+                cores: core_s / self.names.seconds,
+            })
+            .collect();
         named.sort_by(|one, other| other.cores.total_cmp(&one.cores));
         named.truncate(NAMES_MAX);
         Some(CoreUse {
@@ -228,7 +234,10 @@ fn no_probe(device: &str) -> MissingRight {
         what: format!("what the disk {device} can do"),
         why: "it was not probed, or another user has kept the figures".to_owned(),
         works: "what it does".to_owned(),
-        remedy: Some("when the server may be slow: plimsoll machine --probe --folder FOLDER, for a folder on that disk".to_owned()),
+        remedy: Some(
+            "when the server may be slow: plimsoll machine --probe --folder FOLDER, for a folder on that disk"
+                .to_owned(),
+        ),
     }
 }
 

@@ -28,8 +28,8 @@ mod server;
 pub mod settings_file;
 mod snapshot;
 pub mod summary;
-pub mod windows;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod windows;
 
 pub use plimsoll_pg::url::ServerUrl;

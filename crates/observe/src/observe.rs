@@ -60,7 +60,11 @@ pub fn observe(
     let server = Server::open(url)?;
     let mut watcher = Watcher::new(server);
     let refused = |version, error| ObserveError::Look { version, error };
-    watcher.counters().and_then(|()| watcher.window()).and_then(|()| watcher.look()).map_err(|error| refused(watcher.server.version(), error))?;
+    watcher
+        .counters()
+        .and_then(|()| watcher.window())
+        .and_then(|()| watcher.look())
+        .map_err(|error| refused(watcher.server.version(), error))?;
     let ended = watcher.run(time, stop, progress);
     Ok(watcher.finish(url, started, ended))
 }
@@ -210,7 +214,8 @@ impl Watcher {
         let (elapsed, spent) = (self.began.elapsed(), self.cost);
         let is_lost = matches!(ended, EndReason::ServerLost(_));
         let texts = if is_lost { BTreeMap::new() } else { self.texts() };
-        let control = if is_lost { ControlStatements::default() } else { self.server.control_statements().unwrap_or_default() };
+        let control =
+            if is_lost { ControlStatements::default() } else { self.server.control_statements().unwrap_or_default() };
         let here = self.server.is_here();
         let looks = self.ledger.looks;
         let looking = ObservationCost {

@@ -134,7 +134,8 @@ mod tests {
             conflicts: BTreeMap::from([("snapshot".to_owned(), snapshots)]),
         };
         history.take_standby(Duration::from_secs(1), row(1_000.0, 900.0, 0.5, None, 3));
-        history.take_standby(Duration::from_secs(3), row(9_000.0, 4_000.0, 2.5, Some("IPC:RecoveryConflictSnapshot"), 3));
+        history
+            .take_standby(Duration::from_secs(3), row(9_000.0, 4_000.0, 2.5, Some("IPC:RecoveryConflictSnapshot"), 3));
         history.take_standby(Duration::from_secs(5), row(9_000.0, 8_900.0, 0.0, Some("Activity:RecoveryWalStream"), 5));
         let found = history.results().standby.unwrap();
         assert_eq!((found.received_bytes_per_s, found.replayed_bytes_per_s), (Some(2_000.0), Some(2_000.0)));

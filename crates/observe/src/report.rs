@@ -141,7 +141,15 @@ mod tests {
     #[test]
     fn pages_are_whole_whatever_is_in_them() {
         let rich = check(&rich_observation());
-        for part in ["idle in transaction", "plan", "waited for its client", "public.&lt;t&gt;", "GRANT pg_monitor", "PostgreSQL 0.60", "for snapshot"] {
+        for part in [
+            "idle in transaction",
+            "plan",
+            "waited for its client",
+            "public.&lt;t&gt;",
+            "GRANT pg_monitor",
+            "PostgreSQL 0.60",
+            "for snapshot",
+        ] {
             assert!(rich.contains(part), "{part}");
         }
         check(&observation_of(&Ledger::default(), &CounterHistory::default()));

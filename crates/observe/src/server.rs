@@ -12,8 +12,8 @@ use plimsoll_machine::cpu_time::{ThreadTimes, process_times};
 use plimsoll_pg::connection::{Connection, Prepared, WireError};
 use plimsoll_pg::url::ServerUrl;
 
-use crate::results::ServerFacts;
 use crate::replication::{SenderRow, StandbyRow};
+use crate::results::ServerFacts;
 use crate::snapshot::{CounterKey, Counters, Holder, LockRow, Snapshot, StatementCounter};
 use crate::windows::{Backend, ControlStatements};
 use rights::{MissingRight, NoStatements, Visibility, untracked};

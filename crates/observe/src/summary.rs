@@ -314,8 +314,18 @@ mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH && !line.chars().any(char::is_control), "{line:?}");
         }
-        let parts =
-            ["by user", "Locks: waited", "Idle in transaction", "deadlocks", "plan changed?", "Classes", "Not visible", "PostgreSQL 0.60", "12.0 k/s", "replay"];
+        let parts = [
+            "by user",
+            "Locks: waited",
+            "Idle in transaction",
+            "deadlocks",
+            "plan changed?",
+            "Classes",
+            "Not visible",
+            "PostgreSQL 0.60",
+            "12.0 k/s",
+            "replay",
+        ];
         for part in parts {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -9,14 +9,14 @@ use crate::counted::CounterHistory;
 use crate::findings::{Evidence, findings};
 use crate::ledger::Ledger;
 use crate::results::{
-    Conflicts, CoreUse, DiskProbe, DiskUse, EndReason, HostUse, Observation, ObservationCost, Operations, ProcessUse, Replication,
-    ServerFacts, StandbyHere, StandbySeen,
+    Conflicts, CoreUse, DiskProbe, DiskUse, EndReason, HostUse, Observation, ObservationCost, Operations, ProcessUse,
+    Replication, ServerFacts, StandbyHere, StandbySeen,
 };
 use crate::server::rights::Visibility;
-use crate::windows::ControlStatements;
 use crate::snapshot::{
     CounterKey, Counters, DatabaseCounter, LockRow, Login, Session, Snapshot, StatementCounter, Text,
 };
+use crate::windows::ControlStatements;
 
 /// A running session of that user and application, of a transaction that began at 0.
 pub fn session(process: i32, user: &str, application: &str) -> Session {

@@ -110,7 +110,8 @@ impl Observation {
     pub fn read(place: &Path) -> Result<Observation, SeenError> {
         let file = place.join(RESULTS);
         let text = fs::read(&file).map_err(|error| SeenError::Io { place: file.clone(), error })?;
-        let wrong = |error: serde_json::Error| SeenError::Content { place: file.clone(), line: None, error: error.to_string() };
+        let wrong =
+            |error: serde_json::Error| SeenError::Content { place: file.clone(), line: None, error: error.to_string() };
         let anything: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
         let format = anything["format"].as_u64().unwrap_or(0);
         if format != FORMAT {
@@ -162,7 +163,8 @@ fn elsewhere() -> SeenError {
         what: "the CPU time of the server's processes",
         verb: "was",
         why: String::new(),
-        remedy: "run plimsoll observe on the server's own machine (or plimsoll-governor observe, which is small)".to_owned(),
+        remedy: "run plimsoll observe on the server's own machine (or plimsoll-governor observe, which is small)"
+            .to_owned(),
     }
 }
 

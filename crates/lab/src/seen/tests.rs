@@ -96,7 +96,10 @@ fn a_key_that_was_not_seen_names_those_that_were() {
         let error = predict(&whole(), &request(vary)).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
     };
-    check("reprots.clients=1..5", "no class `reprots` was seen (did you mean reports?); these were: shop and reports");
+    check(
+        "reprots.clients=1..5",
+        "no class `reprots` was seen (did you mean `reports`?); these were: `shop` and `reports`",
+    );
     check("reports.rate=5", "reports.clients");
     check("cores=0,1", "nothing runs on 0 cores");
     let wrong = Request { model: Model::Mva, ..request("cores=1") };
@@ -126,7 +129,10 @@ fn faulty_folders_are_refused_with_a_remedy() {
             "works": "the rest", "remedy": "run CREATE EXTENSION",
         }]);
     };
-    check(&no_calls, "how many requests each class ends was not visible to the observation (the extension is not created); run CREATE");
+    check(
+        &no_calls,
+        "how many requests each class ends was not visible to the observation (the extension is not created); run CREATE",
+    );
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("results.json"), results().to_string()).unwrap();
     let error = Observation::read(folder.path()).unwrap_err().to_string();
@@ -144,7 +150,10 @@ fn small_classes_count_as_others_and_short_windows_are_put_together() {
         });
     }
     let found = observation(&results(), &lines).unwrap();
-    assert_eq!((found.seen.classes.as_slice(), found.small.as_slice()), (&["shop".to_owned(), "reports".to_owned()][..], &["cron".to_owned()][..]));
+    assert_eq!(
+        (found.seen.classes.as_slice(), found.small.as_slice()),
+        (&["shop".to_owned(), "reports".to_owned()][..], &["cron".to_owned()][..])
+    );
     assert_eq!(found.seen.windows.len(), 40, "windows of three seconds");
     let whole_s: f64 = found.seen.windows.iter().map(|window| window.seconds).sum();
     assert!((whole_s - 120.0).abs() < 1e-9);
@@ -171,7 +180,7 @@ fn the_load_that_keeps_a_promise_is_found() {
     assert!(wider.high.unwrap() / wider.value > narrow.high.unwrap() / narrow.value);
     assert!(wide.cautions.iter().any(|caution| caution.contains("factor of 2.4")), "{:?}", wide.cautions);
     let error = ask("shpo.p95 < 5ms", None).unwrap_err().to_string();
-    assert!(error.contains("did you mean shop?"), "{error}");
+    assert!(error.contains("did you mean `shop`?"), "{error}");
     assert!(table::advice::render(&found).contains("reports.clients="));
 }
 

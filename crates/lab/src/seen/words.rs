@@ -67,7 +67,8 @@ pub(super) fn of_mix(cautions: &[idd::Caution]) -> Vec<String> {
 
 /// `With 5 reports at once shop goes from 12 ms to 31 ms (24 ms to 40 ms).`: the largest value that is predicted, for each class.
 pub(super) fn sentences(observation: &Observation, vary: &Vary, mixes: &[PredictedMix]) -> Vec<String> {
-    let largest = mixes.iter().zip(&vary.values).filter(|(mix, _)| mix.refused.is_none()).max_by_key(|(_, value)| **value);
+    let largest =
+        mixes.iter().zip(&vary.values).filter(|(mix, _)| mix.refused.is_none()).max_by_key(|(_, value)| **value);
     let Some((mix, value)) = largest else { return Vec::new() };
     let varied = vary.key.strip_suffix(".clients");
     let with = match varied {
@@ -84,12 +85,14 @@ pub(super) fn sentences(observation: &Observation, vary: &Vary, mixes: &[Predict
     let ms = |ms: f64| duration_us(ms * 1e3);
     let sentence = |(at, name): (usize, &String)| {
         let response = mix.workloads.iter().find(|one| one.name == *name)?.response_ms?;
-        let range = response.low.zip(response.high).map_or(String::new(), |(low, high)| {
-            format!(" ({} to {})", ms(low), ms(high))
-        });
+        let range = response
+            .low
+            .zip(response.high)
+            .map_or(String::new(), |(low, high)| format!(" ({} to {})", ms(low), ms(high)));
         Some(format!("{with} {name} goes from {}, as seen, to {}{range}.", ms(as_seen(at) * 1e3), ms(response.value)))
     };
     let classes = observation.seen.classes.iter().enumerate();
-    let others: Vec<String> = classes.clone().filter(|(_, name)| Some(name.as_str()) != varied).filter_map(sentence).collect();
+    let others: Vec<String> =
+        classes.clone().filter(|(_, name)| Some(name.as_str()) != varied).filter_map(sentence).collect();
     if others.is_empty() { classes.filter_map(sentence).collect() } else { others }
 }

@@ -16,7 +16,14 @@ const WIDTH: usize = 24;
 /// The whole text, ending in a line break.
 pub fn render(predictions: &Predictions) -> String {
     let mut out = seen(predictions);
-    out.push(format!("{:<WIDTH$}{:>10}{:>10}{:>20}{:>16}", "", "per s", "mean", "95 %", if predictions.seen.is_some() { "seen" } else { "measured" }));
+    out.push(format!(
+        "{:<WIDTH$}{:>10}{:>10}{:>20}{:>16}",
+        "",
+        "per s",
+        "mean",
+        "95 %",
+        if predictions.seen.is_some() { "seen" } else { "measured" }
+    ));
     for mix in &predictions.mixes {
         out.extend(lines(mix));
     }

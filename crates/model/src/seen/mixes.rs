@@ -258,9 +258,8 @@ impl<'a> Strata<'a> {
             let think_s = if population > 0 { (cycle_s - response_s).max(0.0) } else { 0.0 };
             Member { population, think_s, ..member.clone() }
         };
-        let response = |class: usize| {
-            vec![stratum.is_there(class).then(|| (stratum.totals[class].active_s, stratum.work[class]))]
-        };
+        let response =
+            |class: usize| vec![stratum.is_there(class).then(|| (stratum.totals[class].active_s, stratum.work[class]))];
         Lesson {
             members: members.iter().enumerate().map(member).collect(),
             slowdown: slowdown.clone(),
@@ -292,7 +291,7 @@ pub(super) fn demands(
             .flat_map(|block| seen.windows.iter().enumerate().filter(|(at, _)| block_of(*at) == *block))
             .map(|(_, window)| window)
             .collect();
-        let attribution = attribute(&windows, classes);
+        let attribution = attribute(&windows, classes, seen.cores);
         for (class, draws) in draws.iter_mut().enumerate() {
             draws.extend(of(&windows, &attribution, class));
         }

@@ -200,7 +200,10 @@ fn what_cannot_teach_is_refused_with_the_reason() {
         assert!(error.contains(expect), "{error}");
     };
     let shop = |_: usize| vec![class(100.0, 4.0, 1.0, 0.5)];
-    check(seen(11, &shop), "the observation has 11 windows, and at least 12 are needed: observe for longer (--seconds)");
+    check(
+        seen(11, &shop),
+        "the observation has 11 windows, and at least 12 are needed: observe for longer (--seconds)",
+    );
     check(seen(12, &|_| vec![class(0.5, 4.0, 1.0, 0.5)]), "`shop` ended 6 requests, and at least 10");
     check(seen(12, &|_| vec![class(100.0, 4.0, 1.0, 0.0)]), "the CPU time of `shop` was not visible");
     let unseen = |_: usize| vec![Activity { counted_s: Some(3.0), ..class(100.0, 4.0, 1.0, 0.5) }];

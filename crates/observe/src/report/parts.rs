@@ -5,8 +5,8 @@ use plimsoll_display::page::{Column, figure_cell, number, table, text};
 use plimsoll_display::{MISSING, named, percent, rate, seconds};
 
 use crate::parts::PARTS;
-use crate::summary::machine as told;
 use crate::results::{Blocker, Chain, ChainMember, GroupTime, HolderState, Observation, Share};
+use crate::summary::machine as told;
 
 /// A bar without a script: the widths are parts of 1.
 fn bar(share: &Share) -> Markup {
@@ -171,15 +171,12 @@ pub(super) fn locks(observation: &Observation) -> Markup {
 pub(super) fn machine(observation: &Observation) -> Markup {
     let host = &observation.host;
     let disk = host.disk.as_ref();
-    let sentences: Vec<String> = [
-        host.cores.as_ref().map(told::cores),
-        disk.map(told::disk),
-        disk.and_then(told::against_probe),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(told::sentences(observation))
-    .collect();
+    let sentences: Vec<String> =
+        [host.cores.as_ref().map(told::cores), disk.map(told::disk), disk.and_then(told::against_probe)]
+            .into_iter()
+            .flatten()
+            .chain(told::sentences(observation))
+            .collect();
     html! {
         @if sentences.is_empty() { p { "The machine under the server is another one, and there is no replication." } }
         ul { @for sentence in &sentences { li { (sentence) } } }

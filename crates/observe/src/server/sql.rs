@@ -199,13 +199,29 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<String> {
-        let fixed = [BACKENDS, STANDBY, RIGHTS, STATEMENTS_FUNCTION, STATEMENTS_SETTING, USER, DATABASE, UNSEEN, DATABASES, VACUUMS];
-        let by_version =
-            [13, 14, 17, 18].map(|major| {
-                let fixed = [checkpoints(major), conflicts(major)].map(str::to_owned);
-                [vec![look(major), holders(major), locks(major)], fixed.to_vec()].concat()
-            });
-        let of_extension = [statements("public"), statement_texts("a\"b"), control_statements("public"), standbys(true), standbys(false)];
+        let fixed = [
+            BACKENDS,
+            STANDBY,
+            RIGHTS,
+            STATEMENTS_FUNCTION,
+            STATEMENTS_SETTING,
+            USER,
+            DATABASE,
+            UNSEEN,
+            DATABASES,
+            VACUUMS,
+        ];
+        let by_version = [13, 14, 17, 18].map(|major| {
+            let fixed = [checkpoints(major), conflicts(major)].map(str::to_owned);
+            [vec![look(major), holders(major), locks(major)], fixed.to_vec()].concat()
+        });
+        let of_extension = [
+            statements("public"),
+            statement_texts("a\"b"),
+            control_statements("public"),
+            standbys(true),
+            standbys(false),
+        ];
         fixed.map(str::to_owned).into_iter().chain(by_version.into_iter().flatten()).chain(of_extension).collect()
     }
 

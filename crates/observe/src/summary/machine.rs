@@ -35,7 +35,8 @@ pub(crate) fn cores(found: &CoreUse) -> String {
         .collect();
     let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
     let stolen = found.stolen.map_or_else(|| MISSING.to_owned(), |stolen| format!("{stolen:.2}"));
-    let usable = if found.usable < found.machine { format!(", of which {} can be used", found.usable) } else { String::new() };
+    let usable =
+        if found.usable < found.machine { format!(", of which {} can be used", found.usable) } else { String::new() };
     format!(
         "of {} cores{usable}: PostgreSQL {:.2}, others {:.2}{named}, the hypervisor {stolen}, looking {:.3}",
         found.machine, found.postgres, found.others, found.observer
@@ -65,7 +66,11 @@ fn operations(all: &Operations) -> String {
 pub(crate) fn against_probe(found: &DiskUse) -> Option<String> {
     let probe = found.probe.as_ref()?;
     let mean = found.read.mean_ms.map_or_else(String::new, |mean| {
-        format!(", and a read took {:.1} times as long as alone ({})", mean / probe.read_ms, seconds(probe.read_ms / 1e3))
+        format!(
+            ", and a read took {:.1} times as long as alone ({})",
+            mean / probe.read_ms,
+            seconds(probe.read_ms / 1e3)
+        )
     });
     Some(format!(
         "that is {} of the {} random reads that machine --probe found on {}{mean}",
@@ -100,7 +105,8 @@ pub(crate) fn sentences(observation: &Observation) -> Vec<String> {
             time(here.lag_s),
             time(here.lag_s_max)
         ));
-        let parts: Vec<String> = here.replay.iter().map(|(what, share)| format!("{what} {}", percent(*share))).collect();
+        let parts: Vec<String> =
+            here.replay.iter().map(|(what, share)| format!("{what} {}", percent(*share))).collect();
         let paused = if here.paused { "; it is paused (pg_wal_replay_resume() continues it)" } else { "" };
         told.push(format!("replay: {}{paused}", parts.join(", ")));
         let conflicts: Vec<String> = here

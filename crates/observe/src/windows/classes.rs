@@ -58,7 +58,9 @@ impl Classes {
 /// The shortest name that tells each login from the others: its user, its application, or both with the database.
 fn names(logins: &[&Login]) -> Vec<String> {
     let plain = |name: &str| -> String {
-        name.chars().map(|letter| if letter.is_alphanumeric() || "-_".contains(letter) { letter } else { '_' }).collect()
+        name.chars()
+            .map(|letter| if letter.is_alphanumeric() || "-_".contains(letter) { letter } else { '_' })
+            .collect()
     };
     let whole = |login: &Login| {
         let parts = [&login.user, &login.application, &login.database].map(|part| plain(part));
@@ -127,7 +129,8 @@ fn figures(
         _ => f64::from(u8::from(!is_statement)),
     };
     let of_login = raw.logins.get(&login).copied();
-    let of_login = of_login.unwrap_or(CountedLogin { cpu: raw.machine_cpu.map(|_| Default::default()), session_s: 0.0 });
+    let of_login =
+        of_login.unwrap_or(CountedLogin { cpu: raw.machine_cpu.map(|_| Default::default()), session_s: 0.0 });
     let seconds = raw.length.as_secs_f64();
     let in_progress = sighted.response().as_secs_f64() / seconds;
     WindowOfClass {
@@ -156,8 +159,13 @@ impl Owners {
     /// Classes of the statement's user and database, by the time that looks saw them in the statement; if they were never seen in it, by
     /// the time that they were seen in any.
     fn of(ledger: &Ledger, classes: &Classes) -> Owners {
-        let keys: BTreeSet<&CounterKey> =
-            ledger.windows.windows().iter().filter_map(|raw| raw.statements.as_ref()).flat_map(BTreeMap::keys).collect();
+        let keys: BTreeSet<&CounterKey> = ledger
+            .windows
+            .windows()
+            .iter()
+            .filter_map(|raw| raw.statements.as_ref())
+            .flat_map(BTreeMap::keys)
+            .collect();
         let identity = &ledger.identity;
         let owners = |key: &CounterKey| {
             let is_theirs = |login: LoginId| {
@@ -171,11 +179,14 @@ impl Owners {
                     *in_it.entry(classes.of_key(*login, *statement)).or_insert(0.0) += seconds;
                 }
                 // Statements that are apart have calls of their own only.
-                *in_any.entry(classes.list.iter().position(|one| (one.1, one.2) == (*login, None))).or_insert(0.0) += seconds;
+                *in_any.entry(classes.list.iter().position(|one| (one.1, one.2) == (*login, None))).or_insert(0.0) +=
+                    seconds;
             }
             let parts: BTreeMap<Option<usize>, f64> = if in_it.is_empty() { in_any } else { in_it };
             let whole: f64 = parts.values().sum();
-            let part = |(class, seconds): (Option<usize>, f64)| Some((class?, if whole > 0.0 { seconds / whole } else { 0.0 }));
+            let part = |(class, seconds): (Option<usize>, f64)| {
+                Some((class?, if whole > 0.0 { seconds / whole } else { 0.0 }))
+            };
             parts.into_iter().filter_map(part).collect()
         };
         Owners { by_statement: keys.into_iter().map(|key| (key.clone(), owners(key))).collect() }
@@ -229,7 +240,10 @@ fn transactional(log: &WindowLog, classes: &Classes, owners: &Owners, control: &
     };
     let ends = sum(&|key, calls| ends(control, key, calls));
     let statements = sum(&|key, calls| work(control, key, calls));
-    ends.iter().zip(statements).map(|(ends, statements)| *ends > 0.0 && statements <= STATEMENTS_PER_TRANSACTION_MAX * ends).collect()
+    ends.iter()
+        .zip(statements)
+        .map(|(ends, statements)| *ends > 0.0 && statements <= STATEMENTS_PER_TRANSACTION_MAX * ends)
+        .collect()
 }
 
 #[cfg(test)]
