@@ -14,6 +14,7 @@ mod input;
 mod open_connections;
 mod prepared;
 mod refusal;
+mod relay;
 mod start;
 mod stream;
 mod tls;

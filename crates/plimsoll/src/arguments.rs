@@ -3,6 +3,7 @@
 mod compare;
 mod models;
 mod size;
+mod rehearse;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -21,6 +22,7 @@ use plimsoll_workload::driver::{Delay, PriorityRule};
 pub use compare::CompareOptions;
 pub use models::{AdviseOptions, PredictOptions};
 pub use size::SizeOptions;
+pub use rehearse::RehearseOptions;
 
 /// Measures what database workloads need from the machine, and what happens when they share it.
 #[derive(Debug, Parser)]
@@ -77,6 +79,11 @@ pub enum Command {
     ///
     /// Predicts each value from a run with each workload alone. Exits with 1 if none is predicted to keep the promise.
     Advise(AdviseOptions),
+    /// Replay recorded traffic against a server, and compare answers and times; with --against, two servers in turns
+    ///
+    /// Keeps the order within sessions, their times and concurrency; values that the server makes up, such as identities, are
+    /// mapped. docs/rehearse.md lists what is kept and what is not. Exits with 1 if the result is not valid.
+    Rehearse(RehearseOptions),
     /// Load a workload's data into a server, for runs that come later
     Load(LoadOptions),
     /// Check consistency conditions and answers (on `embedded:` the data is loaded first)

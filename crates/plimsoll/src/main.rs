@@ -19,6 +19,7 @@ mod machine;
 mod predict;
 mod program;
 mod progress;
+mod rehearse;
 mod report;
 mod reproduce;
 mod run;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(options),
         Command::Predict(options) => predict::run(options),
         Command::Advise(options) => advise::run(options),
+        Command::Rehearse(options) => rehearse::run(options),
         Command::Load(options) => load::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),

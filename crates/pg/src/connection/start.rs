@@ -29,7 +29,13 @@ const MESSAGES_MAX: usize = 10_000;
 
 type Setting<'a> = (&'a str, &'a str);
 
+/// Begins a session with our own settings and these.
 pub(super) fn start(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
+    start_as(url, &[&our_settings(url), settings].concat())
+}
+
+/// Begins a session with exactly these settings.
+pub(super) fn start_as(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let plain = ServerUrl { ssl_mode: SslMode::Disable, ..url.clone() };
     match start_once(url, settings) {
         // The server accepts this role only without encryption, which `prefer` allows.
@@ -66,20 +72,19 @@ pub(super) fn unused(stream: Stream, url: &ServerUrl) -> Connection {
 
 pub(super) fn greet(stream: Stream, url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let mut connection = unused(stream, url);
-    let parameters = [
-        ("user", url.user.as_str()),
-        ("database", url.database.as_str()),
-        ("application_name", url.application_name.as_str()),
-        ("DateStyle", "ISO, YMD"),
-        ("TimeZone", "UTC"),
-    ];
-    let parameters = parameters.into_iter().chain(settings.iter().copied());
+    let login = [("user", url.user.as_str()), ("database", url.database.as_str())];
+    let parameters = login.into_iter().chain(settings.iter().copied());
     let written = frontend::startup_message(parameters, &mut connection.output);
     written.map_err(|error| WireError::Refused(error.to_string()))?;
     Greeting { connection: &mut connection, sasl: None }.run(url.password.as_ref())?;
     connection.stream.set_timeout(None).map_err(|error| connection.lose(&error.to_string()))?;
     connection.version = version(&connection)?;
     Ok(connection)
+}
+
+/// The settings of every session that reads its answers itself.
+fn our_settings(url: &ServerUrl) -> [Setting<'_>; 3] {
+    [("application_name", url.application_name.as_str()), ("DateStyle", "ISO, YMD"), ("TimeZone", "UTC")]
 }
 
 fn encrypt(stream: Stream, url: &ServerUrl) -> io::Result<Stream> {

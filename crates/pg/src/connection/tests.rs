@@ -222,3 +222,44 @@ proptest! {
         prop_assert!(matches!(told, WireError::Lost(_) | WireError::Server(_)));
     }
 }
+
+/// What an answer to a request passes on, by tags, and what the client sent.
+fn relayed(request: &[u8], answer: &[u8]) -> (Result<(), WireError>, String, Vec<u8>) {
+    use std::io::Read;
+    let (stream, mut theirs) = said(answer);
+    let mut connection = unused(stream, &url());
+    let mut tags = String::new();
+    let result = connection.relay(request, |tag, _| tags.push(char::from(tag)));
+    drop(connection);
+    let mut sent = Vec::new();
+    theirs.read_to_end(&mut sent).unwrap();
+    (result, tags, sent)
+}
+
+#[test]
+fn recorded_messages_are_sent_as_they_are() {
+    let request = message(b'Q', b"SELECT 1; SELECT\0");
+    let answer = [message(b'D', &[0, 0]), message(b'C', b"SELECT 1\0"), error("ERROR", "42601", "no"), ready(b'E')];
+    let (result, tags, sent) = relayed(&request, &answer.concat());
+    result.unwrap();
+    assert_eq!((tags.as_str(), sent.starts_with(&request)), ("DCEZ", true));
+
+    let (result, tags, _) = relayed(&request, &error("FATAL", "57P01", "shutting down"));
+    let lost = result.expect_err("the server is gone").to_string();
+    assert!(lost.contains("shutting down") && tags == "E", "{lost}");
+}
+
+#[test]
+fn a_copy_without_its_data_ends() {
+    let answer = [message(b'G', &[0, 0, 0]), error("ERROR", "57014", "COPY from stdin failed"), ready(b'I')].concat();
+    let simple = message(b'Q', b"COPY t FROM STDIN\0");
+    let (result, tags, sent) = relayed(&simple, &answer);
+    result.unwrap();
+    assert_eq!((tags.as_str(), sent[simple.len()]), ("GEZ", b'f'));
+    let extended = [message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat();
+    let (_, _, sent) = relayed(&extended, &answer);
+    assert!(sent[extended.len()] == b'f' && sent.ends_with(&[message(b'S', b""), message(b'X', b"")].concat()));
+    let with_data = [simple.clone(), message(b'd', b"1\n"), message(b'c', b"")].concat();
+    let (_, _, sent) = relayed(&with_data, &answer);
+    assert_eq!(sent.len(), with_data.len() + 5, "only the farewell follows");
+}

@@ -36,6 +36,18 @@ pub enum ServerError {
         .0.iter().map(|found| format!("{} in {}", found.version, found.bin_folder.display())).collect::<Vec<_>>().join(", ")
     )]
     Unsupported(Vec<Installation>),
+    /// There is no installation of that major version.
+    #[error(
+        "there is no PostgreSQL {major} on this machine{}; install it (apt install postgresql-{major}), or name the folder \
+         of its programs with bin_folder=FOLDER",
+        if found.is_empty() { String::new() } else { format!(", only {}", versions(found)) }
+    )]
+    NoVersion {
+        /// The version.
+        major: u32,
+        /// Those that there are.
+        found: Vec<Installation>,
+    },
     /// This process is root, and no other user exists to run the server as.
     #[error(
         "PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody` to run it as; \
@@ -133,6 +145,13 @@ pub enum ServerError {
         /// The system's error.
         error: std::io::Error,
     },
+}
+
+fn versions(found: &[Installation]) -> String {
+    let mut versions: Vec<String> = found.iter().map(|one| one.version.to_string()).collect();
+    versions.sort();
+    versions.dedup();
+    versions.join(", ")
 }
 
 fn shown(folders: &[PathBuf]) -> String {

@@ -20,6 +20,9 @@ const USUAL: [&str; 6] = [
     "/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
 ];
 
+/// Folders in which `tools/postgresql-versions` keeps builds of every version; the second is below the home.
+const FETCHED: [&str; 2] = ["var/cache/plimsoll-postgresql/*/bin", ".cache/plimsoll-postgresql/*/bin"];
+
 /// A version of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -63,6 +66,25 @@ impl Installation {
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         Installation::newest(&candidates(Path::new("/"), pg_config(), std::env::split_paths(&path)))
+    }
+
+    /// The newest installation of a major version.
+    pub fn of_version(major: u32) -> Result<Installation, ServerError> {
+        let found = Installation::all();
+        let fitting = found.iter().filter(|found| found.version.major == major);
+        match fitting.max_by_key(|found| found.version) {
+            Some(newest) => Ok(newest.clone()),
+            None => Err(ServerError::NoVersion { major, found }),
+        }
+    }
+
+    /// Every installation in the usual folders and in those of fetched builds.
+    pub fn all() -> Vec<Installation> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders = candidates(Path::new("/"), pg_config(), std::env::split_paths(&path));
+        folders.extend(matching(Path::new("/"), FETCHED[0]));
+        folders.extend(std::env::home_dir().into_iter().flat_map(|home| matching(&home, FETCHED[1])));
+        folders.iter().filter_map(|folder| Installation::in_folder(folder).ok()).collect()
     }
 
     /// The installation in a folder, if it is supported.
