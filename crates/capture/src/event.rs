@@ -95,8 +95,20 @@ pub struct Lost {
     pub why: WhyLost,
 }
 
+impl Event {
+    /// When it happened, or the first of the units that were lost, in microseconds since the capture began.
+    pub fn at_us(&self) -> u64 {
+        match self {
+            Event::Opened(opened) => opened.at_us,
+            Event::Unit(unit) => unit.at_us,
+            Event::Closed(closed) => closed.at_us,
+            Event::Lost(lost) => lost.at_us,
+        }
+    }
+}
+
 /// Why units are missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WhyLost {
     /// They arrived faster than they could be compressed and written.
     TooFast,
@@ -104,4 +116,21 @@ pub enum WhyLost {
     Disk,
     /// The capture had reached the size that was allowed.
     Size,
+    /// The unit was too large to be kept, such as a long COPY.
+    TooLarge,
+}
+
+impl WhyLost {
+    /// Every reason, in the order of their codes in a segment.
+    pub const ALL: [WhyLost; 4] = [WhyLost::TooFast, WhyLost::Disk, WhyLost::Size, WhyLost::TooLarge];
+
+    /// The reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            WhyLost::TooFast => "arrived faster than they could be written",
+            WhyLost::Disk => "could not be written to the disk",
+            WhyLost::Size => "came after the capture had reached its size",
+            WhyLost::TooLarge => "were too large to be kept",
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The commands for a live server, and their options.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -13,6 +14,11 @@ pub enum SharedCommand {
     /// Nothing is installed and nothing is changed: one read-only connection, at most 1 % of a core. The role needs
     /// pg_monitor to see the sessions of others; docs/observe.md explains every figure. Ctrl-C ends early with a report.
     Observe(ObserveOptions),
+    /// Record the traffic of clients with a PostgreSQL server, to replay it elsewhere, or show what a capture holds
+    ///
+    /// Clients connect to --listen in place of the server; docs/capture.md explains what is kept. Passwords never are. A
+    /// governor records, too: [capture] in its settings. Ctrl-C ends with a summary.
+    Capture(CaptureOptions),
     /// Govern a PostgreSQL server, in front of it or beside it, to keep important work fast
     ///
     /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it again, SIGTERM waits until sessions are idle and
@@ -42,6 +48,41 @@ pub struct ObserveOptions {
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Print results.json instead of a summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `capture`.
+#[derive(Debug, Args)]
+pub struct CaptureOptions {
+    /// The folder of the capture
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The address at which clients connect, such as 127.0.0.1:6432
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["show", "events"])]
+    pub listen: Option<SocketAddr>,
+    /// The server, such as postgres://db.example:5432; clients bring their own user, password and database
+    #[arg(long, value_name = "URL", required_unless_present_any = ["show", "events"])]
+    pub server: Option<String>,
+    /// End after that many seconds
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// Replace all values by hashes of the same type
+    #[arg(long)]
+    pub redact: bool,
+    /// The size at which recording stops; clients are served all the same
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub size_max: String,
+    /// Let clients in that the server admits without asking for a password
+    #[arg(long)]
+    pub trust_clients: bool,
+    /// Show what the capture holds
+    #[arg(long, conflicts_with_all = ["listen", "server", "events"])]
+    pub show: bool,
+    /// Print every event of the capture as a JSON object on a line
+    #[arg(long, conflicts_with_all = ["listen", "server"])]
+    pub events: bool,
+    /// Print the summary as one JSON document
     #[arg(long)]
     pub json: bool,
 }

@@ -5,7 +5,8 @@
 use std::process::Command;
 
 /// What `plimsoll-governor` is made of.
-const WING: [&str; 6] = [
+const WING: [&str; 7] = [
+    "plimsoll-capture",
     "plimsoll-commands",
     "plimsoll-governor",
     "plimsoll-observe",

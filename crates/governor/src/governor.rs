@@ -29,6 +29,7 @@ pub use reach::Reach;
 pub use waits::waits_for;
 
 use crate::awake::Awake;
+use crate::capture::Capturing;
 use crate::handover::Predecessor;
 use crate::history::History;
 use crate::registry::{EventId, Phase, Registry, SessionCard, SessionId};
@@ -58,6 +59,8 @@ pub struct Governor {
     pub bell: Bell,
     /// Keeps idle cores awake while important transactions are at work.
     pub(crate) awake: Awake,
+    /// The capture that is being written.
+    pub capture: Capturing,
     /// Whether a server process now serves a class with another CPU share than before.
     shares_are_due: AtomicBool,
     /// Which parts work and which do not, for operators.
@@ -215,6 +218,7 @@ impl Governor {
             code_catches: AtomicBool::new(false),
             bell: Bell::default(),
             awake: Awake::new(now),
+            capture: Capturing::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
             blocked: Mutex::default(),

@@ -8,12 +8,13 @@
 //! the known facts about each session. `session` is the state machine of one session, bytes in and bytes out, without sockets or
 //! clocks; `relay` has the sockets and drives it. `watch` asks the server which transactions wait for which, and carries out
 //! decisions. [`statement`] reads as much SQL as necessary, and [`effects`] asks the server's catalogs whether it may run twice.
-//! `targets` keeps promised response times; `admin` is the console for operators. `handover` passes the sockets to a new
+//! `targets` keeps promised response times; `capture` records traffic; `admin` is the console for operators. `handover` passes the sockets to a new
 //! process.
 
 pub mod admin;
 mod agent;
 mod awake;
+pub mod capture;
 pub mod config;
 pub mod effects;
 pub mod governor;

@@ -90,8 +90,11 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
     ("config_reload_failed", "Reloads of the settings that were refused.", |all| &all.reloads_failed),
 ];
 
-/// Counters of the governor as a whole, in seconds.
-const SECONDS: [Of<fn(&Facts<'_>) -> f64>; 4] = [
+/// Counters of the governor as a whole that are computed.
+const COMPUTED: [Of<fn(&Facts<'_>) -> f64>; 7] = [
+    ("capture_units", "Units that were recorded.", |facts| facts.captured.units as f64),
+    ("capture_bytes", "Bytes of captures that were written.", |facts| facts.captured.bytes as f64),
+    ("capture_lost", "Units that are missing in captures.", |facts| facts.captured.lost as f64),
     ("awake_seconds", "Time for which idle cores were kept awake.", |facts| {
         facts.governor.awake.held(facts.now).as_secs_f64()
     }),
@@ -143,6 +146,7 @@ struct Facts<'a> {
     health: Health,
     sessions: Vec<(ClassIndex, Phase)>,
     targets: Vec<TargetView>,
+    captured: crate::capture::Counts,
     own: OwnProcess,
     now: Instant,
 }
@@ -159,6 +163,7 @@ impl<'a> Facts<'a> {
             health: governor.health.lock().clone(),
             sessions: governor.registry.all().into_iter().map(of_card).collect(),
             targets: governor.targets.lock().views(),
+            captured: governor.capture.totals(),
             own: OwnProcess::read(),
             now: Instant::now(),
         }
@@ -198,7 +203,7 @@ pub fn names() -> Vec<(String, &'static str)> {
     add("_total", &mut ClassStatistics::SECONDS.iter().map(of_class));
     add("", &mut heads(&CLASS_GAUGES).chain(heads(&TARGET_GAUGES)));
     add("", &mut heads(&CLASS_LIMITS).chain(heads(&CLASS_HISTOGRAMS)));
-    add("_total", &mut heads(&COUNTERS).chain(heads(&SECONDS)));
+    add("_total", &mut heads(&COUNTERS).chain(heads(&COMPUTED)));
     add("", &mut heads(&GAUGES).chain([LEVER, FAILING, UNTOUCHABLE]));
     names
 }
@@ -231,7 +236,7 @@ impl Collector for Metrics {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
             metric.encode_counter::<NoLabelSet, _, u64>(&of(statistics).load(Relaxed), None)?;
         }
-        for (name, about, of) in SECONDS {
+        for (name, about, of) in COMPUTED {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
             metric.encode_counter::<NoLabelSet, _, u64>(&of(&facts), None)?;
         }

@@ -239,6 +239,8 @@ pub struct SessionCard {
     pub key: OnceLock<BackendKey>,
     /// A hash of the start-up parameters besides its login, once they are known.
     pub parameters: OnceLock<u64>,
+    /// The start-up parameters besides user and database, in the client's order, once they are known.
+    pub startup: OnceLock<Box<[(String, String)]>>,
     state: Mutex<CardState>,
 }
 
@@ -288,8 +290,8 @@ impl SessionCard {
             cancels: Cancels::default(),
             observed: None,
         };
-        let (key, parameters, state) = (OnceLock::new(), OnceLock::new(), Mutex::new(state));
-        SessionCard { id, worker, opened: now, peer, login, key, parameters, state }
+        let (key, parameters, startup) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        SessionCard { id, worker, opened: now, peer, login, key, parameters, startup, state: Mutex::new(state) }
     }
 
     /// The variable state; hold the lock briefly, and never those of two cards at once.

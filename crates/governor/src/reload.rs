@@ -66,7 +66,7 @@ impl Governor {
         let is_beside = self.is_beside_asked.get().copied().unwrap_or(false);
         let config = config::read_for(file, &names, is_beside)?;
         let mut reloaded = self.reload(config.settings)?;
-        reloaded.warnings = config.warnings;
+        reloaded.warnings.extend(config.warnings);
         Ok(reloaded)
     }
 
@@ -128,10 +128,12 @@ impl Governor {
             after_restart: differences(&now, &wanted),
             warnings: Vec::new(),
         };
+        let capture = settings.capture.clone();
         self.put_in_force(&mut current, settings);
         drop(current);
         self.bell.ring();
-        Ok(reloaded)
+        let warnings = self.capture.apply(&capture).err().into_iter().collect();
+        Ok(Reloaded { warnings, ..reloaded })
     }
 
     fn put_in_force(&self, current: &mut Arc<Settings>, settings: Settings) {

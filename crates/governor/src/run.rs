@@ -70,6 +70,8 @@ pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    // If it fails, the governor does its work all the same; the log and SHOW CAPTURE have the reason.
+    let _ = governor.capture.apply(&governor.settings().capture);
     let mut inherited = inherit(&governor)?;
     let mut page =
         page::start_with(&governor, &mut inherited).map_err(|error| GovernError::System(error.to_string()))?;
@@ -92,6 +94,9 @@ pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     let end = attend(&governor, &heard, &sender, running, &mut page);
     tell_systemd(&[NotifyState::Stopping]);
     drop(watcher);
+    if !governor.capture.finish() {
+        tracing::warn!("the end of the capture could not be written in time");
+    }
     drop(page);
     tracing::info!(?end, "ended");
     Ok(end)

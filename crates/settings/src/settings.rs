@@ -15,7 +15,7 @@ use plimsoll_policy::{ClassIndex, ClassRules, ClassTerms, PreemptionPolicy, Prio
 use rustls::pki_types::CertificateDer;
 
 pub use class::{ClassSettings, CpuShare, DiskUse, cache_fault};
-pub use described::{change_of, class_key, means_nothing, settable};
+pub use described::{change_of, class_key, default_of, means_nothing, settable};
 pub use targets::{Held, TargetFault, target_faults};
 
 /// At shorter intervals, looks would take all the time.
@@ -55,6 +55,8 @@ pub struct Settings {
     pub cpu: Cpu,
     /// Limits on disk reads.
     pub disk: DiskLimits,
+    /// Recording of traffic.
+    pub capture: Capture,
     /// The console.
     pub admin: Admin,
     /// Metrics and the live page; `None` if they are off.
@@ -184,6 +186,17 @@ pub struct Cpu {
     pub awake: bool,
 }
 
+/// Recording of traffic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Capture {
+    /// The folder; `None` while nothing is recorded.
+    pub to: Option<PathBuf>,
+    /// Whether values are replaced by hashes.
+    pub redact: bool,
+    /// The size of a capture in bytes, at which recording stops.
+    pub size_max: usize,
+}
+
 /// Limits on reads from the server's disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskLimits {
@@ -211,6 +224,11 @@ pub struct AdminUser {
     pub verifier: String,
     /// Whether it may make changes; otherwise it may only look.
     pub may_change: bool,
+}
+
+/// Reads the size of a capture, such as `1GiB`. The error says what is wrong with it.
+pub fn capture_size(text: &str) -> Result<usize, String> {
+    crate::table::capture_size(text)
 }
 
 impl Settings {
@@ -241,6 +259,7 @@ impl Settings {
             },
             cpu: Cpu::default(),
             disk: DiskLimits::default(),
+            capture: Capture::default(),
             admin: Admin::default(),
             http: None,
             break_glass: Vec::new(),

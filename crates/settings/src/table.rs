@@ -23,6 +23,7 @@ pub use row::Change;
 use row::rows;
 pub(crate) use row::{Mode, Row, Table};
 
+use crate::quantity::{size, write_size};
 use crate::settings::{Http, LOOK_LEAST, Log, Settings};
 use crate::values;
 
@@ -30,7 +31,7 @@ use crate::values;
 const MANY: i64 = 1_000_000;
 
 /// The tables that a file has once, in the order of the documentation. The keys of the first stand at the top.
-pub(crate) static TABLES: [Table<Settings>; 10] = [
+pub(crate) static TABLES: [Table<Settings>; 11] = [
     Table::new(
         "",
         "The settings of a governor: where clients connect, where the server is, which work is important.",
@@ -51,6 +52,8 @@ pub(crate) static TABLES: [Table<Settings>; 10] = [
         "The server's disk. Limits need a governor on the server's machine that may make control groups.",
         DISK,
     ),
+    Table::new("capture", "Recording of traffic, to replay it elsewhere.", CAPTURE)
+        .in_path("clients connect to the server itself; `plimsoll capture` records with a relay of its own"),
     Table::new("admin", "The console, reached with psql on the port of the clients.", ADMIN),
     Table::new("http", "Metrics and the live page.", HTTP),
     Table::new("log", "What is written to standard error.", LOG),
@@ -199,6 +202,39 @@ static DISK: &[Row<Settings>] = rows! { Settings;
     limits = "true", Truth(|all| &mut all.disk.limits), set();
     /// How much of what the disk gives these classes keep at least, together, in percent: 10 to 90.
     floor_percent = "50", Number(10, 90, |all| &mut all.disk.floor_percent);
+};
+
+/// A smaller capture would hold hardly anything.
+const CAPTURE_LEAST: usize = 1 << 20;
+
+/// The size of a capture, as `size_max` has it.
+pub(crate) fn capture_size(text: &str) -> Result<usize, String> {
+    let size = size(text)?;
+    if size < CAPTURE_LEAST {
+        return Err(format!("{} is less than {}; give more", write_size(size), write_size(CAPTURE_LEAST)));
+    }
+    Ok(size)
+}
+
+static CAPTURE: &[Row<Settings>] = rows! { Settings;
+    /// The folder to which traffic is recorded. If it is not empty, the name with `-2` is taken, and so on. The default is
+    /// none: nothing is recorded.
+    to = "none", Maybe(
+        |all| all.capture.to.as_ref().map(|folder| folder.display().to_string()),
+        |all, folder, cx| { all.capture.to = folder.map(|folder| cx.path(folder)); Ok(()) }),
+        set();
+    /// Whether all values are replaced by hashes of the same type. Literals of statements that may contain a password are
+    /// never kept.
+    redact = "false", Truth(|all| &mut all.capture.redact), set();
+    /// The size of a capture at which recording stops, at least 1 MiB. A change of a key of this table begins a new capture.
+    size_max = "1GiB", Own(
+        r#"{"type": "string"}"#,
+        |all, _| write_size(all.capture.size_max),
+        |all, raw, _| {
+            all.capture.size_max = capture_size(raw.text()?)?;
+            Ok(())
+        }),
+        set();
 };
 
 /// Why the console has no address of its own in the connection path.

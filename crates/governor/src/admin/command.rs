@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::answer::{Answer, Column, Refusal};
 use super::change;
 use super::show::{
-    aborts, classes, clients, config, databases, fingerprint, help, levers, lists, mem, pools, preemptions, queue,
+    aborts, capture, classes, clients, config, databases, fingerprint, help, levers, lists, mem, pools, preemptions, queue,
     servers, state, stats, targets, users, version,
 };
 use crate::governor::Governor;
@@ -74,6 +74,7 @@ pub const COMMANDS: &[Command] = &[
         arguments: "'statement'",
         ..look("FINGERPRINT", "a statement's fingerprint, for rules", fingerprint::COLUMNS, fingerprint::run)
     },
+    look("CAPTURE", "the capture of traffic, and how much it has recorded and lost", capture::COLUMNS, capture::run),
     look("STATE", "the state of the governor", state::COLUMNS, state::run),
     look("MEM", "memory of this process", mem::COLUMNS, mem::run),
     look("VERSION", "the version", version::COLUMNS, version::run),
@@ -88,6 +89,7 @@ pub const COMMANDS: &[Command] = &[
         change::shutdown::run,
     ),
     change("SET", "key = value", "change a setting of SHOW CONFIG until the next RELOAD", change::set::run),
+    change("RESET", "key", "give a setting its default until the next RELOAD", change::set::reset),
 ];
 
 const fn look(

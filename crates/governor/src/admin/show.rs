@@ -1,6 +1,7 @@
 //! The `SHOW` commands, one file each: the columns and the code that fills the rows.
 
 pub(crate) mod aborts;
+pub(crate) mod capture;
 pub(crate) mod classes;
 pub(crate) mod clients;
 pub mod config;

@@ -37,6 +37,7 @@ use super::refusal::Refusal;
 use super::side::{FAREWELL, Out, Side};
 use super::silent::SilentPlace;
 use crate::admin::Console;
+use crate::capture::follower::{Followed, Follower};
 use crate::governor::{Repeated, SessionCommand};
 use crate::registry::SessionCard;
 use crate::session::Session;
@@ -82,6 +83,8 @@ pub(super) struct Pair {
     client: Option<Side>,
     server: Option<Side>,
     card: Option<Arc<SessionCard>>,
+    /// Follows a governed session while traffic is recorded.
+    follower: Option<Box<Follower>>,
     /// When the phase times out.
     deadline: Option<Instant>,
     /// The time of its entry in the heap of timers.
@@ -142,6 +145,7 @@ impl Pair {
             client: None,
             server: None,
             card: None,
+            follower: None,
             deadline: None,
             timer: None,
             silent_place: None,
@@ -275,9 +279,10 @@ impl Pair {
     pub(super) fn on_command(&mut self, command: SessionCommand, context: &mut Context, now: Instant) {
         match &mut self.phase {
             Phase::Session(session) => {
-                let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                let out = Pair::out(&mut self.client, &mut self.server, context);
+                let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
                 session.on_command(command, now, &mut out);
-                out.finish();
+                out.into_inner().finish();
             }
             phase => {
                 if let SessionCommand::End { why } = command
@@ -370,6 +375,9 @@ impl Pair {
     pub(super) fn leave(&mut self, context: &mut Context, now: Instant) {
         if let Phase::Session(session) = &mut self.phase {
             session.close(now);
+        }
+        if let Some(mut follower) = self.follower.take() {
+            follower.close(now);
         }
         self.phase = Phase::Over;
         (self.client_permit, self.login_place) = (None, None);

@@ -47,6 +47,8 @@ pub(super) struct Startup {
     pub(super) is_replication: bool,
     /// The class that it requests, by the parameter or within `options`.
     pub(super) class: Option<String>,
+    /// All parameters besides user and database, in the client's order.
+    pub(super) parameters: Vec<(String, String)>,
     /// A hash of all other parameters: sessions with the same set the same search path, for example.
     pub(super) others: u64,
     /// The shortest timeouts that it sets.
@@ -118,7 +120,8 @@ fn cancel(body: &[u8]) -> Result<Packet, Refused> {
 fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let (mut user, mut database, mut application_name, mut is_replication) = (None, None, None, false);
     let (mut class, mut options, mut others) = (None, None, DefaultHasher::new());
-    let mut timeouts = Vec::new();
+    let (mut timeouts, mut parameters) = (Vec::new(), Vec::new());
+    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut rest = body;
     loop {
         let Some(name) = text(&mut rest) else { return Err(no_end()) };
@@ -126,6 +129,9 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
             break;
         }
         let Some(value) = text(&mut rest) else { return Err(no_end()) };
+        if !matches!(name, b"user" | b"database") {
+            parameters.push((words(name), words(value)));
+        }
         match name {
             b"user" => user = Some(value),
             b"database" => database = Some(value),
@@ -142,7 +148,6 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
     if !rest.is_empty() {
         return Err(no_end());
     }
-    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     // Rules and `break_glass` must see the name that the server will use.
     let name = |bytes: &[u8]| words(&bytes[..bytes.len().min(NAME_MAX)]);
     let Some(user) = user.filter(|user| !user.is_empty()).map(name) else {
@@ -155,7 +160,7 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let timeouts = timeouts_among(timeouts.iter().map(Vec::as_slice));
     let timeouts = timeouts.and(options.map(timeouts_in_options).unwrap_or_default());
     let (login, others) = (Login { user, database, application_name }, others.finish());
-    Ok(Startup { login, is_replication, class, others, timeouts })
+    Ok(Startup { login, is_replication, class, parameters, others, timeouts })
 }
 
 /// The class in `-c plimsoll.class=high`, `-cplimsoll.class=high` or `--plimsoll.class=high`; the last one, as for the

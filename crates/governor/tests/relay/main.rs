@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod cancels;
+mod capturing;
 #[path = "../common/certificates.rs"]
 mod certificates;
 mod client_certificates;

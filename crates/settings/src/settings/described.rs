@@ -50,6 +50,15 @@ pub fn settable() -> (Vec<String>, Vec<&'static str>) {
     (all.collect(), of_class.collect())
 }
 
+/// The default of a key that `SET` can change; `None` for another, and for one whose default depends on other settings.
+pub fn default_of(key: &str) -> Option<&'static str> {
+    let (can_be_set, default) = match find(key)? {
+        Found::All(_, Row { change, default, .. }) => (matches!(change, Change::Set), *default),
+        Found::Class(_, Row { change, default, .. }) => (matches!(change, Change::Set), *default),
+    };
+    Some(default).filter(|default| can_be_set && !default.is_empty())
+}
+
 fn full(table: &str, key: &str) -> String {
     if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
 }

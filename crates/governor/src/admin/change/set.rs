@@ -5,7 +5,7 @@ use plimsoll_policy::ClassIndex;
 
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
-use crate::settings::{Settings, cache_fault, class_key, means_nothing, settable, target_faults};
+use crate::settings::{Settings, cache_fault, class_key, default_of, means_nothing, settable, target_faults};
 
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let (key, value) = match call.arguments {
@@ -14,11 +14,27 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         }
         _ => return Err(Refusal::new("42601", "write SET key = value").hint("SHOW CONFIG has the keys.")),
     };
+    change(call, key, &value)
+}
+
+/// `RESET key`: gives a setting its default until the next reload.
+pub fn reset(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let [key] = call.arguments else {
+        return Err(Refusal::new("42601", "write RESET key").hint("SHOW CONFIG has the keys."));
+    };
+    let Some(default) = default_of(key) else {
+        let message = format!("\"{key}\" has no default that can be set");
+        return Err(Refusal::new("42704", message).hint("SET key = value gives it a value."));
+    };
+    change(call, key, default)
+}
+
+fn change(call: &Call<'_>, key: &str, value: &str) -> Result<Answer, Refusal> {
     let mut wanted = (*call.governor.settings()).clone();
     if let Some(why) = means_nothing(key, true).filter(|_| wanted.is_beside) {
         return Err(super::not_beside(key).hint(format!("Beside a server: {why}.")));
     }
-    apply(&mut wanted, key, &value)?;
+    apply(&mut wanted, key, value)?;
     for (class, settings) in (0..).map(ClassIndex).zip(&wanted.classes) {
         wanted.rules.set_has_mpl(class, settings.limits.mpl.is_some());
     }
@@ -33,10 +49,14 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     tracing::warn!(user = call.user, key, value, "console: SET");
     let changed = call.governor.change(|settings| {
         // It was valid a moment ago; a reload in between keeps the same keys and classes.
-        let _ = apply(settings, key, &value);
+        let _ = apply(settings, key, value);
     });
-    let changed = changed.map_err(|error| Refusal::new("F0000", error.to_string()))?.changed;
-    let notices = if changed.is_empty() { vec![format!("{key} was {value} already")] } else { changed };
+    let changed = changed.map_err(|error| Refusal::new("F0000", error.to_string()))?;
+    let mut notices = changed.changed;
+    if notices.is_empty() {
+        notices.push(format!("{key} was {value} already"));
+    }
+    notices.extend(changed.warnings.into_iter().map(|warning| format!("warning: {warning}")));
     Ok(Answer { rows: Vec::new(), notices })
 }
 

@@ -290,6 +290,7 @@ impl Pair {
         let id = context.governor.registry.next_id();
         let card = SessionCard::new(id, context.worker, self.peer.to_string(), startup.login, matched.class, now);
         let _ = card.parameters.set(startup.others);
+        let _ = card.startup.set(startup.parameters.into());
         {
             let mut state = card.state();
             (state.chosen_by, state.timeouts) = (ChosenBy::Rule(matched.rule), startup.timeouts);

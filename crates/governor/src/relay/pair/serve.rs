@@ -1,10 +1,12 @@
 //! Traffic: how each phase handles the bytes of either end, and how it ends.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::dial::hint_of_answer;
 use super::{Conduct, End, Pair, Phase};
+use crate::capture::follower::{Followed, Follower};
 use crate::governor::Repeated;
 use crate::registry;
 use crate::relay::context::Context;
@@ -19,11 +21,17 @@ impl Pair {
         if matches!(self.phase, Phase::Greeting(_)) {
             return self.greet(bytes, context, now);
         }
+        if let (Phase::Session(session), Some(follower)) = (&self.phase, &mut self.follower) {
+            follower.look(&context.governor.capture, session.is_idle(), now);
+        }
         let mut out = Pair::out(&mut self.client, &mut self.server, context);
         match &mut self.phase {
             Phase::Session(session) => {
+                let mut out = Followed::of_client(out, self.follower.as_deref_mut(), now);
                 let taken = session.on_client(bytes, now, &mut out);
-                out.finish();
+                let accepted = taken.as_ref().map_or(0, |taken| *taken);
+                out.accepted(&bytes[..accepted], accepted < bytes.len());
+                out.into_inner().finish();
                 taken.unwrap_or_else(|error| self.on_breach(bytes.len(), &error, context, now))
             }
             Phase::Raw => {
@@ -68,8 +76,9 @@ impl Pair {
         let mut out = Pair::out(&mut self.client, &mut self.server, context);
         match &mut self.phase {
             Phase::Session(session) => {
+                let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
                 let taken = session.on_server(bytes, now, &mut out);
-                out.finish();
+                out.into_inner().finish();
                 taken.unwrap_or_else(|error| self.on_breach(bytes.len(), &error, context, now))
             }
             Phase::Raw => {
@@ -125,6 +134,10 @@ impl Pair {
             };
             // Work that is not governed is not tracked, so its client may cancel at any time.
             state.is_awaited = conduct == Conduct::Raw;
+        }
+        if conduct == Conduct::Governed {
+            let follower = Follower::new(Arc::clone(&card), reported, &context.governor.capture, now);
+            self.follower = Some(Box::new(follower));
         }
         self.phase = match conduct {
             Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, reported, now))),
@@ -189,9 +202,10 @@ impl Pair {
             // Its last bytes are passed on; then the client's connection is closed, too.
             _ => {
                 if let Phase::Session(session) = &mut self.phase {
-                    let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                    let out = Pair::out(&mut self.client, &mut self.server, context);
+                    let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
                     session.end_server(&mut out);
-                    out.finish();
+                    out.into_inner().finish();
                 }
                 self.server = None;
                 self.close(context, now);

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Pair, Phase};
+use crate::capture::follower::Followed;
 use crate::relay::context::Context;
 use crate::relay::refusal::Refusal;
 
@@ -14,9 +15,10 @@ impl Pair {
         }
         match &mut self.phase {
             Phase::Session(session) if session.wakes_at().is_some_and(|at| at <= now) => {
-                let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                let out = Pair::out(&mut self.client, &mut self.server, context);
+                let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
                 session.on_time(now, &mut out);
-                out.finish();
+                out.into_inner().finish();
             }
             Phase::Dialling(dial) if dial.next_attempt_at() <= now => self.on_attempt_timeout(context, now),
             _ => {}

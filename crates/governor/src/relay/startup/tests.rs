@@ -24,7 +24,7 @@ fn check(bytes: &[u8], expect: Result<Packet, &str>) {
     match (read(bytes), expect) {
         (Ok(Some((packet, length))), Ok(expected)) => {
             let packet = match packet {
-                Packet::Session(startup) => Packet::Session(Startup { others: 0, ..startup }),
+                Packet::Session(startup) => Packet::Session(Startup { others: 0, parameters: Vec::new(), ..startup }),
                 packet => packet,
             };
             assert_eq!((packet, length), (expected, bytes.len()));
@@ -37,7 +37,8 @@ fn check(bytes: &[u8], expect: Result<Packet, &str>) {
 fn is(user: &str, database: &str, application_name: &str, is_replication: bool) -> Result<Packet, &'static str> {
     let login =
         Login { user: user.to_owned(), database: database.to_owned(), application_name: application_name.to_owned() };
-    Ok(Packet::Session(Startup { login, is_replication, class: None, others: 0, timeouts: Timeouts::default() }))
+    let (parameters, timeouts) = (Vec::new(), Timeouts::default());
+    Ok(Packet::Session(Startup { login, is_replication, class: None, parameters, others: 0, timeouts }))
 }
 
 #[test]
