@@ -115,7 +115,9 @@ mod tests {
         let refusal = || Description::read(folder.path()).expect_err("refused").to_string();
         assert!(refusal().contains("it has no capture.toml"), "{}", refusal());
         std::fs::write(folder.path().join(DESCRIPTION), "format = 9\nfuture = true\n").expect("written");
-        assert!(refusal().ends_with("has version 9 of the format, and this program reads version 1; use a newer plimsoll"));
+        assert!(
+            refusal().ends_with("has version 9 of the format, and this program reads version 1; use a newer plimsoll")
+        );
         std::fs::write(folder.path().join(DESCRIPTION), "format = 1\n").expect("written");
         assert!(refusal().contains("missing field"), "{}", refusal());
     }

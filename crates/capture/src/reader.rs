@@ -37,7 +37,9 @@ impl fmt::Display for Fault {
         let file = self.file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         match self.kind {
             FaultKind::Cut => write!(f, "{file} was cut at byte {}: the events until then are used", self.at),
-            FaultKind::Damaged => write!(f, "{file} is damaged from byte {} on: the events until then are used", self.at),
+            FaultKind::Damaged => {
+                write!(f, "{file} is damaged from byte {} on: the events until then are used", self.at)
+            }
             FaultKind::Missing(first) => write!(f, "segment {first} is missing before {file}: the others are used"),
         }
     }

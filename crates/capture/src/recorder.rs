@@ -255,12 +255,8 @@ impl Shared {
             if is_last {
                 writer.finish(now_us);
             }
-            *self.progress.lock() = Progress {
-                state: writer.state.clone(),
-                units: writer.units,
-                bytes: writer.written,
-                lost: writer.lost,
-            };
+            *self.progress.lock() =
+                Progress { state: writer.state.clone(), units: writer.units, bytes: writer.written, lost: writer.lost };
             let mut queue = self.queue.lock();
             queue.held = queue.held.saturating_sub(bytes);
             if is_last {

@@ -251,7 +251,9 @@ fn function_call(body: &[u8], treatment: Treatment<'_>) -> Vec<u8> {
         let mut redacted = oid.to_be_bytes().to_vec();
         put_counts(&formats, &mut redacted);
         let value = |(place, value): (usize, &Option<&[u8]>)| match (*value, treatment) {
-            (Some(value), Treatment::Hash(key)) if format_at(&formats, place) == 1 => Some(binary::hashed(value, 0, key)),
+            (Some(value), Treatment::Hash(key)) if format_at(&formats, place) == 1 => {
+                Some(binary::hashed(value, 0, key))
+            }
             (Some(value), Treatment::Hash(key)) => Some(values::hashed(value, key)),
             (value, _) => value.map(<[u8]>::to_vec),
         };

@@ -17,7 +17,15 @@ fn any_answer() -> impl Strategy<Value = Answer> {
     let error = proptest::option::of("[0-9A-Z]{5}");
     let begin = proptest::collection::vec(any::<u8>(), 0..60);
     (any::<u8>(), tags, error, any::<u64>(), any::<u64>(), any::<u64>(), begin).prop_map(
-        |(state, tags, error, rows, bytes, checksum, begin)| Answer { state, tags, error, rows, bytes, checksum, begin },
+        |(state, tags, error, rows, bytes, checksum, begin)| Answer {
+            state,
+            tags,
+            error,
+            rows,
+            bytes,
+            checksum,
+            begin,
+        },
     )
 }
 
@@ -35,7 +43,8 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
     );
     let closed = (any::<u64>(), any::<u64>()).prop_map(|(session, at_us)| Event::Closed(Closed { session, at_us }));
     let why = proptest::sample::select(WhyLost::ALL.to_vec());
-    let lost = (any::<u64>(), any::<u64>(), why).prop_map(|(at_us, units, why)| Event::Lost(Lost { at_us, units, why }));
+    let lost =
+        (any::<u64>(), any::<u64>(), why).prop_map(|(at_us, units, why)| Event::Lost(Lost { at_us, units, why }));
     prop_oneof![1 => opened, 4 => unit, 1 => closed, 1 => lost]
 }
 

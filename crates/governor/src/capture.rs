@@ -149,9 +149,8 @@ impl Capturing {
     /// Totals of all captures since the governor began.
     pub fn totals(&self) -> Counts {
         let mut now = self.now.lock();
-        let (over, ending): (Vec<_>, Vec<_>) = std::mem::take(&mut now.ended)
-            .into_iter()
-            .partition(|recorder| recorder.progress().state == State::Ended);
+        let (over, ending): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut now.ended).into_iter().partition(|recorder| recorder.progress().state == State::Ended);
         over.iter().for_each(|recorder| now.before.add(&recorder.progress()));
         now.ended = ending;
         let mut totals = now.before;
@@ -213,4 +212,3 @@ fn start(folder: Folder, wanted: &Capture) -> io::Result<Running> {
     let recorder = Recorder::start(Box::new(folder), description, options, Instant::now())?;
     Ok(Running { recorder, folder: path })
 }
-

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use plimsoll_capture::description::{ReadError, Values};
 use plimsoll_capture::event::Event;
-use plimsoll_capture::reader::{Capture, ReadError};
-use plimsoll_capture::writer::Values;
+use plimsoll_capture::reader::Capture;
 
 /// A capture's events, and what describes them.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! The replay: a thread for each session sends its units at their times, waits where the plan says so, and notes what the
+//! The replay: a thread for each session sends its units at their times, waits where the plan has waits, and notes what the
 //! server answers.
 //!
 //! A unit begins at its recorded time, divided by the speed, unless its session still waits for the answer before, or the
@@ -125,31 +125,22 @@ pub fn replay(plan: &Plan, server: &dyn Server, pace: Pace, stop: &AtomicBool) -
     thread::scope(|scope| {
         scope.spawn(|| watch.over(stop, server));
         thread::scope(|sessions| {
-            for (at, script) in plan.sessions.iter().enumerate() {
-                for (copy, board) in boards.iter().enumerate() {
-                    let opens = began + pace.speed.due(script.opens_us) + apart(pace, copy);
-                    sleep_until(opens, stop);
-                    gate.enter();
-                    let (results, gate) = (&results, &gate);
-                    let origin = began + apart(pace, copy);
-                    let spawned = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(sessions, move || {
-                        let run = SessionRun { script, at, board, pace, origin, server, stop };
-                        let (done, lost) = run.run();
-                        let mut results = results.lock();
-                        results.done.extend(done);
-                        for why in lost {
-                            if !results.lost.contains(&why) {
-                                results.lost.push(why);
-                            }
-                        }
-                        gate.leave();
-                    });
-                    if let Err(error) = spawned {
-                        let mut results = results.lock();
-                        results.done.extend(session::all_skipped(script, at, board));
-                        results.lost.push(format!("a session's thread cannot be started: {error}"));
-                        gate.leave();
-                    }
+            for (opens, at, copy) in openings(plan, pace) {
+                sleep_until(began + opens, stop);
+                gate.enter();
+                let (script, board) = (&plan.sessions[at], &boards[copy]);
+                let origin = began + apart(pace, copy);
+                let run = SessionRun { script, at, board, pace, origin, server, stop };
+                let (results, gate) = (&results, &gate);
+                let spawned = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(sessions, move || {
+                    let (done, lost) = run.run();
+                    note(&mut results.lock(), done, lost);
+                    gate.leave();
+                });
+                if let Err(error) = spawned {
+                    let why = format!("a session's thread cannot be started: {error}");
+                    note(&mut results.lock(), session::all_skipped(script, at, board), [why]);
+                    gate.leave();
                 }
             }
         });
@@ -158,6 +149,26 @@ pub fn replay(plan: &Plan, server: &dyn Server, pace: Pace, stop: &AtomicBool) -
     let mut run = results.into_inner();
     run.elapsed = began.elapsed();
     run
+}
+
+fn note(run: &mut Run, done: Vec<Done>, lost: impl IntoIterator<Item = String>) {
+    run.done.extend(done);
+    for why in lost {
+        if !run.lost.contains(&why) {
+            run.lost.push(why);
+        }
+    }
+}
+
+/// When each copy of each session opens, in order, by the places of both.
+fn openings(plan: &Plan, pace: Pace) -> Vec<(Duration, usize, usize)> {
+    let of_script = |(at, script): (usize, &Script)| {
+        let opens = pace.speed.due(script.opens_us);
+        (0..pace.copies).map(move |copy| (opens + apart(pace, copy), at, copy)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<(Duration, usize, usize)> = plan.sessions.iter().enumerate().flat_map(of_script).collect();
+    all.sort_by_key(|(opens, _, _)| *opens);
+    all
 }
 
 /// Copies of a session begin apart, within a second, so that they do not all ask for the same rows at once.

@@ -23,8 +23,11 @@ pub fn render(rehearsal: &Rehearsal) -> String {
         Some(1.0) => "at its own speed".to_owned(),
         Some(times) => format!("at {} times its speed", plimsoll_display::plain(times)),
     };
+    let version = capture
+        .server_version
+        .map_or_else(String::new, |number| format!(", recorded on PostgreSQL {}.{}", number / 10_000, number % 10_000));
     let title = format!(
-        "{}: {} units in {}, replayed {speed}{copies}",
+        "{}{version}: {} units in {}, replayed {speed}{copies}",
         one_line(&capture.folder),
         count(facts.units),
         seconds(facts.span_us as f64 / 1e6)

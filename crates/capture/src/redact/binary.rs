@@ -24,10 +24,7 @@ const DAY_US: u64 = 86_400_000_000;
 
 /// Whether values of a type are numbers, dates or truth values, and so no secrets.
 pub(super) fn is_number(oid: u32) -> bool {
-    matches!(
-        oid,
-        BOOL | INT2 | INT4 | INT8 | OID | FLOAT4 | FLOAT8 | NUMERIC | DATE | TIME | TIMESTAMP | TIMESTAMPTZ
-    )
+    matches!(oid, BOOL | INT2 | INT4 | INT8 | OID | FLOAT4 | FLOAT8 | NUMERIC | DATE | TIME | TIMESTAMP | TIMESTAMPTZ)
 }
 
 /// The hash of a value, of the same length. Integers, UUIDs and texts have the same hash as in text form. A value of

@@ -5,8 +5,21 @@ pub const SECRET: &str = "<secret>";
 
 /// Parts of words, in lower case, that mark a statement whose values may be secrets.
 const PARTS: [&str; 15] = [
-    "password", "passwd", "passphrase", "passwort", "secret", "credential", "identified", "conninfo", "dblink", "crypt",
-    "pgp_", "api_key", "apikey", "access_key", "private_key",
+    "password",
+    "passwd",
+    "passphrase",
+    "passwort",
+    "secret",
+    "credential",
+    "identified",
+    "conninfo",
+    "dblink",
+    "crypt",
+    "pgp_",
+    "api_key",
+    "apikey",
+    "access_key",
+    "private_key",
 ];
 
 /// Whole words that do: `CREATE SUBSCRIPTION … CONNECTION`, `CREATE USER MAPPING`, `COPY … FROM PROGRAM`.
@@ -41,7 +54,8 @@ fn is_mark(word: &[u8]) -> bool {
         let part = part.as_bytes();
         word.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part))
     };
-    WORDS.iter().any(|whole| word.eq_ignore_ascii_case(whole.as_bytes())) || may_be_part(word) && PARTS.iter().any(is_part)
+    WORDS.iter().any(|whole| word.eq_ignore_ascii_case(whole.as_bytes()))
+        || may_be_part(word) && PARTS.iter().any(is_part)
 }
 
 /// Whether a word has a pair of letters that some part begins with: few have, and the others need no search.

@@ -68,9 +68,15 @@ fn secrets_in_texts_are_removed_whichever_setting() {
         let mut left = |text: &str| sql(&applied(&mut redactor, query(text), Vec::new()).request);
         for (text, expect) in [
             ("ALTER ROLE shop PASSWORD 'geheim'", "ALTER ROLE shop PASSWORD '<secret>'"),
-            ("create user a password $x$geheim$x$ valid until 'now'", "create user a password '<secret>' valid until '<secret>'"),
+            (
+                "create user a password $x$geheim$x$ valid until 'now'",
+                "create user a password '<secret>' valid until '<secret>'",
+            ),
             ("/* geheim */ set a.secret = E'ge\\'heim' -- geheim\n;", "  set a.secret = '<secret>'\n;"),
-            ("CREATE SUBSCRIPTION s CONNECTION 'host=a geheim' PUBLICATION p", "CREATE SUBSCRIPTION s CONNECTION '<secret>' PUBLICATION p"),
+            (
+                "CREATE SUBSCRIPTION s CONNECTION 'host=a geheim' PUBLICATION p",
+                "CREATE SUBSCRIPTION s CONNECTION '<secret>' PUBLICATION p",
+            ),
             ("alter role a password 'geheim", "alter role a password '<secret>'"),
         ] {
             assert_eq!(left(text), expect, "{values:?}");

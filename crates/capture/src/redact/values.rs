@@ -76,9 +76,36 @@ pub(super) const BYTES: u8 = 5;
 
 /// Words within texts that stay: they are units and constants, not data.
 const KEPT_WORDS: [&str; 30] = [
-    "true", "false", "null", "now", "today", "tomorrow", "yesterday", "infinity", "epoch", "year", "years", "month",
-    "months", "mon", "mons", "week", "weeks", "day", "days", "hour", "hours", "minute", "minutes", "min", "mins",
-    "second", "seconds", "sec", "secs", "ago",
+    "true",
+    "false",
+    "null",
+    "now",
+    "today",
+    "tomorrow",
+    "yesterday",
+    "infinity",
+    "epoch",
+    "year",
+    "years",
+    "month",
+    "months",
+    "mon",
+    "mons",
+    "week",
+    "weeks",
+    "day",
+    "days",
+    "hour",
+    "hours",
+    "minute",
+    "minutes",
+    "min",
+    "mins",
+    "second",
+    "seconds",
+    "sec",
+    "secs",
+    "ago",
 ];
 
 /// The hash of a value in text form.
@@ -242,7 +269,8 @@ fn hashed_moment(value: &[u8], key: &Key) -> Option<Vec<u8>> {
         field(at + 3, 0, 60, 2);
         if value.get(at + 5) == Some(&b':') {
             field(at + 6, 0, 60, 2);
-            let fraction = value.get(at + 9..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let fraction =
+                value.get(at + 9..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
             if value.get(at + 8) == Some(&b'.') {
                 (0..fraction).for_each(|digit| field(at + 9 + digit, 0, 10, 1));
             }

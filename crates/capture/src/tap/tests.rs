@@ -118,10 +118,7 @@ fn a_unit_begins_with_its_first_message_and_ends_with_its_answer() {
 
 #[test]
 fn units_in_a_row_are_answered_in_order() {
-    check(
-        "> Q:a Q:b P B E S\n< C:A Z:I\n< E:23505 Z:I 1 2 C:C Z:I",
-        &["Q 1+1 I A", "Q 1+2 I 23505", "PBES 1+2 I C"],
-    );
+    check("> Q:a Q:b P B E S\n< C:A Z:I\n< E:23505 Z:I 1 2 C:C Z:I", &["Q 1+1 I A", "Q 1+2 I 23505", "PBES 1+2 I C"]);
 }
 
 #[test]
@@ -177,7 +174,10 @@ fn an_answer_begins_with_whole_messages_and_its_rows_have_a_checksum_that_ignore
     let second = answer(&format!("T:columns D:short D:{long} D:{long} D:short Z:I"));
     assert_eq!(first.checksum, second.checksum);
     assert_ne!(first.checksum, answer("D:other Z:I").checksum);
-    assert_eq!((first.rows, first.bytes), (4, bytes(&format!("T:columns D:{long} D:short D:{long} D:short Z:I")).len() as u64));
+    assert_eq!(
+        (first.rows, first.bytes),
+        (4, bytes(&format!("T:columns D:{long} D:short D:{long} D:short Z:I")).len() as u64)
+    );
     // FNV-1a of "a", as published.
     assert_eq!(answer("D:a Z:I").checksum, 0xaf63_dc4c_8601_ec8c);
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::answer::{Answer, Column, Refusal};
 use super::change;
 use super::show::{
-    aborts, capture, classes, clients, config, databases, fingerprint, help, levers, lists, mem, pools, preemptions, queue,
-    servers, state, stats, targets, users, version,
+    aborts, capture, classes, clients, config, databases, fingerprint, help, levers, lists, mem, pools, preemptions,
+    queue, servers, state, stats, targets, users, version,
 };
 use crate::governor::Governor;
 

@@ -109,11 +109,8 @@ fn settings(asked: &OwnRelay) -> Result<Settings, ConfigError> {
     );
     text += "[preemption]\npolicy = \"never\"\n[cpu]\nshares = false\ninheritance = false\n";
     text += "[disk]\nlimits = false\n[http]\naddress = \"off\"\n";
-    let surroundings = Surroundings {
-        folder: Path::new(""),
-        environment: &|name| std::env::var(name).ok(),
-        classes: &[],
-    };
+    let surroundings =
+        Surroundings { folder: Path::new(""), environment: &|name| std::env::var(name).ok(), classes: &[] };
     let mut settings = parse(&text, "the relay's settings", &surroundings)?.settings;
     settings.capture = asked.capture.clone();
     Ok(settings)

@@ -110,16 +110,23 @@ fn what_clients_send_and_receive_is_recorded() {
     session.run("rollback").unwrap();
     let process = session.process_id();
     drop(session);
-    until("the session to end", || recorded.governor.registry.all().iter().all(|card| card.key.get().map(|key| key.process) != Some(process)));
+    until("the session to end", || {
+        recorded.governor.registry.all().iter().all(|card| card.key.get().map(|key| key.process) != Some(process))
+    });
     let view = recorded.governor.capture.view(Instant::now());
     assert_eq!((view.state, view.is_redacted), ("recording", false));
     let events = recorded.events();
     let all: Vec<String> = units(&events).map(texts).collect();
     let told = all.join("\n");
     assert!(!told.contains("not recorded") && !told.contains("commit"), "{told}");
-    let of = |text: &str| units(&events).find(|unit| texts(unit).starts_with(text)).unwrap_or_else(|| panic!("no {text} in {told}"));
+    let of = |text: &str| {
+        units(&events).find(|unit| texts(unit).starts_with(text)).unwrap_or_else(|| panic!("no {text} in {told}"))
+    };
     let made = of("create table");
-    assert_eq!((&made.answer.tags[..], made.answer.state), (&["CREATE TABLE".to_owned(), "INSERT 0 1000".to_owned()][..], b'I'));
+    assert_eq!(
+        (&made.answer.tags[..], made.answer.state),
+        (&["CREATE TABLE".to_owned(), "INSERT 0 1000".to_owned()][..], b'I')
+    );
     let counted = of("select count");
     assert_eq!((counted.answer.rows, &counted.answer.tags[..]), (1, &["SELECT 1".to_owned()][..]));
     assert!(counted.took_us > 0 && counted.answer.begin.windows(4).any(|bytes| bytes == b"1000"));

@@ -115,8 +115,10 @@ impl Links {
             waits.extend(writer.filter(is_before).map(|(unit, _)| *unit));
         }
         uses.sort_by_key(|one| one.range.start);
-        waits.sort_unstable();
-        waits.dedup();
+        // A session keeps its order: its last unit ends after its earlier ones.
+        waits.sort_unstable_by_key(|unit| std::cmp::Reverse(*unit));
+        waits.dedup_by_key(|unit| unit.session);
+        waits.reverse();
         let waits = waits.into_iter().map(|unit| self.await_unit(unit)).collect();
         (uses, waits)
     }

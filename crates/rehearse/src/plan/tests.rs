@@ -1,3 +1,5 @@
+//! Captures as tables, and the links that their plans have.
+
 use super::*;
 use crate::message::testing::{bind, data_row, describe_portal, execute, parse, row_description, sync};
 use crate::testing::{answer, events, open, unit};

@@ -1,3 +1,5 @@
+//! Rehearsals on real servers, and requests that are refused.
+
 use std::io::Write;
 use std::time::Duration;
 
@@ -69,7 +71,8 @@ fn shop() -> Vec<Event> {
     );
     let mut made = answer("I", "insert", "");
     made.rows = 1;
-    made.begin = [row_description(&[("id", 7, 20)], 1), message(b'D', &[0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 58])].concat();
+    made.begin =
+        [row_description(&[("id", 7, 20)], 1), message(b'D', &[0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 58])].concat();
     let insert = "insert into orders (customer) values ($1) returning id";
     let first = [parse("s1", insert, &[23]), bind("s1", 1, &[&[0, 0, 0, 3]], 1), describe_portal(), execute(), sync()];
     let lines = "insert into lines (order_id, item) values ($1, $2)";
@@ -100,7 +103,8 @@ fn identities_of_a_real_server_are_mapped() {
         let run = replay(&plan, &PostgresServer::new(url.clone(), false), pace, &AtomicBool::new(false));
         assert_eq!(run.lost, Vec::<String>::new());
         let mut connection = Connection::open(&url).unwrap();
-        let items = connection.text("select string_agg(order_id || ' ' || item, ', ' order by item) from lines").unwrap();
+        let items =
+            connection.text("select string_agg(order_id || ' ' || item, ', ' order by item) from lines").unwrap();
         let expect = "1000 bolt, 1000 copied, 1001 gear, 1000 nut";
         assert_eq!(items.as_deref(), Some(expect), "turn {turn} begins with the same data");
     }
@@ -124,7 +128,11 @@ fn a_rehearsal_on_two_private_servers_reports_what_differs() {
     assert_eq!((ours.sent, others.sent), (20, 20), "ten units in each of two turns");
     let skipped: Vec<(&str, u64)> = ours.skipped.iter().map(|(reason, count)| (*reason, *count)).collect();
     assert_eq!(skipped, [("cannot_run", 2), ("notification", 2)]);
-    assert_eq!((ours.failed, ours.rows_differ, ours.compared, ours.answers_differ), (0, 0, 4, 2), "the second item differs");
+    assert_eq!(
+        (ours.failed, ours.rows_differ, ours.compared, ours.answers_differ),
+        (0, 0, 4, 2),
+        "the second item differs"
+    );
     let comparison = result.comparison.as_ref().unwrap();
     assert!(comparison.turns == 2 && comparison.times_as_fast.unwrap().low.is_some());
     assert_eq!(result.invalid, Vec::<String>::new());
@@ -171,7 +179,10 @@ fn a_capture_that_only_reads_cannot_write() {
     let target = PrivateTarget::start(*settings, &Data::Setup(file.path().to_owned())).unwrap();
     let mut connection = Connection::open(&target.loaded()).unwrap();
     connection.run("create function sneak() returns int language sql as 'insert into orders (customer) values (1) returning 1'").unwrap();
-    let plan = Plan::of(vec![open(1, 0), unit(1, 0, 9, query("select sneak()"), answer("I", "select", "sneak=1"))], &Selection::ALL);
+    let plan = Plan::of(
+        vec![open(1, 0), unit(1, 0, 9, query("select sneak()"), answer("I", "select", "sneak=1"))],
+        &Selection::ALL,
+    );
     assert!(!plan.writes());
     let pace = request(private()).pace;
     let run = replay(&plan, &PostgresServer::new(target.loaded(), true), pace, &AtomicBool::new(false));

@@ -1,3 +1,5 @@
+//! Replays against a server that gives identities of its own: by tables, and by random sessions.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;

@@ -1,3 +1,5 @@
+//! The text of a rehearsal with something of everything.
+
 use crate::check::Check;
 use crate::plan::{Plan, Selection};
 use crate::replay::{Done, Outcome, Pace, Ran, Run, Speed};
@@ -64,7 +66,7 @@ fn a_rehearsal_reads_well() {
     let rehearsal = rehearsal();
     let text = render(&rehearsal);
     for expect in [
-        "traffic: 200 units in 1.99 s, replayed at its own speed",
+        "traffic, recorded on PostgreSQL 17.2: 200 units in 1.99 s, replayed at its own speed",
         "1 units were not sent: their sessions could not be opened, or were lost",
         "1 units failed that had not failed in the recording, 0 of the recorded errors",
         "and 1 of 198 compared",

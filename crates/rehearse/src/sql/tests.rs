@@ -1,3 +1,5 @@
+//! Texts and what is known of them without a server.
+
 use super::*;
 
 /// The contexts of a text's values: `value=column`, `?` for unknown, `#` for an amount.
