@@ -49,7 +49,7 @@ fn a_capture_is_replayed_on_a_private_server() {
     let output = run(&command, folder.path());
     assert_ended(&output, 0);
     assert!(said(&output).contains("all 1 statements can run"), "{}", said(&output));
-    assert!(printed(&output).contains("1 units were not sent: LISTEN"), "{}", printed(&output));
+    assert!(printed(&output).contains("1 unit not sent: LISTEN"), "{}", printed(&output));
 
     let result = json(&run(&[&command[..], &["--json", "--speed", "max", "--sessions", "x2"]].concat(), folder.path()));
     let server = &items(&result["servers"])[0];

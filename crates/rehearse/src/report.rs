@@ -27,9 +27,9 @@ pub fn render(rehearsal: &Rehearsal) -> String {
         .server_version
         .map_or_else(String::new, |number| format!(", recorded on PostgreSQL {}.{}", number / 10_000, number % 10_000));
     let title = format!(
-        "{}{version}: {} units in {}, replayed {speed}{copies}",
+        "{}{version}: {} in {}, replayed {speed}{copies}",
         one_line(&capture.folder),
-        count(facts.units),
+        units_of(facts.units),
         seconds(facts.span_us as f64 / 1e6)
     );
     lines(&mut text, &title, "", "");
@@ -55,6 +55,11 @@ fn lines(text: &mut String, what: &str, first: &str, rest: &str) {
         text.push_str(&line);
         text.push('\n');
     }
+}
+
+/// `1 unit`, `12 345 units`.
+fn units_of(units: u64) -> String {
+    format!("{} unit{}", count(units), if units == 1 { "" } else { "s" })
 }
 
 /// A figure with its interval: `1.12 (1.05 to 1.19)`.
@@ -110,10 +115,10 @@ fn write_comparison(text: &mut String, rehearsal: &Rehearsal, comparison: &Compa
 fn write_server(text: &mut String, server: &ServerResult) {
     text.push('\n');
     let total: f64 = server.seconds.iter().sum();
-    let title = format!("{}: {} units sent in {}", one_line(&server.url), count(server.sent), seconds(total));
+    let title = format!("{}: {} sent in {}", one_line(&server.url), units_of(server.sent), seconds(total));
     lines(text, &title, "", "");
     for (units, why) in &server.skipped_words {
-        lines(text, &format!("{} units were not sent: {why}", count(*units)), "  ", "    ");
+        lines(text, &format!("{} not sent: {why}", units_of(*units)), "  ", "    ");
     }
     let failures = &server.check.failures;
     if !failures.is_empty() {
@@ -121,20 +126,15 @@ fn write_server(text: &mut String, server: &ServerResult) {
         lines(text, &title, "  ", "    ");
         for failure in failures {
             let statement = cut(&one_line(&failure.statement), TEXT_MAX);
-            lines(
-                text,
-                &format!("{}: {statement} ({} units)", failure.message, count(failure.units)),
-                "    - ",
-                "      ",
-            );
+            lines(text, &format!("{}: {statement} ({})", failure.message, units_of(failure.units)), "    - ", "      ");
         }
     }
     let answers = format!(
-        "{} units failed that had not failed in the recording, {} of the recorded errors came out otherwise, {} units have \
-         another number of rows, and {} of {} compared answers differ",
-        count(server.failed),
+        "{} failed and had not failed in the recording, {} of the recorded errors came out otherwise, {} had another \
+         number of rows, and {} of {} compared answers differ",
+        units_of(server.failed),
         count(server.failed_otherwise),
-        count(server.rows_differ),
+        units_of(server.rows_differ),
         count(server.answers_differ),
         count(server.compared)
     );
@@ -164,10 +164,10 @@ fn write_latency(text: &mut String, latency: &Latencies) {
         ("p95", |it| &it.p95_us, &latency.p95_ratio),
     ];
     let row = |(name, part, times): (&str, Part, &Estimate)| {
-        let side = |side: &Latency| with_interval(part(side), latency_told);
+        let side = |side: &Latency| latency_told(part(side).value);
         [name.to_owned(), side(&latency.recorded), side(&latency.now), with_interval(times, ratio)]
     };
-    write_table(text, &["latency", "recorded", "now", "now / recorded"], &parts.into_iter().map(row).collect());
+    write_table(text, &["latency", "then", "now", "now/then"], &parts.into_iter().map(row).collect());
 }
 
 fn write_statements(text: &mut String, statements: &[StatementResult]) {

@@ -172,7 +172,7 @@ impl Shape {
         };
         let planned = commands.iter().find(|command| can_be_prepared(command.statement(), &command.text.bytes));
         Shape {
-            text: if texts.is_empty() { "(no statement)".to_owned() } else { texts.join("; ") },
+            text: if texts.is_empty() { "(prepares statements)".to_owned() } else { texts.join("; ") },
             fingerprint,
             writes,
             not_compared,

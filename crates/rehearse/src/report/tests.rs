@@ -67,8 +67,8 @@ fn a_rehearsal_reads_well() {
     let text = render(&rehearsal);
     for expect in [
         "traffic, recorded on PostgreSQL 17.2: 200 units in 1.99 s, replayed at its own speed",
-        "1 units were not sent: their sessions could not be opened, or were lost",
-        "1 units failed that had not failed in the recording, 0 of the recorded errors",
+        "1 unit not sent: their sessions could not be opened, or were lost",
+        "1 unit failed and had not failed in the recording, 0 of the recorded errors",
         "and 1 of 198 compared",
         "units began 40 µs (p50), 40 µs (p95), at most 40 µs after their time",
         "2.00 (2.00 to 2.00)",
