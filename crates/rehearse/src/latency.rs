@@ -4,7 +4,7 @@
 //! into windows; the interval is that of the figures over draws of windows with repetition (a bootstrap of blocks). The
 //! same windows are drawn for both sides, so that a moment with more work counts for both.
 
-use plimsoll_model::statistics::{Noise, Samples, compare_settings};
+use plimsoll_model::statistics::{Finding, Noise, Samples, compare_settings};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::Serialize;
@@ -159,12 +159,16 @@ impl Sorted {
 }
 
 /// How many times as fast one server is as the other, from its mean latency in each turn: Student's t on the ratios of
-/// turns.
-pub(crate) fn times_as_fast(ours: &[f64], others: &[f64]) -> Option<Estimate> {
+/// turns. The finding is a difference only if it exceeds the noise floor, too, because many kinds of units are compared.
+pub(crate) fn times_as_fast(ours: &[f64], others: &[f64]) -> Option<(Estimate, Finding)> {
+    if ours.is_empty() || others.is_empty() {
+        return None;
+    }
     let speeds = |means: &[f64]| means.iter().map(|mean| 1.0 / mean.max(1e-3)).collect::<Vec<_>>();
     let samples = Samples::complete(&[speeds(others), speeds(ours)]);
-    let ratio = compare_settings(&samples, 1, 0, Noise::of(&samples).as_ref()).ratio?;
-    Some(Estimate { value: ratio.value, low: ratio.low, high: ratio.high })
+    let found = compare_settings(&samples, 1, 0, Noise::of(&samples).as_ref());
+    let ratio = found.ratio?;
+    Some((Estimate { value: ratio.value, low: ratio.low, high: ratio.high }, found.finding))
 }
 
 /// A value of a sorted list that a share of it does not exceed.
@@ -227,11 +231,15 @@ mod tests {
 
     #[test]
     fn a_server_is_as_many_times_faster_as_its_turns_say() {
-        let found = times_as_fast(&[100.0, 101.0, 99.0], &[120.0, 122.0, 119.0]).unwrap();
+        let (found, finding) = times_as_fast(&[100.0, 101.0, 99.0], &[120.0, 122.0, 119.0]).unwrap();
+        assert_eq!(finding, Finding::Faster);
         assert!(
             (found.value - 1.204).abs() < 0.01 && found.low.unwrap() > 1.15 && found.high.unwrap() < 1.25,
             "{found:?}"
         );
-        assert_eq!(times_as_fast(&[100.0], &[120.0]).unwrap().low, None, "one turn has no spread");
+        let (_, noisy) = times_as_fast(&[100.0, 130.0, 90.0], &[105.0, 95.0, 125.0]).unwrap();
+        assert_eq!(noisy, Finding::NoDifference);
+        assert_eq!(times_as_fast(&[100.0], &[120.0]).unwrap().0.low, None, "one turn has no spread");
+        assert_eq!(times_as_fast(&[], &[]), None);
     }
 }

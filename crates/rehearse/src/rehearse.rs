@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use plimsoll_model::statistics::Finding;
 use plimsoll_pg::connection::WireError;
 use plimsoll_pg::url::{ServerUrl, UrlError};
 use plimsoll_postgres::server::ServerSettings;
@@ -13,7 +14,7 @@ use crate::input::Input;
 use crate::latency::{Estimate, times_as_fast};
 use crate::plan::{Plan, Selection};
 use crate::private::{self, Data, PrivateError, PrivateTarget};
-use crate::replay::{Outcome, Pace, Run, Speed, replay};
+use crate::replay::{Pace, Run, Speed, replay};
 use crate::result::{
     CaptureShown, Comparison, Rehearsal, ServerResult, StatementComparison, StatementResult, faults, server_result,
 };
@@ -284,18 +285,24 @@ fn turns(
     Ok(runs)
 }
 
-/// The mean latency of each turn, over units that ran.
-fn means(runs: &[Run]) -> Vec<f64> {
-    let mean = |run: &Run| {
-        let ran = || {
-            run.done.iter().filter_map(|done| match done.outcome {
-                Outcome::Ran(ran) if ran.answered.error.is_none() => Some(ran.took_us as f64),
-                _ => None,
-            })
-        };
-        ran().sum::<f64>() / ran().count().max(1) as f64
+/// The mean latency of each turn on two servers, over the kinds of units that both ran. Each kind counts as often as on the
+/// first, so that a unit which one of them could not run does not make it look fast.
+fn means(ours: &ServerResult, others: &ServerResult, turns: usize) -> (Vec<f64>, Vec<f64>) {
+    let mean = |turn: usize| {
+        let (mut calls, mut us) = (0.0, (0.0, 0.0));
+        for one in &ours.statements {
+            let other = others.statements.iter().find(|other| other.shape == one.shape);
+            let other = other.and_then(|other| *other.turn_means.get(turn)?);
+            let own = one.turn_means.get(turn).copied().flatten();
+            if let (Some(own), Some(other)) = (own, other) {
+                let weight = one.calls as f64;
+                calls += weight;
+                us = (us.0 + weight * own, us.1 + weight * other);
+            }
+        }
+        (calls > 0.0).then_some((us.0 / calls, us.1 / calls))
     };
-    runs.iter().map(mean).collect()
+    (0..turns).filter_map(mean).unzip()
 }
 
 fn compare(
@@ -305,13 +312,14 @@ fn compare(
     runs: &[Vec<Run>],
 ) -> Comparison {
     let turns = runs.iter().map(Vec::len).min().unwrap_or(0);
-    let total = times_as_fast(&means(&runs[0][..turns]), &means(&runs[1][..turns]));
+    let (own, other) = means(ours.1, others.1, turns);
+    let total = times_as_fast(&own, &other).map(|(times, _)| times);
     let (mut slower, mut faster, mut alike): (Vec<(&StatementResult, Estimate)>, _, _) = (Vec::new(), 0, 0);
     for one in &ours.1.statements {
         let other = others.1.statements.iter().find(|other| other.shape == one.shape);
         match other.and_then(|other| statement_ratio(one, other)) {
-            Some(ratio) if ratio.high.is_some_and(|high| high < 1.0) => slower.push((one, ratio)),
-            Some(ratio) if ratio.low.is_some_and(|low| low > 1.0) => faster += 1,
+            Some((ratio, Finding::Slower)) => slower.push((one, ratio)),
+            Some((_, Finding::Faster)) => faster += 1,
             _ => alike += 1,
         }
     }
@@ -320,7 +328,7 @@ fn compare(
     let compared = |(at, (one, times_as_fast)): (usize, (&StatementResult, Estimate))| {
         let sample = plan.shapes[one.shape].sample.as_ref().filter(|_| at < PLANS_MAX);
         let plan_on = |ready: &Ready| match sample {
-            Some(sample) => ready_url(ready).and_then(|url| explain::plan(&url, sample)),
+            Some(sample) => explain::plan(&ready.looked_at(), sample),
             None => Err("it has no plan, or is one of many".to_owned()),
         };
         let text = one.text.clone();
@@ -330,23 +338,21 @@ fn compare(
     Comparison { times_as_fast: total, turns, slower, faster, alike }
 }
 
-/// Where plans are looked up: in the data as it was loaded.
-fn ready_url(ready: &Ready) -> Result<ServerUrl, String> {
-    Ok(ready.looked_at())
-}
-
-fn statement_ratio(one: &StatementResult, other: &StatementResult) -> Option<Estimate> {
+fn statement_ratio(one: &StatementResult, other: &StatementResult) -> Option<(Estimate, Finding)> {
     let both: Vec<(f64, f64)> =
         one.turn_means.iter().zip(&other.turn_means).filter_map(|(one, other)| Some(((*one)?, (*other)?))).collect();
     let (ours, others): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
-    if ours.is_empty() { None } else { times_as_fast(&ours, &others) }
+    times_as_fast(&ours, &others)
 }
 
 /// What a reader must know beside the figures.
 fn notes(plan: &Plan, capture: &CaptureShown, request: &Request) -> Vec<String> {
     let mut notes = capture.faults.clone();
     if plan.facts.lost > 0 {
-        notes.push(format!("the recording has lost {} units, so that the replay lacks them", plan.facts.lost));
+        notes.push(format!(
+            "the recording has lost {}, which the replay lacks",
+            plimsoll_display::counted(plan.facts.lost as usize, "unit")
+        ));
     }
     if plan.facts.clock_jumps > 0 {
         notes.push(format!(
@@ -355,9 +361,9 @@ fn notes(plan: &Plan, capture: &CaptureShown, request: &Request) -> Vec<String> 
         ));
     }
     if plan.facts.unopened > 0 {
-        let count = plan.facts.unopened;
+        let sessions = plimsoll_display::counted(plan.facts.unopened as usize, "session");
         notes.push(format!(
-            "{count} sessions began before the capture: their settings and older prepared statements are not known"
+            "{sessions} began before the capture: their settings and older prepared statements are not known"
         ));
     }
     if plan.facts.roles.len() > 1 {

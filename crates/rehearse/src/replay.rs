@@ -124,6 +124,8 @@ pub fn replay(plan: &Plan, server: &dyn Server, pace: Pace, stop: &AtomicBool) -
     let watch = Watch::default();
     thread::scope(|scope| {
         scope.spawn(|| watch.over(stop, server));
+        // Also if a session's thread panics: the scope would wait for the watch forever.
+        let _end = EndOnDrop(&watch);
         thread::scope(|sessions| {
             for (opens, at, copy) in openings(plan, pace) {
                 sleep_until(began + opens, stop);
@@ -144,7 +146,6 @@ pub fn replay(plan: &Plan, server: &dyn Server, pace: Pace, stop: &AtomicBool) -
                 }
             }
         });
-        watch.end();
     });
     let mut run = results.into_inner();
     run.elapsed = began.elapsed();
@@ -243,10 +244,14 @@ impl Watch {
             }
         }
     }
+}
 
-    fn end(&self) {
-        *self.is_over.lock() = true;
-        self.changed.notify_all();
+struct EndOnDrop<'a>(&'a Watch);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        *self.0.is_over.lock() = true;
+        self.0.changed.notify_all();
     }
 }
 

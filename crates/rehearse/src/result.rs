@@ -135,7 +135,7 @@ pub struct Comparison {
     pub times_as_fast: Option<Estimate>,
     /// Turns that were compared.
     pub turns: usize,
-    /// Kinds of units that are slower on the target, the interval's ends both below 1.
+    /// Kinds of units that are slower on the target, beyond noise.
     pub slower: Vec<StatementComparison>,
     /// How many are faster.
     pub faster: usize,
