@@ -152,8 +152,10 @@ impl Tap {
         let tag = head[0];
         let is_copy = matches!(tag, b'd' | b'c' | b'f');
         self.is_ignored = self.is_copying_in && matches!(tag, b'S' | b'H');
-        self.is_of_last = !self.open.has_begun && (is_copy || self.is_ignored) && !self.asked.is_empty();
-        let is_stray = is_copy && !self.is_of_last && !self.open.has_begun;
+        // Behind a `Sync` they belong to what follows: if a copy begins, the server has ignored that `Sync`.
+        let takes_copies = self.asked.back().is_some_and(|last| !last.is_synced);
+        self.is_of_last = !self.open.has_begun && (is_copy || self.is_ignored) && takes_copies;
+        let is_stray = is_copy && !self.open.has_begun && self.asked.is_empty();
         if tag == b'X' || is_stray {
             self.from_client.is_unkept = true;
             return;

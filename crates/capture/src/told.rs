@@ -41,16 +41,15 @@ impl Overview {
         let (description, summary) = (&self.description, &self.summary);
         let mut text = String::new();
         let values = match description.values {
-            Values::Kept => "values as they were sent",
+            Values::Kept => "values kept",
             Values::Redacted => "values redacted",
         };
         let server = description.server_version.map_or("unknown".to_owned(), |version| version_told(version));
         write_item(&mut text, "began:      ", &format!("{}, server {server}, {values}", description.began));
         let length = summary.seconds();
-        let mean =
-            if length > 0.0 { format!(", {} units", rate(summary.units as f64 / length)) } else { String::new() };
+        let mean = if length > 0.0 { format!(", units at {}", rate(summary.units as f64 / length)) } else { String::new() };
         write_item(&mut text, "length:     ", &format!("{}{mean}", seconds(length)));
-        let at_once = format!("{} sessions, at most {} at once", count(summary.sessions), count(summary.sessions_max));
+        let at_once = format!("{}, at most {} at once", count(summary.sessions), count(summary.sessions_max));
         write_item(&mut text, "sessions:   ", &at_once);
         write_item(&mut text, "users:      ", &listed(&summary.users));
         write_item(&mut text, "databases:  ", &listed(&summary.databases));
@@ -78,7 +77,7 @@ impl Overview {
     }
 }
 
-/// `170002` is 17.2.
+/// 170002 is 17.2.
 fn version_told(version: u32) -> String {
     format!("PostgreSQL {}.{}", version / 10_000, version % 10_000)
 }
@@ -169,9 +168,9 @@ mod tests {
             Description { server_version: Some(170_002), ..Description::new(SystemTime::UNIX_EPOCH, Values::Kept) };
         let text = Overview::new(description, 2048, Summary::of(&events), &[]).text();
         let expect = "\
-began:      1970-01-01T00:00:00Z, server PostgreSQL 17.2, values as they were sent
-length:     2.00 s, 1.00 /s units
-sessions:   1 sessions, at most 1 at once
+began:      1970-01-01T00:00:00Z, server PostgreSQL 17.2, values kept
+length:     2.00 s, units at 1.00 /s
+sessions:   1, at most 1 at once
 users:      shop 1
 databases:  shop 1
 units:      2, 0 rows

@@ -134,6 +134,8 @@ fn copied_data_belong_to_the_unit_that_copies() {
     check("> P B E S\n< 1 2 G\n> d:1 c S\n< C:COPY_1 Z:I", &["PBESdcS 1+3 I COPY_1"]);
     // Everything sent ahead.
     check("> P B E S d:1 c S\n< 1 2 G C:COPY_1 Z:I", &["PBESdcS 1+1 I COPY_1"]);
+    // Where the copy fails at once, the server answers both.
+    check("> P B E S d:1 c S\n< E:42P01 Z:I Z:I", &["PBES 1+1 I 42P01", "dcS 1+1 I"]);
     // A Sync after each row.
     check("> Q:copy\n< G\n> d:1 S d:2 S c\n< C:COPY_2 Z:I\n> Q:a\n< C:A Z:I", &["QdSdSc 1+3 I COPY_2", "Q 5+1 I A"]);
     check("> Q:copy\n< H d:1 d:2 c C:COPY_2 Z:I", &["Q 1+1 I COPY_2"]);
