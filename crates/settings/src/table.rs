@@ -10,6 +10,7 @@ mod lists;
 mod row;
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_pg::url::{ServerHost, ServerUrl};
@@ -216,12 +217,24 @@ pub(crate) fn capture_size(text: &str) -> Result<usize, String> {
     Ok(size)
 }
 
+/// The folder of a capture. An operator at the console does not know the governor's working directory.
+fn capture_folder(raw: Raw<'_>, cx: &Context<'_>) -> Result<Option<PathBuf>, String> {
+    match raw {
+        Raw::Word("none") => Ok(None),
+        Raw::Word(folder) if !folder.starts_with('/') => {
+            Err(format!("`{folder}` is not an absolute path; write one, or none to end the capture"))
+        }
+        _ => raw.text().map(|folder| Some(cx.path(folder))),
+    }
+}
+
 static CAPTURE: &[Row<Settings>] = rows! { Settings;
     /// The folder to which traffic is recorded. If it is not empty, the name with `-2` is taken, and so on. The default is
     /// none: nothing is recorded.
-    to = "none", Maybe(
-        |all| all.capture.to.as_ref().map(|folder| folder.display().to_string()),
-        |all, folder, cx| { all.capture.to = folder.map(|folder| cx.path(folder)); Ok(()) }),
+    to = "none", Own(
+        r#"{"type": "string"}"#,
+        |all, _| all.capture.to.as_ref().map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
+        |all, raw, cx| capture_folder(raw, cx).map(|folder| all.capture.to = folder)),
         set();
     /// Whether all values are replaced by hashes of the same type. Literals of statements that may contain a password are
     /// never kept.

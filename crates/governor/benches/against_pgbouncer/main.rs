@@ -46,11 +46,12 @@ struct Extent {
 const LOADS: [(&str, u32, u32, usize, u32); 4] =
     [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
 
-/// Governors with their settings: the default, whose cores sleep; one that keeps them awake; and one that connects to
-/// the server's socket.
-const GOVERNORS: [(&str, Link, &str); 3] = [
+/// Governors with their settings: the default, whose cores sleep; one that keeps them awake; one that records all traffic;
+/// and one that connects to the server's socket.
+const GOVERNORS: [(&str, Link, &str); 4] = [
     ("governor", Link::Tcp, ""),
     ("awake cores", Link::Tcp, "\n[cpu]\nawake = true"),
+    ("recording", Link::Tcp, "\n[capture]\nto = \"traffic\""),
     ("governor, socket", Link::Socket, ""),
 ];
 

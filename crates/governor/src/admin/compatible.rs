@@ -66,7 +66,8 @@ pub fn understand(words: &[String]) -> Option<Fixed> {
         ["begin", ..] | ["start", "transaction", ..] => Some(done("BEGIN", Some(b'T'))),
         ["commit" | "end", ..] => Some(done("COMMIT", Some(b'I'))),
         ["rollback" | "abort", ..] => Some(done("ROLLBACK", Some(b'I'))),
-        ["reset", ..] => Some(done("RESET", None)),
+        // Settings of the governor have a dot.
+        ["reset", name, ..] if !name.contains('.') => Some(done("RESET", None)),
         ["discard", "all"] => Some(done("DISCARD ALL", None)),
         ["deallocate", ..] => Some(done("DEALLOCATE", None)),
         ["close", ..] => Some(done("CLOSE CURSOR", None)),

@@ -187,6 +187,7 @@ fn users_that_may_look_only_change_nothing() {
         let mut client = Client::let_in(&governor, "viewer");
         let statement = match command.words {
             "SET" => "SET preemption.policy = never".to_owned(),
+            "RESET" => "RESET preemption.policy".to_owned(),
             "KILL" => "KILL 1".to_owned(),
             "FINGERPRINT" => "SHOW FINGERPRINT 'select 1'".to_owned(),
             _ => command.syntax().replace(" [class]", "").replace(" [WAIT_FOR_CLIENTS]", ""),

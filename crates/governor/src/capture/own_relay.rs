@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use plimsoll_capture::recorder::Progress;
 use plimsoll_capture::storage::Folder;
+use plimsoll_pg::url::ServerUrl;
 use serde_json::Value;
 
 use super::start;
-use crate::config::{ConfigError, Surroundings, parse};
+use crate::config::{Surroundings, parse};
 use crate::governor::Governor;
 use crate::relay;
 use crate::settings::{Capture, Settings};
@@ -43,7 +44,7 @@ pub struct OwnRelay {
 pub enum OwnRelayError {
     /// The server's URL is wrong.
     #[error("{0}")]
-    Server(#[from] ConfigError),
+    Server(String),
     /// The folder is taken.
     #[error("cannot record to {path}: {1}", path = .0.display())]
     Folder(PathBuf, #[source] io::Error),
@@ -96,7 +97,10 @@ pub fn record(
 }
 
 /// Settings with everything off but the capture.
-fn settings(asked: &OwnRelay) -> Result<Settings, ConfigError> {
+fn settings(asked: &OwnRelay) -> Result<Settings, OwnRelayError> {
+    // Clients bring their own user, so the URL need not name one.
+    let environment = |name: &str| std::env::var(name).ok().or_else(|| (name == "PGUSER").then(|| "nobody".to_owned()));
+    ServerUrl::parse_in(&asked.server, &environment).map_err(|error| OwnRelayError::Server(error.to_string()))?;
     let mut text = String::new();
     let OwnRelay { listen, server, trust_clients, .. } = asked;
     let _ = write!(
@@ -109,9 +113,9 @@ fn settings(asked: &OwnRelay) -> Result<Settings, ConfigError> {
     );
     text += "[preemption]\npolicy = \"never\"\n[cpu]\nshares = false\ninheritance = false\n";
     text += "[disk]\nlimits = false\n[http]\naddress = \"off\"\n";
-    let surroundings =
-        Surroundings { folder: Path::new(""), environment: &|name| std::env::var(name).ok(), classes: &[] };
-    let mut settings = parse(&text, "the relay's settings", &surroundings)?.settings;
+    let surroundings = Surroundings { folder: Path::new(""), environment: &environment, classes: &[] };
+    let parsed = parse(&text, "the relay's settings", &surroundings);
+    let mut settings = parsed.map_err(|error| OwnRelayError::Server(error.to_string()))?.settings;
     settings.capture = asked.capture.clone();
     Ok(settings)
 }
@@ -146,6 +150,6 @@ mod tests {
             capture,
         };
         let error = record(&asked, None, &AtomicBool::new(true), &mut |_, _, _| {}).expect_err("no such server");
-        assert!(error.to_string().contains("mysql"), "{error}");
+        assert!(error.to_string().starts_with("a server's URL begins with `postgres://`"), "{error}");
     }
 }
