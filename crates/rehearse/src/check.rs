@@ -50,13 +50,16 @@ pub struct Failure {
     pub shapes: BTreeSet<usize>,
 }
 
+/// Parameters of a startup message.
+type Parameters = Vec<(String, String)>;
+
 /// Looks at a server.
 pub fn check(plan: &Plan, url: &ServerUrl) -> Result<Check, WireError> {
     let mut connection = Connection::open(url)?;
     let version = connection.parameter("server_version").unwrap_or("unknown").to_owned();
     let sessions_free = sessions_free(&mut connection)?;
     let mut check = Check { version, statements: 0, failures: Vec::new(), unchecked: 0, sessions_free };
-    let mut groups: BTreeMap<(Vec<(String, String)>, &[String]), Vec<&Probe>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Parameters, &[String]), Vec<&Probe>> = BTreeMap::new();
     for probe in &plan.probes {
         let naming = probe.parameters.iter().filter(|(name, _)| NAMING.contains(&name.as_str())).cloned().collect();
         groups.entry((naming, &probe.settings)).or_default().push(probe);

@@ -191,6 +191,6 @@ fn text_of(command: &Command) -> String {
 fn can_be_prepared(one: &Statement, text: &[u8]) -> bool {
     const BEGIN: [&str; 8] = ["select", "insert", "update", "delete", "merge", "with", "values", "table"];
     let text = &text[one.range.clone()];
-    let begins = |word: &&str| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word.as_bytes()));
-    one.unfit.is_none() && (BEGIN.iter().any(|word| begins(&word)) || text.starts_with(b"("))
+    let begins = |word: &str| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word.as_bytes()));
+    one.unfit.is_none() && (BEGIN.iter().any(|word| begins(word)) || text.starts_with(b"("))
 }
