@@ -47,7 +47,8 @@ impl Overview {
         let server = description.server_version.map_or("unknown".to_owned(), |version| version_told(version));
         write_item(&mut text, "began:      ", &format!("{}, server {server}, {values}", description.began));
         let length = summary.seconds();
-        let mean = if length > 0.0 { format!(", units at {}", rate(summary.units as f64 / length)) } else { String::new() };
+        let mean =
+            if length > 0.0 { format!(", units at {}", rate(summary.units as f64 / length)) } else { String::new() };
         write_item(&mut text, "length:     ", &format!("{}{mean}", seconds(length)));
         let at_once = format!("{}, at most {} at once", count(summary.sessions), count(summary.sessions_max));
         write_item(&mut text, "sessions:   ", &at_once);

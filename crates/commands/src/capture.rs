@@ -44,10 +44,13 @@ pub fn run(options: &CaptureOptions) -> Result<ExitCode, Failure> {
         capture: settings::Capture { to: Some(folder.clone()), redact: options.redact, size_max },
     };
     let stop = interrupt::listen_to_report()?;
-    tell(format_args!("clients that connect to {listen} are passed on to {}", shown_server(server)));
     let mut line = Line::default();
+    let mut begins = Some(format!("clients that connect to {listen} are passed on to {}", shown_server(server)));
     let seconds = options.seconds.map(Duration::from_secs_f64);
-    let recorded = record(&asked, seconds, stop, &mut |time, sessions, progress| line.show(time, sessions, progress));
+    let recorded = record(&asked, seconds, stop, &mut |time, sessions, progress| {
+        begins.take().into_iter().for_each(tell);
+        line.show(time, sessions, progress);
+    });
     line.end();
     let recorded = recorded.map_err(|error| match error {
         OwnRelayError::Server(_) | OwnRelayError::Folder(..) => Failure::input(error),

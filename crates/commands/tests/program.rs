@@ -4,6 +4,15 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Instant, SystemTime};
+
+use plimsoll_capture::description::{Description, Values};
+use plimsoll_capture::event::{Answer, Event, Unit};
+use plimsoll_capture::recorder::{Options, Recorder};
+use plimsoll_capture::redact::Key;
+use plimsoll_capture::storage::Folder;
+use plimsoll_capture::tap::Sink;
+use plimsoll_capture::writer::Limits;
 
 fn run(arguments: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_plimsoll-governor")).args(arguments).current_dir(folder).output().unwrap()
@@ -25,7 +34,7 @@ fn it_has_the_commands_for_a_live_server_and_describes_itself() {
     let mut pages: Vec<String> = pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
     pages.sort_unstable();
     let page = |command: &str| format!("plimsoll-governor{command}.1");
-    assert_eq!(pages, ["-completions", "-govern", "-man", "-observe", "-top", ""].map(page));
+    assert_eq!(pages, ["-capture", "-completions", "-govern", "-man", "-observe", "-top", ""].map(page));
     assert!(printed(&run(&["completions", "bash"], folder.path())).contains("plimsoll-governor"));
 }
 
@@ -35,6 +44,15 @@ fn its_exit_codes_are_those_of_plimsoll() {
     for (arguments, code, expect) in [
         (&["study"][..], 2, "unrecognized subcommand"),
         (&["govern", "--config", "none.toml"], 2, "none.toml"),
+        (&["capture", "none"], 2, "--listen"),
+        (&["capture", "none", "--show"], 2, "none is no capture: it has no capture.toml"),
+        (&["capture", "none", "--listen", "127.0.0.1:0", "--server", "mysql://db"], 2, "postgres://"),
+        (
+            &["capture", "none", "--listen", "127.0.0.1:0", "--server", "postgres://db", "--size-max", "5B"],
+            2,
+            "less than",
+        ),
+        (&["capture", "none", "--listen", "192.0.2.1:1", "--server", "postgres://db"], 3, "cannot listen at"),
         (&["observe", "mysql://db/shop"], 2, "postgres://"),
         (&["top", "http://127.0.0.1:1", "--once"], 3, "no governor answers"),
     ] {
@@ -44,4 +62,42 @@ fn its_exit_codes_are_those_of_plimsoll() {
         assert!(told.contains(expect), "{told}");
     }
     assert!(folder.path().read_dir().unwrap().next().is_none());
+}
+
+/// A capture whose end is missing, as after a crash, is used up to there; one of a newer version is refused.
+#[test]
+fn a_capture_is_shown_as_far_as_it_can_be_read() {
+    let around = tempfile::tempdir().unwrap();
+    let folder = around.path().join("friday");
+    let description = Description::new(SystemTime::now(), Values::Kept);
+    let options = Options { limits: Limits::default(), key: Key::new(&[7; 32]) };
+    let storage = Box::new(Folder::create(&folder).unwrap());
+    let recorder = Recorder::start(storage, description, options, Instant::now()).unwrap();
+    let request = b"Q\0\0\0\x0dselect 1\0".to_vec();
+    let answer = Answer { state: b'I', tags: vec!["SELECT 1".to_owned()], rows: 1, ..Answer::default() };
+    let unit = Unit { session: 1, at_us: 5, took_us: 7, request, answer };
+    recorder.record(Event::Unit(unit), Default::default());
+    assert!(recorder.finish());
+    let shown = printed(&run(&["capture", "friday", "--show"], around.path()));
+    assert!(shown.contains("units:      1, 1 rows\nstatements: SELECT 1\n"), "{shown}");
+    let json = printed(&run(&["capture", "friday", "--show", "--json"], around.path()));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["units"], &json["statements"]["SELECT"], &json["values"]),
+        (&1.into(), &1.into(), &"kept".into())
+    );
+    let events = printed(&run(&["capture", "friday", "--events"], around.path()));
+    assert!(events.contains(r#""messages":[{"message":"Query","sql":"select 1"}]"#), "{events}");
+
+    let segment = folder.join("000001.plimsoll-capture");
+    let whole = std::fs::read(&segment).unwrap();
+    std::fs::write(&segment, &whole[..whole.len() - 1]).unwrap();
+    let shown = printed(&run(&["capture", "friday", "--show"], around.path()));
+    assert!(shown.contains("was cut at byte 20: the events"), "{shown}");
+    assert!(shown.contains("it is empty"), "{shown}");
+    std::fs::write(folder.join("capture.toml"), "format = 2\n").unwrap();
+    let refused = run(&["capture", "friday", "--show"], around.path());
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(told.contains("has version 2 of the format, and this program reads version 1"), "{told}");
 }

@@ -10,7 +10,9 @@ pub mod own_relay;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use plimsoll_capture::description::{Description, Values};
@@ -21,9 +23,15 @@ use plimsoll_capture::writer::{Limits, State};
 
 use crate::settings::Capture;
 
+/// How long an operator waits to learn whether a capture has begun. A worker of the relay waits with them.
+const BEGIN_WITHIN: Duration = Duration::from_millis(200);
+
 /// The capture that is being written, if there is one.
 #[derive(Debug, Default)]
-pub struct Capturing {
+pub struct Capturing(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
     /// A number that changes with the capture, so that a session looks no further while it stays.
     generation: AtomicU64,
     now: Mutex<Now>,
@@ -88,67 +96,66 @@ pub struct CaptureView {
 impl Capturing {
     /// Begins, ends or changes the capture as the settings say. An error is kept for operators, and returned.
     pub(crate) fn apply(&self, wanted: &Capture) -> Result<(), String> {
-        let mut now = self.now.lock();
-        if now.wanted.as_ref() == Some(wanted) {
+        {
+            let mut now = self.0.now.lock();
+            if now.wanted.as_ref() == Some(wanted) && now.fault.is_none() {
+                return Ok(());
+            }
+            (now.wanted, now.fault) = (Some(wanted.clone()), None);
+            if let Some(running) = now.running.take() {
+                running.recorder.stop();
+                tracing::info!(folder = %running.folder.display(), "the capture has ended");
+                now.ended.push(running.recorder);
+            }
+            self.0.changes();
+        }
+        if wanted.to.is_none() {
             return Ok(());
         }
-        now.wanted = Some(wanted.clone());
-        now.fault = None;
-        if let Some(running) = now.running.take() {
-            running.recorder.stop();
-            tracing::info!(folder = %running.folder.display(), "the capture has ended");
-            now.ended.push(running.recorder);
+        // The folder may be on a disk that does not answer, and traffic must not wait for it.
+        let (sender, begun) = mpsc::channel();
+        let (shared, wanted) = (Arc::clone(&self.0), wanted.clone());
+        let begin = move || drop(sender.send(shared.begin(&wanted)));
+        if let Err(error) = thread::Builder::new().name("capture-begin".to_owned()).spawn(begin) {
+            return Err(format!("traffic is not recorded: {error}"));
         }
-        if wanted.to.is_some() {
-            match begin(wanted) {
-                Ok(running) => {
-                    tracing::info!(folder = %running.folder.display(), redact = wanted.redact, "traffic is recorded");
-                    now.running = Some(running);
-                }
-                Err(why) => {
-                    tracing::error!("traffic is not recorded: {why}");
-                    now.fault = Some(why);
-                }
-            }
-        }
-        // Release: whoever sees the number takes the lock, and sees the rest.
-        self.generation.fetch_add(1, Ordering::Release);
-        now.fault.clone().map_or(Ok(()), Err)
+        let late = || Err("the folder does not answer yet; recording begins when it does".to_owned());
+        begun.recv_timeout(BEGIN_WITHIN).unwrap_or_else(|_| late())
     }
 
     /// Records with that, whatever the settings say.
     pub(crate) fn record(&self, running: Running) {
-        self.now.lock().running = Some(running);
-        self.generation.fetch_add(1, Ordering::Release);
+        self.0.now.lock().running = Some(running);
+        self.0.changes();
     }
 
     /// A number that changes with the capture.
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.0.generation.load(Ordering::Acquire)
     }
 
     /// The capture that is being written.
     pub(crate) fn running(&self) -> Option<Running> {
-        self.now.lock().running.clone()
+        self.0.now.lock().running.clone()
     }
 
     /// Ends the capture, and waits until it is written. Returns whether it is.
     pub fn finish(&self) -> bool {
         let running = {
-            let mut now = self.now.lock();
+            let mut now = self.0.now.lock();
             (now.wanted, now.fault) = (None, None);
             now.running.take()
         };
-        self.generation.fetch_add(1, Ordering::Release);
+        self.0.changes();
         let Some(running) = running else { return true };
         let is_written = running.recorder.finish();
-        self.now.lock().ended.push(running.recorder);
+        self.0.now.lock().ended.push(running.recorder);
         is_written
     }
 
     /// Totals of all captures since the governor began.
     pub fn totals(&self) -> Counts {
-        let mut now = self.now.lock();
+        let mut now = self.0.now.lock();
         let (over, ending): (Vec<_>, Vec<_>) =
             std::mem::take(&mut now.ended).into_iter().partition(|recorder| recorder.progress().state == State::Ended);
         over.iter().for_each(|recorder| now.before.add(&recorder.progress()));
@@ -161,7 +168,7 @@ impl Capturing {
 
     /// What operators see.
     pub fn view(&self, moment: Instant) -> CaptureView {
-        let now = self.now.lock();
+        let now = self.0.now.lock();
         let off = CaptureView {
             state: "off",
             why: None,
@@ -190,6 +197,39 @@ impl Capturing {
             seconds: moment.saturating_duration_since(running.recorder.began()).as_secs_f64(),
             is_redacted: running.recorder.values() == Values::Redacted,
             counts,
+        }
+    }
+}
+
+impl Shared {
+    fn changes(&self) {
+        // Release: a worker that sees the number takes the lock, and sees the rest.
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Begins the capture, unless another is wanted by then.
+    fn begin(&self, wanted: &Capture) -> Result<(), String> {
+        let begun = begin(wanted);
+        let mut now = self.now.lock();
+        if now.wanted.as_ref() != Some(wanted) {
+            if let Ok(running) = begun {
+                running.recorder.stop();
+                now.ended.push(running.recorder);
+            }
+            return Ok(());
+        }
+        match begun {
+            Ok(running) => {
+                tracing::info!(folder = %running.folder.display(), redact = wanted.redact, "traffic is recorded");
+                now.running = Some(running);
+                self.changes();
+                Ok(())
+            }
+            Err(why) => {
+                tracing::error!("traffic is not recorded: {why}");
+                now.fault = Some(why.clone());
+                Err(why)
+            }
         }
     }
 }

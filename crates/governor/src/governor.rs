@@ -29,7 +29,6 @@ pub use reach::Reach;
 pub use waits::waits_for;
 
 use crate::awake::Awake;
-use crate::capture::Capturing;
 use crate::handover::Predecessor;
 use crate::history::History;
 use crate::registry::{EventId, Phase, Registry, SessionCard, SessionId};
@@ -60,7 +59,7 @@ pub struct Governor {
     /// Keeps idle cores awake while important transactions are at work.
     pub(crate) awake: Awake,
     /// The capture that is being written.
-    pub capture: Capturing,
+    pub capture: crate::capture::Capturing,
     /// Whether a server process now serves a class with another CPU share than before.
     shares_are_due: AtomicBool,
     /// Which parts work and which do not, for operators.
@@ -218,7 +217,7 @@ impl Governor {
             code_catches: AtomicBool::new(false),
             bell: Bell::default(),
             awake: Awake::new(now),
-            capture: Capturing::default(),
+            capture: crate::capture::Capturing::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
             blocked: Mutex::default(),
