@@ -32,11 +32,12 @@ pub use verdicts::judge;
 /// without them, figures over several runs that need them are `None`.
 pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     let cells = Cells::of(&results.points);
+    let cores = results.machine.cores_usable;
     let workloads = cells.workloads();
     let noises: Vec<WorkloadNoise> = workloads.iter().map(|name| WorkloadNoise::of(&cells, name)).collect();
     let estimates = noises.iter().flat_map(|noise| estimates::of(&cells, noise, histograms)).collect();
-    let interference = noises.iter().flat_map(|noise| interference::of(&cells, noise)).collect();
-    let side_by_side = side_by_side::of(&cells, &noises);
+    let interference = noises.iter().flat_map(|noise| interference::of(&cells, noise, cores)).collect();
+    let side_by_side = side_by_side::of(&cells, &noises, cores);
     let sweep = &results.experiment.sweep;
     let knees = noises.iter().flat_map(|noise| knees::of(&cells, noise, sweep)).collect();
     let scalability = noises.iter().flat_map(|noise| scalability::of(&cells, noise, sweep)).collect();

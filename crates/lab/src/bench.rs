@@ -111,6 +111,8 @@ fn run_plan(request: &BenchRequest<'_>) -> Result<RunPlan, ExecutionError> {
         // One run, reported as it was; if others were busy, with a warning.
         others_max: f64::INFINITY,
         tries: 1,
+        disturbed: crate::plan::Disturbed::Discard,
+        again: true,
         failed_max: FAILED_MAX,
         ctrl_c: CtrlC::Run,
         cut_after: cut_after(request.seconds_max, warmup + measure)?,

@@ -14,9 +14,10 @@ use crate::analysis;
 use crate::counted;
 use crate::fingerprint::{machine_fingerprint, settings_hash, text_hash};
 use crate::limits;
+use crate::others;
 use crate::plan::{Axis, Plan, PlannedWorkload, Search, SweepTarget};
 use crate::record::RunRecord;
-use crate::results::{AxisRole, Experiment, FORMAT, Mode, Results, SweptAxis};
+use crate::results::{AxisRole, Experiment, FORMAT, Mode, Point, Results, SweptAxis};
 use crate::simulation;
 use crate::size;
 use crate::targets::{FILE_OPTIONS, Targets, target_of};
@@ -240,7 +241,10 @@ pub fn document(
         None => (Mode::Measured, &[][..]),
     };
     let warnings = caution.iter().map(|&told| told.to_owned()).chain(warnings);
-    let warnings = warnings.chain(others_busy(records)).chain(thrown_away(records));
+    let points: Vec<Point> = records.iter().map(|record| record.point.clone()).collect();
+    let kept = others::kept(&points, machine.cores_usable);
+    let busy = if kept.is_none() { others_busy(records) } else { None };
+    let warnings = warnings.chain(kept).chain(busy).chain(thrown_away(records));
     let warnings = warnings.chain(of_runs).chain(doubts(records));
     // What holds for every run comes last: it changes no figure.
     let notes = records.iter().flat_map(|record| &record.notes).cloned();
@@ -268,7 +272,7 @@ pub fn document(
             workloads: plan.base.workloads.iter().map(|workload| workload.name.clone()).collect(),
             text: plan.text.clone(),
         },
-        points: records.iter().map(|record| record.point.clone()).collect(),
+        points,
         estimates: Vec::new(),
         noise_floor: BTreeMap::new(),
         interference: Vec::new(),

@@ -38,6 +38,7 @@ use crate::targets::Targets;
 use crate::until_decided;
 pub(crate) use beginning::Beginning;
 pub use error::{ExecutionError, Fault};
+pub(crate) use length::length as told_length;
 
 /// What is requested of an experiment file.
 #[derive(Debug, Clone, Default)]

@@ -29,6 +29,7 @@ pub use resolve::{Terms, resolve};
 pub(crate) use runs::{OTHERS_MAX, REPEATS};
 pub use size::Cores;
 pub(crate) use sweep::range;
+pub(crate) use workloads::is_workload_name;
 
 use std::path::{Component, Path, PathBuf};
 

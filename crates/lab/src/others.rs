@@ -6,7 +6,7 @@ use plimsoll_machine::busy_processes::BusyProcesses;
 use plimsoll_machine::facts::cores_usable;
 
 use crate::experiment::OTHERS_MAX;
-use crate::results::Point;
+use crate::results::{Interval, Point};
 
 /// The kernel counts the time of each processor in hundredths of a second, so its figure for a short window may be one
 /// step too high.
@@ -45,6 +45,51 @@ pub(crate) fn of_runs(points: &[Point], cores: usize) -> Option<String> {
             "other processes on this machine, or its host, kept {busy:.2} of {cores} cores busy during the runs: {named}"
         )
     })
+}
+
+/// The least part of the cores that counts as left to us, however much others took.
+const LEFT_MIN: f64 = 0.05;
+
+/// By how much the logarithm of a ratio of two figures may be wrong because others took more of the cores on one side than
+/// on the other: the difference between the logarithms of the cores left free, on average. 0 if no run was disturbed.
+///
+/// Throughput changes at most in proportion to the cores that are left. A busy neighbour gets less of them beside more
+/// threads of ours, so without this a workload beside others would look better than it is.
+pub(crate) fn uncertainty(one: &[&Point], other: &[&Point], cores: usize) -> f64 {
+    if !one.iter().chain(other).any(|point| point.disturbed) {
+        return 0.0;
+    }
+    let left = |point: &&Point| {
+        let busy = point.device.busy_cores_others?;
+        Some((1.0 - busy / cores.max(1) as f64).clamp(LEFT_MIN, 1.0).ln())
+    };
+    let mean = |points: &[&Point]| {
+        let known: Vec<f64> = points.iter().filter_map(left).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    mean(one).zip(mean(other)).map_or(0.0, |(one, other)| (one - other).abs())
+}
+
+/// An interval of a ratio that is wider by this difference of logarithms on either side.
+pub(crate) fn widened(ratio: Interval, by: f64) -> Interval {
+    Interval { low: ratio.low.map(|low| low * (-by).exp()), high: ratio.high.map(|high| high * by.exp()), ..ratio }
+}
+
+/// A warning about disturbed runs that count: who took the cores, and what figures mean beside them.
+pub(crate) fn kept(points: &[Point], cores: usize) -> Option<String> {
+    let disturbed: Vec<&Point> = points.iter().filter(|point| point.valid && point.disturbed).collect();
+    let runs = disturbed.len() as f64;
+    if disturbed.is_empty() {
+        return None;
+    }
+    let busy = disturbed.iter().filter_map(|point| point.device.busy_cores_others).sum::<f64>() / runs;
+    let named = named(&together(disturbed.iter().flat_map(|point| &point.others), runs));
+    Some(format!(
+        "others kept {busy:.2} of {cores} cores busy in {} of {} runs: {named}; figures are beside them, and intervals of \
+         ratios are wider by what they took; for figures of the machine alone, stop them and run it again",
+        disturbed.len(),
+        points.len()
+    ))
 }
 
 /// The processes of several runs, with the cores that they kept busy on average, the busiest first.
@@ -134,6 +179,34 @@ mod tests {
     fn normal(random: &mut Pcg64) -> f64 {
         let (radius, angle): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
         (std::f64::consts::TAU * angle).cos() * (-2.0 * radius.ln()).sqrt()
+    }
+
+    /// Two endless processes on two cores, and a kernel that divides the cores by threads. A workload of two threads
+    /// alone has half of the cores; beside another one of two threads it has a third, though on a quiet machine it would
+    /// have half as much as alone. The wider interval holds both.
+    #[test]
+    fn intervals_beside_others_that_stay_hold_the_ratio_of_a_quiet_machine() {
+        let point = |busy: f64| {
+            let mut point = fixture::point("alone:tpcc", 1, Vec::new());
+            (point.device.busy_cores_others, point.disturbed) = (Some(busy), true);
+            point
+        };
+        for (own, theirs, others) in [(2.0, 2.0, 2.0), (2.0, 4.0, 2.0), (1.0, 3.0, 5.0), (4.0, 1.0, 1.0)] {
+            let share = |threads: f64| 2.0 * threads / (threads + others);
+            let (alone, together) = (share(own), share(own + theirs) * own / (own + theirs));
+            let [by_alone, by_together] = [own, own + theirs].map(|threads| point(2.0 - share(threads)));
+            let by = uncertainty(&[&by_alone], &[&by_together], 2);
+            let ratio = together / alone;
+            let found = widened(Interval { value: ratio, low: Some(ratio), high: Some(ratio) }, by);
+            let quiet = own / (own + theirs);
+            assert!(found.low.unwrap() <= quiet + 1e-9 && quiet <= found.high.unwrap(), "{found:?} lacks {quiet}");
+        }
+        let mut quiet = point(0.5);
+        quiet.disturbed = false;
+        assert_eq!(uncertainty(&[&quiet], &[&quiet, &quiet], 2), 0.0);
+        assert_eq!(kept(&[quiet], 2), None);
+        let told = kept(&[point(1.5), point(0.5)], 2).expect("they were there");
+        assert!(told.starts_with("others kept 1.00 of 2 cores busy in 2 of 2 runs: "), "{told}");
     }
 
     #[test]

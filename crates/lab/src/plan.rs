@@ -136,6 +136,10 @@ pub struct RunPlan {
     pub others_max: f64,
     /// How often a run is tried while others take more than that, at least once.
     pub tries: u32,
+    /// What becomes of a run in which they took more at every try.
+    pub disturbed: Disturbed,
+    /// Whether some runs are made twice in each block ([`Plan::runs_twice`]).
+    pub again: bool,
     /// The share of a workload's requests that may fail, 0 to 1. A run in which more fail is invalid.
     pub failed_max: f64,
     /// What Ctrl-C ends while a window is open.
@@ -146,6 +150,16 @@ pub struct RunPlan {
     /// The number of requests of each run that are counted on a [simulated processor](crate::counted), in place of a window that
     /// is measured; `None` if runs are measured.
     pub simulated_requests: Option<u64>,
+}
+
+/// What becomes of a run that others on the machine disturbed at every try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Disturbed {
+    /// It is invalid. If a whole round is, the experiment ends.
+    #[default]
+    Discard,
+    /// It counts, and intervals of comparisons are wider by what others took.
+    Keep,
 }
 
 /// What Ctrl-C ends while a window is open. Before it opens, nothing is lost, and the run ends at once.
@@ -283,8 +297,11 @@ impl Plan {
 
     /// Whether an arm of a setting runs twice in each block (A/A), so that the difference between equal runs can be
     /// compared with the other differences: every arm of the first of several settings; of a single setting the first
-    /// of the arms with the most workloads, if there is another arm to compare it with.
+    /// of the arms with the most workloads, if there is another arm to compare it with. None, if the plan says so.
     pub fn runs_twice(&self, setting: usize, arm: usize) -> bool {
+        if !self.run.again {
+            return false;
+        }
         let members = |arm: usize| self.arms[arm].members.len();
         let fullest = || (0..self.arms.len()).rev().max_by_key(|arm| members(*arm));
         setting == 0 && (self.setting_count() != Some(1) || (self.arms.len() > 1 && fullest() == Some(arm)))
@@ -388,6 +405,8 @@ mod tests {
             server_lost: ServerLost::GoOn,
             others_max: 0.1,
             tries: 3,
+            disturbed: Disturbed::Discard,
+            again: true,
             failed_max: FAILED_MAX,
             ctrl_c: CtrlC::AfterRun,
             cut_after: None,

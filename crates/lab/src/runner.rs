@@ -49,7 +49,7 @@ use plimsoll_workload::parallelism::Parallelism;
 use crate::counted::{self, CountedRun};
 use crate::limits::{HOG, LLC_MIB, MEMORY_MIB, MachineLimits};
 use crate::others;
-use crate::plan::{Arm, CtrlC, Plan, RunPlan, Search, Setting, option_text};
+use crate::plan::{Arm, CtrlC, Disturbed, Plan, RunPlan, Search, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
@@ -241,7 +241,8 @@ impl<'a> Runner<'a> {
                         records.push(record);
                     }
                 }
-                if patience.is_hopeless() && left > 1 {
+                let keeps = self.plan.run.disturbed == Disturbed::Keep;
+                if patience.is_hopeless() && left > 1 && !keeps {
                     let why = records.last().and_then(|record| record.point.why_invalid.clone());
                     return Ok(Outcome { records, stopped: false, left: left - 1, given_up: why });
                 }

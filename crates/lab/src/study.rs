@@ -1,6 +1,6 @@
-//! The experiment that `plimsoll study` runs by default, as an experiment file.
+//! The experiment that `plimsoll study` runs, as an experiment file.
 //!
-//! The speed of a database is not known beforehand: windows that hold hundreds of queries on one hold two on another. A
+//! `sides` are its workloads: its own, or those of its user. //! The speed of a database is not known beforehand: windows that hold hundreds of queries on one hold two on another. A
 //! short [pilot](run_pilot) therefore runs first, and [`Study::choose`] makes windows long enough for the measured
 //! speed, up to a limit. `stages` carries out the pilot, the study and the line.
 
@@ -9,20 +9,20 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::experiment::REPEATS;
-use crate::line::{self, Attempt};
+use crate::line::{self, Attempt, LineRequest};
 use crate::summary::REQUESTS_MIN;
 use plimsoll_display::{rate, seconds};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::space::available_memory;
+use serde_json::Value;
 
 mod pilot;
+mod sides;
 mod stages;
 
 pub use pilot::{Pilot, run_pilot};
+pub use sides::{SIDES, SideRequest, Sides};
 pub use stages::StudyConclusion;
-
-/// The workloads of every study.
-pub const WORKLOADS: [&str; 2] = ["oltp", "olap"];
 
 /// The conditions for which a study is made.
 #[derive(Debug, Clone)]
@@ -39,6 +39,8 @@ pub struct Study<'a> {
     pub quick: bool,
     /// The seed of all random choices.
     pub seed: u64,
+    /// Workloads in place of its own.
+    pub sides: Sides,
 }
 
 /// How long the runs of a study are.
@@ -93,8 +95,8 @@ enum Runs<'a> {
 
 impl<'a> Study<'a> {
     /// A study on this machine.
-    pub fn here(url: &'a str, options: &'a BTreeMap<String, String>, quick: bool, seed: u64) -> Self {
-        Study { url, options, cores: cores_usable(), free_memory: available_memory(), quick, seed }
+    pub fn here(url: &'a str, options: &'a BTreeMap<String, String>, quick: bool, seed: u64, sides: Sides) -> Self {
+        Study { url, options, cores: cores_usable(), free_memory: available_memory(), quick, seed, sides }
     }
 
     /// The shortest runs, for databases that answer fast.
@@ -155,21 +157,50 @@ impl<'a> Study<'a> {
     }
 
     /// Whether queries read the rows that transactions write, from a copy that is kept up to date: on the embedded
-    /// engine, unless its options disable that.
+    /// engine, unless its options disable that, or its user's workloads have tables of their own.
     fn reads_fresh_data(&self) -> bool {
         let is = |name: &str, value: &str| self.options.get(name).is_some_and(|said| said == value);
-        self.url.starts_with("embedded:") && !is(PROPAGATION, "off") && !is("column_store", "file")
+        let can = self.url.starts_with("embedded:") && !is(PROPAGATION, "off") && !is("column_store", "file");
+        can && (self.sides.are_own() || self.sides.shares_tables())
+    }
+
+    /// The kind of a side, its scale if it is not the default, and its parameters.
+    fn workload(&self, side: usize) -> (String, Option<f64>, BTreeMap<String, Value>) {
+        if let Some(given) = self.sides.given(side) {
+            let scale = given.scale.or_else(|| self.scale_of(&given.kind));
+            return (given.kind.clone(), scale, given.parameters.clone());
+        }
+        let is_fresh = self.sides.are_own() && self.reads_fresh_data();
+        let (kind, parameters) = match (is_fresh, side) {
+            (true, 0) => ("ch", [("mix".to_owned(), "transactions".into())].into()),
+            (true, _) => ("ch", BTreeMap::new()),
+            (false, 0) => ("tpcc", BTreeMap::new()),
+            (false, _) => ("tpch", BTreeMap::new()),
+        };
+        (kind.to_owned(), self.scale_of(kind), parameters)
+    }
+
+    /// The scale of the study's own benchmarks: one warehouse for each client, fewer in a quick study; queries over a
+    /// tenth on a small machine, and less in a quick study.
+    fn scale_of(&self, kind: &str) -> Option<f64> {
+        let clients = self.clients(0);
+        let is_small = self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
+        match (kind, self.quick) {
+            ("tpcc" | "ch", true) => Some(clients.min(2) as f64),
+            ("tpcc" | "ch", false) => Some(clients as f64),
+            ("tpch", true) => Some(0.02),
+            ("tpch", false) => Some(if is_small { 0.1 } else { 1.0 }),
+            _ => None,
+        }
+    }
+
+    /// How many clients a side has: as many as cores for transactions, and one for queries.
+    fn clients(&self, side: usize) -> usize {
+        let usual = if side == 0 { self.cores.clamp(1, CLIENTS_MAX) } else { 1 };
+        self.sides.clients[side].unwrap_or(usual)
     }
 
     fn text(&self, runs: Runs<'_>, Lengths { warmup, measure }: Lengths) -> String {
-        let clients = self.cores.clamp(1, CLIENTS_MAX);
-        let warehouses = if self.quick { clients.min(2) } else { clients };
-        let is_small = self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
-        let scale = match (self.quick, is_small) {
-            (true, _) => 0.02,
-            (false, true) => 0.1,
-            (false, false) => 1.0,
-        };
         let (head, repeats) = match runs {
             Runs::All => ("name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n", REPEATS),
             Runs::Pilot => ("name  = \"study\"\narms  = [\"together\"]\n", 1),
@@ -190,29 +221,31 @@ impl<'a> Study<'a> {
             line("\n[target.options]".to_owned());
             options.iter().for_each(|(name, value)| line(format!("{} = {}", quoted(name), quoted(value))));
         }
-        let (oltp, olap) = match self.reads_fresh_data() {
-            true => ("ch\"\nparameters = { mix = \"transactions\" }", format!("ch\"\nscale   = {warehouses}")),
-            false => ("tpcc\"", format!("tpch\"\nscale   = {scale}")),
-        };
-        let priority = |name: &str| match runs {
-            Runs::Line(attempt) if attempt.protect() == name => "\npriority = \"high\"",
-            _ => "",
-        };
-        line(format!(
-            "\n[[workload]]\nname    = \"oltp\"\nkind    = \"{oltp}\nscale   = {warehouses}\nclients = {clients}{}",
-            priority("oltp")
-        ));
-        line(format!("\n[[workload]]\nname    = \"olap\"\nkind    = \"{olap}\nclients = 1{}", priority("olap")));
+        for (side, name) in self.sides.names().into_iter().enumerate() {
+            let (kind, scale, parameters) = self.workload(side);
+            line(format!("\n[[workload]]\nname    = {}\nkind    = {}", quoted(name), quoted(&kind)));
+            scale.into_iter().for_each(|scale| line(format!("scale   = {scale}")));
+            line(format!("clients = {}", self.clients(side)));
+            if matches!(runs, Runs::Line(attempt) if attempt.protect() == name) {
+                line("priority = \"high\"".to_owned());
+            }
+            if !parameters.is_empty() {
+                let pairs: Vec<String> = parameters.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                line(format!("parameters = {{ {} }}", pairs.join(", ")));
+            }
+        }
         // Loading into a server is ten times slower. Runs therefore use the data that earlier runs have left, which a
         // window of seconds makes only a little larger.
         let reload = if self.url.starts_with("embedded:") { "" } else { "\nreload  = \"never\"" };
         line(format!(
-            "\n[run]\nwarmup  = \"{}ms\"\nmeasure = \"{}ms\"\nrepeats = {repeats}\nseed    = {}{reload}",
+            "\n[run]\nwarmup  = \"{}ms\"\nmeasure = \"{}ms\"\nrepeats = {repeats}\nseed    = {}{reload}\ndisturbed = \"keep\"",
             warmup.as_millis(),
             measure.as_millis(),
             self.seed
         ));
         if let Runs::Line(attempt) = runs {
+            // The study's own equal runs have shown how much they differ.
+            line("again   = false".to_owned());
             line("\n[sweep]".to_owned());
             let written =
                 |value: &String| value.parse::<i64>().map_or_else(|_| quoted(value), |number| number.to_string());
@@ -221,6 +254,12 @@ impl<'a> Study<'a> {
             });
         }
         text
+    }
+
+    /// How long its runs of a length take together, with the line if that is wanted, without loading.
+    pub fn time(&self, Lengths { warmup, measure }: Lengths, line: Option<&LineRequest>) -> Duration {
+        let runs = REPEATS as usize * (SIDES.len() + 2) + line.map_or(0, |line| line.runs_max(SIDES.len()));
+        (warmup + measure) * u32::try_from(runs).unwrap_or(u32::MAX)
     }
 }
 

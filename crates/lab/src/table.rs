@@ -13,6 +13,7 @@ pub mod comparison;
 mod counted;
 mod failed;
 mod freshness;
+mod kept;
 mod levers;
 mod line;
 mod lock_waiting;

@@ -28,11 +28,11 @@ pub(crate) struct CpuPerRequest {
 
 /// The CPU time of a request in each disturbed cell, in the order of the cells.
 pub(crate) fn of(results: &Results) -> Vec<CpuPerRequest> {
-    if !results.points.iter().any(|point| point.disturbed) {
+    if !results.points.iter().any(is_lost) {
         return Vec::new();
     }
     // The same runs, as if they had been valid.
-    let as_if_valid = |point: &Point| Point { valid: point.disturbed, ..point.clone() };
+    let as_if_valid = |point: &Point| Point { valid: is_lost(point), ..point.clone() };
     let points: Vec<Point> = results.points.iter().map(as_if_valid).collect();
     let (valid, disturbed) = (Cells::of(&results.points), Cells::of(&points));
     let mut found = Vec::new();
@@ -66,9 +66,14 @@ pub(crate) fn of(results: &Results) -> Vec<CpuPerRequest> {
     found
 }
 
+/// Whether a run does not count because of others.
+fn is_lost(point: &Point) -> bool {
+    point.disturbed && !point.valid
+}
+
 /// Why there is nothing else, and what to do.
 pub(crate) fn sentence(results: &Results) -> Option<String> {
-    let disturbed: Vec<&Point> = results.points.iter().filter(|point| point.disturbed).collect();
+    let disturbed: Vec<&Point> = results.points.iter().filter(|point| is_lost(point)).collect();
     let why = disturbed.last()?.why_invalid.as_deref()?;
     let (count, all) = (disturbed.len(), results.points.len());
     Some(format!(

@@ -58,6 +58,7 @@ pub mod run_queue;
 pub mod sensor;
 pub mod simulated_counters;
 pub mod space;
+pub mod thread_share;
 pub mod top_down;
 
 pub use describe::Description;

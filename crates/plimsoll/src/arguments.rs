@@ -41,9 +41,9 @@ pub struct Arguments {
 pub enum Command {
     /// Run transactions and queries alone and together: which is slowed, and why
     ///
-    /// Runs the transactions and the queries of CH-benCHmark, each alone and both together, in interleaved blocks. Reports where
-    /// time went, then measures what would isolate them. Takes about five minutes, with --quick one; longer if queries are slow,
-    /// because a window must hold enough of them.
+    /// Runs the transactions and the queries of CH-benCHmark, or workloads of your own (--oltp, --olap), each alone and both
+    /// together, in interleaved blocks. Reports where time went, then measures what would isolate them. Takes about five
+    /// minutes, with --quick one; longer if queries are slow, because a window must hold enough of them.
     Study(StudyOptions),
     /// Run one workload and report throughput, latency and where time went
     Bench(BenchOptions),
@@ -124,7 +124,20 @@ pub struct StudyOptions {
     /// The folder for results.json and report.html [default: runs/study-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The workload to protect: oltp or olap
+    /// The transactions: file:shop.toml, file:a.sql@3,b.sql, or a kind with its scale such as tpcc:4 [default: those of
+    /// CH-benCHmark or TPC-C]
+    #[arg(long, value_name = "KIND")]
+    pub oltp: Option<String>,
+    /// The queries: file:reports.toml, or a kind with its scale such as tpch:0.1 [default: those of CH-benCHmark or TPC-H]
+    #[arg(long, value_name = "KIND")]
+    pub olap: Option<String>,
+    /// The number of clients that run transactions [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = client_count)]
+    pub oltp_clients: Option<usize>,
+    /// The number of clients that run queries [default: 1]
+    #[arg(long, value_name = "N", value_parser = client_count)]
+    pub olap_clients: Option<usize>,
+    /// The workload to protect: oltp, olap, or the name of one
     #[arg(long, default_value = "oltp", value_name = "WORKLOAD")]
     pub protect: String,
     /// The share of its speed alone that it must keep
@@ -139,6 +152,12 @@ pub struct StudyOptions {
     /// Print results.json instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// Reads a number of clients.
+fn client_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "write a number of clients from 1".to_owned())
 }
 
 /// `plimsoll bench`.

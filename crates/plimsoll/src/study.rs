@@ -7,7 +7,7 @@ use plimsoll_commands::interrupt;
 use plimsoll_commands::output::tell;
 use plimsoll_commands::place::default_place;
 use plimsoll_lab::line::LineRequest;
-use plimsoll_lab::study::{Study, StudyConclusion};
+use plimsoll_lab::study::{SideRequest, Sides, Study, StudyConclusion};
 
 use crate::arguments::StudyOptions;
 use crate::loading::{parse_target, target_options};
@@ -17,12 +17,15 @@ use crate::run::show;
 
 /// Runs the main job.
 pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
-    let wanted = LineRequest::of_study(&options.protect, options.slo, options.quick)
-        .map_err(|why| Failure::Input(anyhow::anyhow!(why)))?;
+    let refused = |why: String| Failure::Input(anyhow::anyhow!(why));
+    let side = |kind: &Option<String>, clients| SideRequest { kind: kind.clone(), clients };
+    let sides = [side(&options.oltp, options.oltp_clients), side(&options.olap, options.olap_clients)];
+    let sides = Sides::read(&sides, options.seed).map_err(refused)?;
+    let wanted = LineRequest::of_study(&options.protect, options.slo, &sides).map_err(refused)?;
     let target_options = target_options(&options.target)?;
     // The text is kept with the results, which must not contain a password.
     let shown_url = parse_target(&options.target)?.url();
-    let study = Study::here(&shown_url, &target_options, options.quick, options.seed);
+    let study = Study::here(&shown_url, &target_options, options.quick, options.seed, sides);
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
     let progress = Progress::new();
     let program = program(interrupt::listen()?, &progress);

@@ -66,7 +66,7 @@ fn line_is_drawn(line: &Value, folder: &std::path::Path) {
         return assert_eq!((measured.len(), folder.exists()), (1, false), "nothing needs isolating: {line}");
     }
     let is_one_core = tried.len() == 1;
-    assert!(is_one_core || measured.len() == 2 && folder.join("results.json").is_file(), "{line}");
+    assert!(is_one_core || measured.len() == 3 && folder.join("results.json").is_file(), "{line}");
     for kept in measured.iter().flat_map(|one| items(&one["kept"])) {
         let [low, value, high] = ["low", "value", "high"].map(|end| kept["throughput"][end].as_f64().unwrap());
         assert!(0.0 < low && low <= value && value <= high, "{kept}");
@@ -81,6 +81,50 @@ fn a_study_refuses_a_line_that_makes_no_sense() {
         (["study", "--slo", "0"], "above 0"),
     ] {
         let output = output(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(said(&output).contains(why), "{arguments:?}: {}", said(&output));
+    }
+}
+
+/// Both read the shop's tables, have their own names, and the run directory has everything to run it again.
+#[test]
+fn a_study_of_ones_own_workloads_has_their_names_and_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["shop.toml", "reports.toml"] {
+        std::fs::copy(format!("../../docs/examples/{name}"), folder.path().join(name)).unwrap();
+    }
+    let arguments =
+        ["study", "--oltp", "file:shop.toml", "--olap", "file:reports.toml", "--protect", "shop", "--quick"];
+    let document = json(&run(&[&arguments[..], &["--json", "--out", "result"]].concat(), folder.path()));
+    let arms: std::collections::BTreeSet<&str> =
+        items(&document["points"]).iter().map(|point| point["arm"].as_str().unwrap()).collect();
+    assert_eq!(arms.into_iter().collect::<Vec<_>>(), ["alone:reports", "alone:shop", "together"]);
+    for point in items(&document["points"]) {
+        for workload in items(&point["workloads"]) {
+            assert!(workload["throughput_per_s"].as_f64().unwrap() > 0.0, "{workload}");
+            assert_eq!(workload["aborted"]["error"], 0, "{workload}");
+        }
+    }
+    assert_eq!(document["line"]["protect"], "shop");
+    let sentence = document["line"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("shop") && sentence.contains("reports"), "{sentence}");
+    for kept in ["result/shop.toml", "result/reports.toml", "result/experiment.toml"] {
+        assert!(folder.path().join(kept).is_file(), "{kept}");
+    }
+}
+
+#[test]
+fn a_study_refuses_workloads_that_make_none() {
+    let shop = concat!("file:", env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/shop.toml");
+    for (arguments, why) in [
+        (&["--olap", shop][..], "`shop` writes, and these are to be queries"),
+        (&["--oltp", "tpcd"], "--oltp tpcd: "),
+        (&["--oltp", "tpch"], "give it with --olap"),
+        (&["--oltp", "file:nowhere.toml"], "nowhere.toml"),
+        (&["--oltp", shop, "--protect", "shopp"], "did you mean `shop`?"),
+        (&["--oltp-clients", "0"], "a number of clients from 1"),
+    ] {
+        let output = output(&[&["study"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(said(&output).contains(why), "{arguments:?}: {}", said(&output));
     }

@@ -44,7 +44,7 @@ pub(crate) static GOVERNOR_MODES: &[&str] = &[
 ];
 
 /// The CPU shares that processes of low priority can have.
-pub(crate) static LOW_SHARES: &[&str] = &["untouched", "nice-5", "nice-10", "nice-19", "idle"];
+pub(crate) static LOW_SHARES: &[&str] = &["untouched", "nice-5", "nice-10", "nice-15", "nice-19", "idle"];
 
 /// The levers that a governor may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

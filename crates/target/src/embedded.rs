@@ -1,6 +1,7 @@
 //! The embedded engine as a database under test: `embedded:`.
 
 mod access;
+mod admission;
 mod cache;
 mod engines;
 mod freshness;
@@ -30,6 +31,7 @@ use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions, Log, LogOptions, LogStatistics, RecoveryReport};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::run_queue::runnable_threads;
+use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_policy::StarvationBound;
 use plimsoll_postgres::cache_classes::CacheBinding;
 use plimsoll_workload::database::{CacheSwitches, Database, DatabaseError, Footprint, OptionChange, Session};
@@ -38,12 +40,13 @@ use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::schema::{ColumnKind, DeclaredColumn, DeclaredTable, Schema, Storage, TableId};
 
 use crate::open::TargetError;
+use admission::QueryGate;
 pub use engines::HighParallelism;
 use engines::QueryEngines;
 use freshness::DeltaWatch;
 use options::set;
 pub use placement::Placement;
-use session::EmbeddedSession;
+use session::{EmbeddedSession, SessionTerms};
 
 /// How the embedded engine is to behave.
 #[derive(Debug, Clone)]
@@ -73,6 +76,13 @@ pub struct EmbeddedOptions {
     pub propagation_oversubscribe: bool,
     /// Which cores threads run on.
     pub placement: Placement,
+    /// The CPU share of threads of queries.
+    pub query_share: ThreadShare,
+    /// The most queries that run at once; `None` for any number.
+    pub queries_max: Option<usize>,
+    /// For how long a client that runs transactions keeps a core while others wait for it; `None` for the kernel's own
+    /// slice.
+    pub transaction_slice: Option<Duration>,
 }
 
 impl Default for EmbeddedOptions {
@@ -93,6 +103,9 @@ impl Default for EmbeddedOptions {
             delta: DeltaOptions::default(),
             propagation_oversubscribe: false,
             placement: Placement::default(),
+            query_share: ThreadShare::default(),
+            queries_max: None,
+            transaction_slice: None,
         }
     }
 }
@@ -143,6 +156,8 @@ pub struct Embedded {
     declared: RwLock<HashMap<String, Vec<DeclaredTable>>>,
     /// Whether threads were ever placed: every session then places its own.
     is_placed: AtomicBool,
+    /// The gate before queries; `None` if any number may run at once.
+    gate: RwLock<Option<Arc<QueryGate>>>,
 }
 
 impl Embedded {
@@ -160,9 +175,10 @@ impl Embedded {
             engine.drop_tables_outside_sets();
         }
         let is_placed = AtomicBool::new(options.placement != Placement::default());
+        let gate = RwLock::new(options.queries_max.map(QueryGate::new));
         let (options, cache, schemas) = (RwLock::new(options), RwLock::new(cache), RwLock::default());
         let declared = RwLock::default();
-        Ok(Embedded { engine, options, queries, cache, column_folder, schemas, declared, is_placed })
+        Ok(Embedded { engine, options, queries, cache, column_folder, schemas, declared, is_placed, gate })
     }
 
     /// The figures of queries' jobs since the last change of an option; `None` without `cache_classes`.
@@ -257,7 +273,9 @@ impl Database for Embedded {
         if let Some(placement) = &placement {
             placement.place_workers(&queries, self.schemas.read().values())?;
         }
-        Ok(Box::new(EmbeddedSession::new(self.engine.connect(), tables, queries, placement)))
+        let (gate, slice) = (self.gate.read().clone(), self.options.read().transaction_slice);
+        let terms = SessionTerms { placement, gate, slice };
+        Ok(Box::new(EmbeddedSession::new(self.engine.connect(), tables, queries, terms)))
     }
 
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
@@ -299,6 +317,9 @@ impl Database for Embedded {
         let queries = QueryEngines::start(&changed, cache.as_ref());
         *self.cache.write() = cache;
         *self.queries.write() = queries.map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        if changed.queries_max != self.gate.read().as_ref().map(|gate| gate.most()) {
+            *self.gate.write() = changed.queries_max.map(QueryGate::new);
+        }
         *options = changed;
         Ok(OptionChange::Applied)
     }

@@ -34,7 +34,7 @@ use crate::query::pipelines::{Learner, LoadProbe};
 use crate::query::postgresql;
 use crate::query::provider::SnapshotSchema;
 use crate::query::push_filters::PushFilters;
-use crate::query::threads::{Pool, QueryThreads, ThreadPools};
+use crate::query::threads::{Pool, QueryThreads, ThreadPools, ThreadStart};
 use crate::query::usage::{QueryUsage, UsageMeter};
 
 /// How many idle planners are kept: more clients than this rarely plan at the same time.
@@ -68,6 +68,8 @@ pub struct QueryOptions {
     pub cache: Option<CacheJobs>,
     /// The name of the worker threads.
     pub thread_name: String,
+    /// What each worker thread does first.
+    pub thread_start: ThreadStart,
     /// Rows per batch.
     pub batch_rows: usize,
     /// The memory that each query may keep, in MiB; `None` for no limit.
@@ -87,6 +89,7 @@ impl Default for QueryOptions {
             load: LoadProbe::blind(),
             cache: None,
             thread_name: "query".to_string(),
+            thread_start: ThreadStart::default(),
             batch_rows: 16 * 1024,
             memory_grant_mib: None,
             spill_folder: DEFAULT_FOLDER.into(),
@@ -198,7 +201,8 @@ impl QueryEngine {
         let grant = options.memory_grant_mib.map(granted).transpose()?;
         let jobs = options.cache.clone().map(JobPlanner::new).map(Arc::new);
         let of_jobs = jobs.as_ref().map(|jobs| (jobs.options.clone(), Arc::clone(&jobs.counts)));
-        let threads = ThreadPools::start(options.query_threads, options.workers, &options.thread_name, of_jobs)?;
+        let QueryOptions { query_threads, workers, thread_name, thread_start, .. } = &options;
+        let threads = ThreadPools::start(*query_threads, *workers, thread_name, thread_start.clone(), of_jobs)?;
         let learner = |policy: &Arc<dyn ParallelismPolicy>| {
             Arc::new(Learner::new(Arc::clone(policy), options.dop, options.workers, options.load.clone()))
         };

@@ -8,6 +8,7 @@ use plimsoll_policy::cache_class::CacheClass;
 
 use crate::query::QueryError;
 use crate::query::jobs::{CacheJobs, CacheSwitch, JobCounts, JobRunner};
+pub use crate::query::workers::ThreadStart;
 use crate::query::workers::Workers;
 
 /// Whose threads a query runs on.
@@ -39,6 +40,7 @@ pub struct ThreadPools {
     whose: QueryThreads,
     count: usize,
     name: String,
+    on_start: ThreadStart,
     /// With cache classes.
     jobs: Option<(CacheJobs, Arc<JobCounts>)>,
     /// Every pool that was started. There are as many as queries ran at the same time, or one if it is shared.
@@ -57,17 +59,26 @@ pub struct Pool {
 }
 
 impl Pool {
-    fn start(count: usize, name: &str, jobs: Option<&(CacheJobs, Arc<JobCounts>)>) -> Result<Self, QueryError> {
+    fn start(
+        count: usize,
+        name: &str,
+        on_start: &ThreadStart,
+        jobs: Option<&(CacheJobs, Arc<JobCounts>)>,
+    ) -> Result<Self, QueryError> {
         let Some((options, counts)) = jobs else {
-            return Ok(Pool { workers: vec![Workers::start(count, name)?], jobs: None });
+            return Ok(Pool { workers: vec![Workers::start(count, name, on_start)?], jobs: None });
         };
         let workers = match options.switch {
-            CacheSwitch::PerTask => vec![Workers::start(count, name)?],
+            CacheSwitch::PerTask => vec![Workers::start(count, name, on_start)?],
             CacheSwitch::PerPool => {
                 // The sensitive first: there queries begin.
                 let bound = CacheClass::ALL.into_iter().rev().map(|class| {
-                    let binder = Arc::clone(&options.binder);
-                    Workers::start_bound(count, name, move |thread| binder.bind(thread, class))
+                    let (binder, on_start) = (Arc::clone(&options.binder), on_start.clone());
+                    let bind = ThreadStart::new(move |thread| {
+                        on_start.call(thread);
+                        binder.bind(thread, class);
+                    });
+                    Workers::start(count, name, &bind)
                 });
                 bound.collect::<Result<_, _>>()?
             }
@@ -130,17 +141,18 @@ impl Drop for Lease<'_> {
 }
 
 impl ThreadPools {
-    /// Starts the first pool, with `count` threads of this name. With cache classes that are bound to pools, starts
-    /// that many for each class.
+    /// Starts the first pool, with `count` threads of this name, each of which does `on_start` first. With cache classes
+    /// that are bound to pools, starts that many for each class.
     pub(crate) fn start(
         whose: QueryThreads,
         count: usize,
         name: &str,
+        on_start: ThreadStart,
         jobs: Option<(CacheJobs, Arc<JobCounts>)>,
     ) -> Result<Self, QueryError> {
-        let first = Arc::new(Pool::start(count, name, jobs.as_ref())?);
+        let first = Arc::new(Pool::start(count, name, &on_start, jobs.as_ref())?);
         let (all, idle) = (Mutex::new(vec![Arc::clone(&first)]), Mutex::new(vec![first]));
-        Ok(ThreadPools { whose, count, name: name.to_owned(), jobs, all, idle })
+        Ok(ThreadPools { whose, count, name: name.to_owned(), on_start, jobs, all, idle })
     }
 
     /// Threads for a query. A pool that another query has left is taken first.
@@ -152,7 +164,7 @@ impl ThreadPools {
         let pool = match idle {
             Some(pool) => pool,
             None => {
-                let pool = Arc::new(Pool::start(self.count, &self.name, self.jobs.as_ref())?);
+                let pool = Arc::new(Pool::start(self.count, &self.name, &self.on_start, self.jobs.as_ref())?);
                 self.all.lock().push(Arc::clone(&pool));
                 pool
             }
@@ -172,11 +184,11 @@ mod tests {
 
     #[test]
     fn shared_threads_are_the_same_for_all_and_own_ones_are_used_again() {
-        let shared = ThreadPools::start(QueryThreads::Shared, 2, "shared", None).unwrap();
+        let shared = ThreadPools::start(QueryThreads::Shared, 2, "shared", ThreadStart::default(), None).unwrap();
         let (a, b) = (shared.lease().unwrap(), shared.lease().unwrap());
         assert_eq!((a.thread_ids(), shared.thread_ids().len()), (b.thread_ids(), 2));
 
-        let own = ThreadPools::start(QueryThreads::Own, 2, "own", None).unwrap();
+        let own = ThreadPools::start(QueryThreads::Own, 2, "own", ThreadStart::default(), None).unwrap();
         let (a, b) = (own.lease().unwrap(), own.lease().unwrap());
         let of_a = a.thread_ids();
         assert!(b.thread_ids().iter().all(|id| !of_a.contains(id)));

@@ -1,6 +1,7 @@
 //! The threads that queries run on: named, and known by their kernel ids, so that they can be bound, weighed and measured.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -8,6 +9,35 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::query::QueryError;
+
+/// Called by each thread of queries when it begins, with its id: its place for settings that the kernel keeps for
+/// threads.
+#[derive(Clone)]
+pub struct ThreadStart(Arc<dyn Fn(i32) + Send + Sync>);
+
+impl ThreadStart {
+    /// Does this.
+    pub fn new(act: impl Fn(i32) + Send + Sync + 'static) -> Self {
+        ThreadStart(Arc::new(act))
+    }
+
+    pub(super) fn call(&self, thread: i32) {
+        (self.0)(thread);
+    }
+}
+
+impl Default for ThreadStart {
+    /// Does nothing.
+    fn default() -> Self {
+        ThreadStart::new(|_| ())
+    }
+}
+
+impl fmt::Debug for ThreadStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ThreadStart")
+    }
+}
 
 #[derive(Debug)]
 pub struct Workers {
@@ -17,23 +47,16 @@ pub struct Workers {
 }
 
 impl Workers {
-    pub fn start(count: usize, name: &str) -> Result<Self, QueryError> {
-        Workers::start_bound(count, name, |_| ())
-    }
-
-    /// The same. Each thread calls `bind` with its id first.
-    pub fn start_bound(
-        count: usize,
-        name: &str,
-        bind: impl Fn(i32) + Send + Sync + 'static,
-    ) -> Result<Self, QueryError> {
+    /// Starts as many threads of this name. Each calls `on_start` with its id first.
+    pub fn start(count: usize, name: &str, on_start: &ThreadStart) -> Result<Self, QueryError> {
+        let on_start = on_start.clone();
         let threads = Arc::new(Mutex::new(BTreeSet::new()));
         let (started, stopped) = (Arc::clone(&threads), Arc::clone(&threads));
         let runtime = Builder::new_multi_thread()
             .worker_threads(count.max(1))
             .thread_name(name)
             .on_thread_start(move || {
-                bind(own_id());
+                on_start.call(own_id());
                 started.lock().insert(own_id());
             })
             .on_thread_stop(move || {
@@ -111,7 +134,7 @@ mod tests {
 
     #[test]
     fn threads_are_named_and_known_by_their_kernel_ids() {
-        let workers = Workers::start(3, "pool-under-test").unwrap();
+        let workers = Workers::start(3, "pool-under-test", &ThreadStart::default()).unwrap();
         let ids = workers.thread_ids();
         assert_eq!(ids.len(), 3);
         for id in ids {
@@ -122,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_panic_comes_back_as_its_message_and_the_workers_go_on() {
-        let workers = Workers::start(1, "query").unwrap();
+        let workers = Workers::start(1, "query", &ThreadStart::default()).unwrap();
         let message = workers.run(async { panic!("divided by {}", 0) }).map(|(): ()| ()).unwrap_err();
         assert_eq!(message, "divided by 0");
         assert_eq!(workers.run(async { 7 }), Ok(7));

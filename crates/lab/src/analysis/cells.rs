@@ -112,6 +112,11 @@ impl<'a> Cells<'a> {
         results.iter().find(|result| result.name == cell.workload).expect("the run is of this cell")
     }
 
+    /// The valid runs of a cell.
+    pub(crate) fn points_of(&self, cell: &Cell<'_>) -> Vec<&'a Point> {
+        cell.runs.iter().map(|run| &self.points[*run]).collect()
+    }
+
     /// The joint measurements of some runs of a cell; `None` without runs. `histograms` are those of every point in
     /// order.
     pub(crate) fn measured(

@@ -26,7 +26,7 @@ impl Targets for Paper {
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["dop", "memory", "policy", "lock_policy", "cpu_policy", "governor", "governor_low_share"]
+        vec!["dop", "memory", "policy", "lock_policy", "cpu_policy", "governor", "governor_low_share", "governor_mpl"]
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn measure(plan: &Plan, mut throughput: impl FnMut(RunId, &Setting, &
         for setting in 0..count {
             for arm in 0..plan.arms.len() {
                 for is_again in [false, true] {
-                    if is_again && (setting > 0 || count == 1) {
+                    if is_again && (setting > 0 || count == 1 || !plan.run.again) {
                         continue;
                     }
                     let id = RunId { setting, arm, repeat, is_again };

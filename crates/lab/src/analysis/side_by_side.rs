@@ -4,26 +4,27 @@ use plimsoll_model::statistics::{Samples, estimate};
 
 use super::cells::{Cell, Cells};
 use super::noise::WorkloadNoise;
+use crate::others;
 use crate::results::{Interval, SideBySide};
 
 /// A workload of an arm: its row together and its row alone among its samples.
 type Member<'a, 'b> = (&'a WorkloadNoise<'b>, usize, usize);
 
 /// For each arm of several workloads at each setting where all of them also ran alone.
-pub(super) fn of(cells: &Cells<'_>, noises: &[WorkloadNoise<'_>]) -> Vec<SideBySide> {
+pub(super) fn of(cells: &Cells<'_>, noises: &[WorkloadNoise<'_>], cores: usize) -> Vec<SideBySide> {
     let mut out: Vec<SideBySide> = Vec::new();
     for noise in noises {
         for cell in cells.of_workload(noise.workload()).filter(|cell| !cell.arm.starts_with("alone:")) {
             let known = |one: &SideBySide| one.arm == cell.arm && one.setting == *cell.setting;
             if !out.iter().any(known) {
-                out.extend(of_arm(cells, noises, cell));
+                out.extend(of_arm(cells, noises, cell, cores));
             }
         }
     }
     out
 }
 
-fn of_arm(cells: &Cells<'_>, noises: &[WorkloadNoise<'_>], place: &Cell<'_>) -> Option<SideBySide> {
+fn of_arm(cells: &Cells<'_>, noises: &[WorkloadNoise<'_>], place: &Cell<'_>, cores: usize) -> Option<SideBySide> {
     let member = |noise| -> Option<Option<Member<'_, '_>>> {
         let noise: &WorkloadNoise<'_> = noise;
         let own: Vec<&Cell<'_>> = cells.of_workload(noise.workload()).collect();
@@ -46,6 +47,11 @@ fn of_arm(cells: &Cells<'_>, noises: &[WorkloadNoise<'_>], place: &Cell<'_>) -> 
         members.iter().map(ratio).sum::<Option<f64>>()
     };
     let work = over_blocks((0..blocks).map(of_block).collect())?;
+    let by = members.iter().map(|(noise, together, alone)| {
+        let own: Vec<&Cell<'_>> = cells.of_workload(noise.workload()).collect();
+        others::uncertainty(&cells.points_of(own[*alone]), &cells.points_of(own[*together]), cores)
+    });
+    let work = others::widened(work, by.fold(0.0, f64::max));
     Some(SideBySide { setting: place.setting.clone(), arm: place.arm.to_owned(), work })
 }
 

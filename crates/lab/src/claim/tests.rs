@@ -73,6 +73,8 @@ fn plan() -> Plan {
             server_lost: ServerLost::GoOn,
             others_max: 0.1,
             tries: 3,
+            disturbed: crate::plan::Disturbed::Discard,
+            again: true,
             failed_max: 0.05,
             ctrl_c: CtrlC::AfterRun,
             cut_after: None,

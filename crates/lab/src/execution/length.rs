@@ -47,7 +47,7 @@ fn count(runs: usize) -> String {
 }
 
 /// `45 s`, `12 min`, `3.5 hours`, `116 days`.
-fn length(time: Duration) -> String {
+pub(crate) fn length(time: Duration) -> String {
     match time.as_secs_f64() {
         s if s < 120.0 => format!("about {s:.0} s"),
         s if s < 7200.0 => format!("about {:.0} min", s / 60.0),

@@ -6,8 +6,8 @@ use plimsoll_notation::{At, Problems};
 use plimsoll_workload::driver::WarmUp;
 
 use super::duration::{duration, warmup};
-use super::typed::{TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
-use crate::plan::{CtrlC, FAILED_MAX, Reload, RunPlan, Search, ServerLost, SizingTerms};
+use super::typed::{TypedDisturbed, TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
+use crate::plan::{CtrlC, Disturbed, FAILED_MAX, Reload, RunPlan, Search, ServerLost, SizingTerms};
 use crate::size;
 
 /// The seed that is used without one.
@@ -56,6 +56,11 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         },
         others_max: above_0(&run.others_max, NO_OTHERS, problems).unwrap_or(OTHERS_MAX),
         tries: above_0(&run.tries, NO_TRIES, problems).unwrap_or(TRIES),
+        disturbed: match run.disturbed {
+            TypedDisturbed::Discard => Disturbed::Discard,
+            TypedDisturbed::Keep => Disturbed::Keep,
+        },
+        again: run.again.unwrap_or(true),
         failed_max: share(&run.failed_max, problems).unwrap_or(FAILED_MAX),
         ctrl_c: CtrlC::AfterRun,
         cut_after: None,

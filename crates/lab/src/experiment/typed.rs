@@ -151,12 +151,28 @@ pub struct TypedRun {
     pub others_max: Option<At<f64>>,
     /// How often a run is tried while others take more than that: 3 without it.
     pub tries: Option<At<u32>>,
+    /// What becomes of a run in which others took more than that at every try; `discard` without it.
+    #[serde(default)]
+    pub disturbed: TypedDisturbed,
+    /// Whether some runs are made twice in each block, so that the difference of equal runs is known: `true` without it.
+    pub again: Option<bool>,
     /// The share of a workload's requests that may fail, 0 to 1: a run in which more fail is invalid. 0.05 without it.
     #[schemars(with = "Option<f64>")]
     pub failed_max: Option<At<f64>>,
     /// How many requests of each run are counted on a simulated processor (Valgrind), in place of a window that is measured.
     /// Without it runs are measured.
     pub simulated_requests: Option<At<u64>>,
+}
+
+/// What becomes of a run that others on the machine disturbed at every try.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TypedDisturbed {
+    /// It is invalid. If a whole round is, the experiment ends.
+    #[default]
+    Discard,
+    /// It counts, and intervals of comparisons are wider by what others took.
+    Keep,
 }
 
 /// What happens when a server goes away in the middle of a run.

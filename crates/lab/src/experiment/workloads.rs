@@ -104,6 +104,11 @@ fn fields(typed: &TypedWorkload) -> impl Iterator<Item = (&'static str, &At<Type
     fields.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
 }
 
+/// Whether a workload may be called so.
+pub(crate) fn is_workload_name(name: &str) -> bool {
+    wrong_name(name).is_none()
+}
+
 fn wrong_name(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
         return Some(format!("`{name}` has a meaning of its own in arms and sweep keys; choose another name"));

@@ -43,11 +43,12 @@ pub(super) fn own(results: &Results, option: &str) -> Option<String> {
     (!value.is_null()).then(|| crate::plan::option_text(value))
 }
 
-/// Every lever of the study's target.
-pub(super) fn of(results: &Results, protect: &str) -> Vec<Lever> {
+/// Every lever of the study's target, for a workload to protect beside others. `queries` is the workload whose requests
+/// are queries although the driver counts them as transactions, if there is one.
+pub(super) fn of(results: &Results, protect: &str, queries: Option<&str>) -> Vec<Lever> {
     let Some(other) = results.experiment.workloads.iter().find(|name| *name != protect) else { return Vec::new() };
     let is_embedded = own(results, "url").as_deref() == Some("embedded:");
-    let analytical = is_analytical(results, other);
+    let analytical = is_analytical(results, other) || queries == Some(other);
     let dop = own(results, "dop").and_then(|dop| dop.parse::<u32>().ok()).filter(|dop| *dop > 1 && analytical);
     let dop = dop.map(|_| serial(other, is_embedded));
     let others = if is_embedded { embedded(results, protect, other, analytical) } else { governed(results, other) };
@@ -78,7 +79,7 @@ fn folded_by_queries(results: &Results, other: &str) -> Option<Lever> {
     })
 }
 
-fn is_analytical(results: &Results, workload: &str) -> bool {
+pub(super) fn is_analytical(results: &Results, workload: &str) -> bool {
     let mut ran = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == workload);
     ran.any(|one| one.analytical)
 }
@@ -117,28 +118,39 @@ fn serial(other: &str, is_embedded: bool) -> Lever {
     }
 }
 
-/// Levers of the embedded engine: a core split, and for transactions CPU priorities. Its queries have no priority on
-/// the cores.
+/// Smaller CPU shares, the largest first: each as options write it, in words, and its weight over that of nice 0.
+fn shares() -> impl Iterator<Item = (String, String, f64)> {
+    let nice =
+        |nice: i32| (format!("nice-{nice}"), format!("at nice {nice}"), plimsoll_model::shares::weight_of_nice(nice));
+    let idle = ("idle".to_owned(), "on idle cores only".to_owned(), IDLE_WEIGHT);
+    [5, 10, 15, 19].into_iter().map(nice).chain([idle])
+}
+
+/// Half of the clients of the others at once; `None` if there is only one.
+fn half_of_clients(results: &Results, other: &str) -> Option<usize> {
+    let clients = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == other);
+    clients.map(|one| one.clients).max().filter(|clients| *clients > 1).map(|clients| clients / 2)
+}
+
+/// Levers of the embedded engine: CPU shares and admission of queries, CPU priorities of transactions, a core split.
 fn embedded(results: &Results, protect: &str, other: &str, other_is_analytical: bool) -> Vec<Lever> {
     let mut levers = Vec::new();
-    let cores = results.machine.cores_usable;
-    let mut parts: Vec<usize> = [1, cores / 2].into_iter().filter(|part| *part > 0 && *part < cores).collect();
-    parts.dedup();
-    let split_before = ["transaction_cores", "query_cores", "propagation_cores"];
-    let is_whole = split_before.iter().all(|option| own(results, option).is_none_or(|value| value == "all"));
-    for part in parts.into_iter().filter(|_| is_whole) {
-        let (first, last) = (cores_from(0, cores - part), cores_from(cores - part, part));
-        let (transactions, queries) = if other_is_analytical { (&first, &last) } else { (&last, &first) };
-        let mut options = vec![("transaction_cores", transactions.clone()), ("query_cores", queries.clone())];
-        if own(results, "propagation").is_some_and(|propagation| propagation != "off") {
-            options.push(("propagation_cores", queries.clone()));
-        }
-        let effect = Effect { split: Some(((cores - part) as f64, part as f64)), ..Effect::NONE };
-        let name = if part == 1 { "core" } else { "cores" };
-        let lines: Vec<String> = options.iter().map(|(key, value)| format!("{key} = \"{value}\"")).collect();
-        let lever = Lever::new(format!("{other} on {name} {last} and {protect} on the rest"), &options, effect);
-        levers.push(lever.done_by(&[&format!("[target.options]: {}", lines.join(", "))]));
+    if other_is_analytical && own(results, "query_share").as_deref() == Some("untouched") {
+        levers.extend(shares().map(|(share, words, weight)| {
+            let effect = Effect { weight, ..Effect::NONE };
+            let how = format!("[target.options]: query_share = \"{share}\"");
+            Lever::new(format!("{other} {words}"), &[("query_share", share)], effect).done_by(&[&how])
+        }));
     }
+    if other_is_analytical
+        && own(results, "query_mpl").as_deref() == Some("none")
+        && let Some(mpl) = half_of_clients(results, other)
+    {
+        let effect = Effect { clients: Some(mpl as f64), ..Effect::NONE };
+        let lever = Lever::new(format!("{other} with {mpl} at once"), &[("query_mpl", mpl.to_string())], effect);
+        levers.push(lever.done_by(&[&format!("[target.options]: query_mpl = {mpl}")]));
+    }
+    levers.extend(core_splits(results, protect, other, other_is_analytical));
     if !other_is_analytical && own(results, "cpu_policy").as_deref() == Some("none") {
         let effect = Effect { weight: plimsoll_model::shares::weight_of_nice(19), ..Effect::NONE };
         let options = [("cpu_policy", "cpu-prio".to_owned())];
@@ -150,33 +162,60 @@ fn embedded(results: &Results, protect: &str, other: &str, other_is_analytical: 
     levers
 }
 
+/// Cores of their own for either side, propagation with the queries.
+fn core_splits(results: &Results, protect: &str, other: &str, other_is_analytical: bool) -> Vec<Lever> {
+    let cores = results.machine.cores_usable;
+    let mut parts: Vec<usize> = [1, cores / 2].into_iter().filter(|part| *part > 0 && *part < cores).collect();
+    parts.dedup();
+    let split_before = ["transaction_cores", "query_cores", "propagation_cores"];
+    let is_whole = split_before.iter().all(|option| own(results, option).is_none_or(|value| value == "all"));
+    let split = |part: usize| {
+        let (first, last) = (cores_from(0, cores - part), cores_from(cores - part, part));
+        let (transactions, queries) = if other_is_analytical { (&first, &last) } else { (&last, &first) };
+        let mut options = vec![("transaction_cores", transactions.clone()), ("query_cores", queries.clone())];
+        if own(results, "propagation").is_some_and(|propagation| propagation != "off") {
+            options.push(("propagation_cores", queries.clone()));
+        }
+        let effect = Effect { split: Some(((cores - part) as f64, part as f64)), ..Effect::NONE };
+        let name = if part == 1 { "core" } else { "cores" };
+        let lines: Vec<String> = options.iter().map(|(key, value)| format!("{key} = \"{value}\"")).collect();
+        let lever = Lever::new(format!("{other} on {name} {last} and {protect} on the rest"), &options, effect);
+        lever.done_by(&[&format!("[target.options]: {}", lines.join(", "))])
+    };
+    parts.into_iter().filter(|_| is_whole).map(split).collect()
+}
+
 /// `2-5`, or `2` for a single core.
 fn cores_from(first: usize, count: usize) -> String {
     if count == 1 { first.to_string() } else { format!("{first}-{}", first + count - 1) }
 }
 
-/// Levers of a governor before a PostgreSQL server.
+/// Levers of a governor at a PostgreSQL server: shares by one beside it, which is in nobody's way, and admission by one
+/// that only the others go through.
 fn governed(results: &Results, other: &str) -> Vec<Lever> {
     if own(results, "governor").is_some_and(|mode| mode != "none") {
         return Vec::new();
     }
-    let mode = |mode: &str| ("governor", mode.to_owned());
-    let shares = |share: &str, words: &str, weight: f64| {
-        let options = [mode("only-shares"), ("governor_low_share", share.to_owned())];
+    let shares = shares().map(|(share, words, weight)| {
+        let options = [("governor", "beside".to_owned()), ("governor_low_share", share.clone())];
         let lever = Lever::new(format!("{other} {words}"), &options, Effect { weight, ..Effect::NONE });
         let share = share.replace('-', " ");
-        lever.done_by(&[&format!("plimsoll govern, its [[class]]: priority = \"low\", cpu = \"{share}\"")])
-    };
-    let nice = plimsoll_model::shares::weight_of_nice;
-    let mut levers = vec![shares("nice-10", "at nice 10", nice(10)), shares("idle", "on idle cores only", IDLE_WEIGHT)];
-    let clients = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == other);
-    let clients = clients.map(|one| one.clients).max().unwrap_or(0);
-    if clients > 1 {
-        let mpl = clients / 2;
-        let options = [mode("only-admission"), ("governor_mpl", mpl.to_string())];
+        lever.done_by(&[&format!(
+            "plimsoll govern beside the server ([mode] proxy = false), its [[class]]: priority = \"low\", cpu = \"{share}\""
+        )])
+    });
+    let mut levers: Vec<Lever> = shares.collect();
+    if let Some(mpl) = half_of_clients(results, other) {
+        let options = [
+            ("governor", "split".to_owned()),
+            ("governor_mpl", mpl.to_string()),
+            ("governor_low_share", "untouched".to_owned()),
+        ];
         let effect = Effect { clients: Some(mpl as f64), ..Effect::NONE };
         let lever = Lever::new(format!("{other} with {mpl} at once"), &options, effect);
-        levers.push(lever.done_by(&[&format!("plimsoll govern, its [[class]]: priority = \"low\", mpl = {mpl}")]));
+        levers.push(lever.done_by(&[&format!(
+            "plimsoll govern for {other} only ([mode] direct_sessions = true), its [[class]]: priority = \"low\", mpl = {mpl}"
+        )]));
     }
     levers
 }

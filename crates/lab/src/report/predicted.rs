@@ -31,8 +31,11 @@ pub(super) fn section_of(page: &Page) -> Markup {
                 " predicts other mixes."
             }
             (responses(&predicted))
-            (models(&predicted.models))
-            (errors(&predicted.accuracy))
+            details {
+                summary { "Errors of each model, and of simpler baselines" }
+                (models(&predicted.models))
+                (errors(&predicted.accuracy))
+            }
             @if predicted.mixes.len() > MIXES_MAX {
                 p class="note" { (predicted.mixes.len() - MIXES_MAX) " more mixes are not listed." }
             }

@@ -42,7 +42,7 @@ pub struct Point {
     /// Why earlier tries of this run were discarded, in order; empty if it is the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thrown_away: Vec<String>,
-    /// Whether others used the machine more than they may, so that it is not valid.
+    /// Whether others used the machine more than they may. It is then not valid, unless the experiment keeps such runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
     /// The processes that took cores from before the warm-up until after the window, other than ours and the database's.

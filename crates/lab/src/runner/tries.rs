@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use super::patience::Patience;
 use super::{RunError, RunProgress, Runner, StoreError, Watch};
 use crate::others;
-use crate::plan::RunPlan;
+use crate::plan::{Disturbed, RunPlan};
 use crate::record::{RunId, RunRecord};
 
 impl Runner<'_> {
     /// Runs one setting and arm, and repeats it if other processes on the machine disturb it. The kept run says why
-    /// earlier tries were discarded; if the last one is disturbed, too, it is invalid.
+    /// earlier tries were discarded; if the last one is disturbed, too, it is invalid, unless the plan keeps such runs.
     pub(super) fn run_one(
         &mut self,
         id: RunId,
@@ -38,8 +38,11 @@ impl Runner<'_> {
             }
             patience.note(disturbance.is_some());
             if let Some(why) = disturbance {
-                (record.point.valid, record.point.disturbed) = (false, true);
-                record.point.why_invalid.get_or_insert(why);
+                record.point.disturbed = true;
+                if self.plan.run.disturbed == Disturbed::Discard {
+                    record.point.valid = false;
+                    record.point.why_invalid.get_or_insert(why);
+                }
             }
             record.point.thrown_away = thrown_away;
             return Ok(record);

@@ -73,11 +73,20 @@ mod tests {
 
     use super::*;
     use crate::results::{Part, WorkloadMeasurement};
+    use crate::study::Sides;
 
     #[test]
     fn windows_grow_until_each_workload_has_completed_some_requests() {
         let options = BTreeMap::new();
-        let study = Study { url: "memory:", options: &options, cores: 1, free_memory: None, quick: true, seed: 7 };
+        let study = Study {
+            url: "memory:",
+            options: &options,
+            cores: 1,
+            free_memory: None,
+            quick: true,
+            seed: 7,
+            sides: Sides::default(),
+        };
         let check = |length: u64, completed: u64, expect: Option<f64>| {
             let all = Part { completed, throughput_per_s: completed as f64 / length as f64, ..Part::default() };
             let driven = WorkloadMeasurement { name: "olap".to_owned(), all, ..WorkloadMeasurement::default() };

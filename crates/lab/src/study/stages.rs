@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Lengths, Pilot, Study, WORKLOADS, run_pilot};
+use super::{Lengths, Pilot, Study, run_pilot};
 use crate::capacity;
-use crate::execution::{Beginning, Conclusion, Execution, ExecutionError, Start};
+use crate::execution::{Beginning, Conclusion, Execution, ExecutionError, Start, told_length};
 use crate::experiment::{ExperimentError, Terms, parse, resolve};
 use crate::host_limits::HostLimits;
 use crate::line::{Attempt, LineRequest};
-use crate::plan::Plan;
 use crate::program::Program;
 use crate::run_directory::{self, RunDirectory};
 use crate::runner::{OpenedDatabase, RunProgress, Watch};
@@ -37,15 +36,24 @@ impl Study<'_> {
         program: &Program<'_>,
     ) -> Result<StudyConclusion, ExecutionError> {
         RunDirectory::check_place(place).map_err(ExecutionError::of_place)?;
+        let least = told_length(self.time(self.shortest(), wanted));
+        program.reporter.tell(&format!(
+            "study of {}: {least} of measuring if requests are fast, loading not counted",
+            self.sides.names().join(" and ")
+        ));
         let Pilot { chosen, opened } = self.pilot(url, program)?;
         let too_short = chosen.too_short.as_ref();
         if let Some(why) = too_short {
             program.reporter.tell(&format!("windows will be too short: {why}"));
         }
         let text = self.experiment(chosen.lengths);
-        let plan = plan(&text, url, program.targets)?;
+        if chosen.lengths != self.shortest() {
+            let time = told_length(self.time(chosen.lengths, wanted));
+            program.reporter.tell(&format!("requests are slow: windows are longer, and measuring takes {time}"));
+        }
         let warnings = too_short.map(|why| format!("windows were too short: {why}")).into_iter().collect();
-        let mut study = Execution::of(plan, &text).begin_with(Start { warnings, opened }, place, program)?;
+        let execution = execution(&text, url, program.targets)?;
+        let mut study = execution.begin_with(Start { warnings, opened }, place, program)?;
         let is_complete = !study.stopped && !study.given_up;
         let line_stopped = match wanted.filter(|_| is_complete) {
             Some(wanted) => self.draw_line(url, wanted, chosen.lengths, &mut study, place, program)?,
@@ -56,7 +64,7 @@ impl Study<'_> {
 
     /// Measures the speed of the target, so that windows are long enough.
     fn pilot(&self, url: &str, program: &Program<'_>) -> Result<Pilot, ExecutionError> {
-        let shortest = plan(&self.experiment(self.shortest()), url, program.targets)?;
+        let shortest = execution(&self.experiment(self.shortest()), url, program.targets)?.plan;
         capacity::check_plan_fits(&shortest, program.targets)?;
         let beginning = Beginning::now();
         let mut show = |step: RunProgress<'_>| match step {
@@ -120,19 +128,19 @@ impl Study<'_> {
         program: &Program<'_>,
     ) -> Result<Conclusion, ExecutionError> {
         let text = self.line_experiment(lengths, attempt);
-        let plan = plan(&text, url, program.targets)?;
+        let execution = execution(&text, url, program.targets)?;
         let what = format!("what isolates {}: {}", attempt.protect(), attempt.words().join("; "));
         program.reporter.tell(&what);
-        let only = Some(attempt.only(&WORKLOADS));
+        let only = Some(attempt.only(&self.sides.names()));
         let start = Start { opened, ..Start::default() };
-        Execution { only, ..Execution::of(plan, &text) }.begin_with(start, place, program)
+        Execution { only, ..execution }.begin_with(start, place, program)
     }
 }
 
-/// The plan of a study's experiment. `url` is the target's with its password.
-fn plan(text: &str, url: &str, targets: &dyn Targets) -> Result<Plan, ExperimentError> {
+/// A study's experiment, with the files of workloads that its folder keeps. `url` is the target's with its password.
+fn execution(text: &str, url: &str, targets: &dyn Targets) -> Result<Execution, ExperimentError> {
     let experiment = parse(text, "the study's experiment")?;
     let mut plan = resolve(&experiment, &Terms::here(targets, false))?;
     url.clone_into(&mut plan.base.url);
-    Ok(plan)
+    Ok(Execution { files: experiment.workload_files(), ..Execution::of(plan, text) })
 }

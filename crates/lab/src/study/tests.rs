@@ -23,7 +23,15 @@ fn it_resolves_on_machines_of_any_size() {
     for cores in [0, 1, 2, 200] {
         for quick in [false, true] {
             for free_memory in [None, Some(1 << 30), Some(1 << 40)] {
-                let plan = plan(&Study { url: URL, options: &options, cores, free_memory, quick, seed: 11 });
+                let plan = plan(&Study {
+                    url: URL,
+                    options: &options,
+                    cores,
+                    free_memory,
+                    quick,
+                    seed: 11,
+                    sides: Sides::default(),
+                });
                 assert_eq!((plan.base.url.as_str(), &plan.base.options), (URL, &options));
                 let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
                 assert_eq!(arms, ["alone:oltp", "alone:olap", "together"]);
@@ -57,7 +65,15 @@ fn queries_of_the_embedded_engine_read_what_transactions_write() {
     let check = |url, said: &[(&str, &str)], kinds: [&str; 2], propagation: Option<&str>| {
         let options: BTreeMap<String, String> =
             said.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let plan = plan(&Study { url, options: &options, cores: 2, free_memory: None, quick: true, seed: 7 });
+        let plan = plan(&Study {
+            url,
+            options: &options,
+            cores: 2,
+            free_memory: None,
+            quick: true,
+            seed: 7,
+            sides: Sides::default(),
+        });
         let [oltp, olap] = &plan.base.workloads[..] else { panic!("two workloads") };
         assert_eq!([oltp.kind.as_str(), olap.kind.as_str()], kinds, "{said:?}");
         assert_eq!(plan.base.options.get("propagation").map(String::as_str), propagation, "{said:?}");
@@ -75,7 +91,15 @@ fn queries_of_the_embedded_engine_read_what_transactions_write() {
 #[test]
 fn a_quick_study_takes_less_time() {
     let time = |quick| {
-        let study = Study { url: "embedded:", options: &BTreeMap::new(), cores: 4, free_memory: None, quick, seed: 7 };
+        let study = Study {
+            url: "embedded:",
+            options: &BTreeMap::new(),
+            cores: 4,
+            free_memory: None,
+            quick,
+            seed: 7,
+            sides: Sides::default(),
+        };
         let plan = plan(&study);
         plan.estimated_time(plan.run_count())
     };
@@ -85,14 +109,21 @@ fn a_quick_study_takes_less_time() {
 #[test]
 fn seeds_of_any_size_survive() {
     for seed in [0, 7, i64::MAX as u64, u64::MAX] {
-        let study =
-            Study { url: "embedded:", options: &BTreeMap::new(), cores: 1, free_memory: None, quick: true, seed };
+        let study = Study {
+            url: "embedded:",
+            options: &BTreeMap::new(),
+            cores: 1,
+            free_memory: None,
+            quick: true,
+            seed,
+            sides: Sides::default(),
+        };
         assert_eq!(plan(&study).run.seed, seed);
     }
 }
 
 fn study<'a>(quick: bool, options: &'a BTreeMap<String, String>) -> Study<'a> {
-    Study { url: "memory:", options, cores: 2, free_memory: None, quick, seed: 7 }
+    Study { url: "memory:", options, cores: 2, free_memory: None, quick, seed: 7, sides: Sides::default() }
 }
 
 #[test]
@@ -118,4 +149,25 @@ fn windows_hold_enough_requests_or_say_that_they_cannot() {
     assert_eq!(choose(false, 0.8), (37.5, None), "a full study has the time");
     let why = choose(false, 0.0).1.expect("nothing was completed");
     assert!(why.starts_with("olap completes nothing that was seen beside the others, and windows"), "{why}");
+}
+
+/// Workloads of one's own keep their names and their scale, and share their tables on the embedded engine.
+#[test]
+fn workloads_of_ones_own_are_studied_like_the_studys() {
+    let file =
+        |name: &str, clients| SideRequest { kind: Some(format!("file:../../docs/examples/{name}.toml")), clients };
+    let sides = Sides::read(&[file("shop", None), file("reports", Some(5))], 7).expect("two files");
+    let of = |url| {
+        let options = BTreeMap::new();
+        plan(&Study { url, options: &options, cores: 2, free_memory: None, quick: true, seed: 7, sides: sides.clone() })
+    };
+    let on_engine = of("embedded:");
+    let [shop, reports] = &on_engine.base.workloads[..] else { panic!("two workloads") };
+    assert_eq!((shop.name.as_str(), shop.clients.clients, shop.scale), ("shop", 2, 1.0));
+    assert_eq!((reports.name.as_str(), reports.clients.clients, reports.scale), ("reports", 5, 1.0));
+    assert_eq!(on_engine.base.options["propagation"], "background");
+    assert_eq!(on_engine.run.disturbed, crate::plan::Disturbed::Keep);
+    assert_eq!(of(URL).base.options.len(), 0);
+    let sides = Sides::read(&[SideRequest::default(), file("reports", None)], 7).expect("one file");
+    assert_eq!(sides.names(), ["oltp", "reports"]);
 }

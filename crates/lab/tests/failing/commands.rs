@@ -7,7 +7,7 @@ use std::time::Duration;
 use plimsoll_lab::limits::NoLimits;
 use plimsoll_lab::results::Results;
 use plimsoll_lab::runner::Watch;
-use plimsoll_lab::study::{Lengths, Study, run_pilot};
+use plimsoll_lab::study::{Lengths, Sides, Study, run_pilot};
 use plimsoll_lab::{advise, predict, table};
 
 use super::target::Failing;
@@ -83,7 +83,15 @@ fn studies_tell_what_failed() {
     let lengths = Lengths { warmup: Duration::ZERO, measure: Duration::from_millis(50) };
     for (way, percent, words) in WAYS.into_iter().chain([("error", 0, "")]) {
         let options = BTreeMap::from([("fails".to_owned(), format!("{way} {percent}"))]);
-        let study = Study { url: "made-up:", options: &options, cores: 1, free_memory: None, quick: true, seed: 7 };
+        let study = Study {
+            url: "made-up:",
+            options: &options,
+            cores: 1,
+            free_memory: None,
+            quick: true,
+            seed: 7,
+            sides: Sides::default(),
+        };
         targets.opened.store(0, Ordering::Relaxed);
         if percent == 100 {
             assert!(pilot(&targets, &study), "{way}: nothing works in the pilot, and the study says so");

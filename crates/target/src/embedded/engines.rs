@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
+use plimsoll_engine::query::threads::ThreadStart;
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions};
+use plimsoll_machine::host::Host;
+use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_policy::{ParallelismFigures, ParallelismPolicy, Priority};
 use plimsoll_postgres::cache_classes::CacheBinding;
 
@@ -30,7 +33,8 @@ pub(super) struct QueryEngines {
 
 impl QueryEngines {
     pub(super) fn start(options: &EmbeddedOptions, cache: Option<&Arc<CacheBinding>>) -> Result<Self, QueryError> {
-        let common = QueryOptions { cache: cache::jobs(options, cache), ..options.queries.clone() };
+        let (cache, thread_start) = (cache::jobs(options, cache), with_share(options.query_share));
+        let common = QueryOptions { cache, thread_start, ..options.queries.clone() };
         let high = |high: &HighParallelism| {
             let options = QueryOptions { parallelism: high.parallelism.clone(), ..common.clone() };
             QueryEngine::new(options).map(Arc::new)
@@ -56,4 +60,12 @@ impl QueryEngines {
     pub(super) fn parallelism(&self) -> Option<ParallelismFigures> {
         self.high.as_ref().unwrap_or(&self.common).parallelism()
     }
+}
+
+/// Gives each thread of queries this share. The kernel never refuses a smaller one, and a thread that has ended needs
+/// none.
+fn with_share(share: ThreadShare) -> ThreadStart {
+    ThreadStart::new(move |thread| {
+        let _ = share.give(&Host::real(), thread);
+    })
 }

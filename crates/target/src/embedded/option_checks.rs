@@ -2,6 +2,7 @@
 
 use plimsoll_engine::delta::{Propagation, Recency};
 use plimsoll_machine::placement::process_cores;
+use plimsoll_machine::thread_share::own_slice;
 
 use super::EmbeddedOptions;
 
@@ -30,6 +31,11 @@ pub(crate) fn caution(options: &EmbeddedOptions) -> Option<String> {
 pub(crate) fn lacking(options: &EmbeddedOptions) -> Option<String> {
     if let Err(error) = options.placement.check() {
         return Some(error.to_string());
+    }
+    if options.transaction_slice.is_some() && own_slice().is_none() {
+        let why =
+            "transaction_slice: this kernel has no slices of threads (Linux before 6.12); use transaction_slice=kernel";
+        return Some(why.to_owned());
     }
     let (threads, cores) = (options.delta.threads, process_cores().len().max(1));
     let is_too_many = options.delta.propagation != Propagation::Off && threads > cores;

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use plimsoll_engine::Durability;
 use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
 use plimsoll_engine::query::jobs::CacheSwitch;
 use plimsoll_engine::query::threads::QueryThreads;
 use plimsoll_machine::placement::CoreSet;
+use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_notation::{nearest, suggestion};
 use plimsoll_policy::{
     CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
@@ -244,6 +246,30 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.placement.queries.to_string().into(),
     },
     TargetOption {
+        name: "query_mpl",
+        about: "the most queries that run at once; others wait in the order in which they came: `none`, any number",
+        set: |options, value| {
+            options.queries_max = match value {
+                "none" => None,
+                _ => Some(count(value, THREADS_MAX).map_err(|numbers| format!("`none` or {numbers}"))?),
+            };
+            Ok(())
+        },
+        get: |options| options.queries_max.map_or("none".into(), Value::from),
+    },
+    TargetOption {
+        name: "query_share",
+        about: "the CPU share of threads of queries beside those of transactions: `untouched`, the same; a nice value from `nice-1` to \
+                `nice-19`; `idle`, time that the cores have left",
+        set: |options, value| {
+            let share = ThreadShare::parse(value);
+            let known = "`untouched`, `nice-1` to `nice-19`, or `idle`";
+            options.query_share = share.ok_or_else(|| known.to_owned())?;
+            Ok(())
+        },
+        get: |options| options.query_share.to_string().into(),
+    },
+    TargetOption {
         name: "query_threads",
         about: "the threads that a query runs on: `shared`, the same for all queries, which take turns; `own`, that many for each query, and \
                 the kernel divides the cores among them",
@@ -278,6 +304,20 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.placement.transactions.to_string().into(),
     },
     TargetOption {
+        name: "transaction_slice",
+        about: "for how long a client that runs transactions keeps a core while others wait for it, from `100us` to `100ms`: one that wakes \
+                with a shorter slice than the running thread takes its core (Linux 6.12); `kernel`, the kernel's own",
+        set: |options, value| {
+            let slice = parse_length(value).filter(|slice| SLICES.contains(slice));
+            options.transaction_slice = match value {
+                "kernel" => None,
+                _ => Some(slice.ok_or("`kernel` or a length of time from `100us` to `100ms`")?),
+            };
+            Ok(())
+        },
+        get: |options| options.transaction_slice.map_or("kernel".into(), |slice| write_length(slice).into()),
+    },
+    TargetOption {
         name: "undo_delay",
         about: "how much longer a transaction that is rolled back after changes holds its locks: a model of systems with expensive rollbacks",
         set: |options, value| {
@@ -305,6 +345,9 @@ static OPTIONS: &[TargetOption] = &[
 /// The most threads of anything, and the most MiB of anything.
 const THREADS_MAX: u64 = 1024;
 const MIB_MAX: u64 = 1 << 20;
+
+/// The slices that the kernel gives.
+const SLICES: std::ops::RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_millis(100);
 
 /// The possible values of a starvation bound.
 const BOUNDS: &str = "`none` or a number from 1 to 4294967295";

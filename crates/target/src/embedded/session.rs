@@ -1,16 +1,29 @@
 //! One client's connection to the embedded engine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_engine::Connection;
 use plimsoll_engine::table_set::TableSet;
+use plimsoll_machine::thread_share::{own_slice, set_own_slice};
 use plimsoll_policy::Priority;
 use plimsoll_workload::database::{DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use super::access::{Access, database_error};
+use super::admission::QueryGate;
 use super::engines::QueryEngines;
 use super::placement::{Placement, Role};
+
+/// What options say of a session.
+pub(super) struct SessionTerms {
+    /// Where the client's thread runs, if threads are placed.
+    pub(super) placement: Option<Placement>,
+    /// The gate before its queries, if they are limited.
+    pub(super) gate: Option<Arc<QueryGate>>,
+    /// The slice of its thread while it runs transactions, if it is not the kernel's own.
+    pub(super) slice: Option<Duration>,
+}
 
 /// A connection, the tables of a schema, and the engines that run queries on them.
 pub(super) struct EmbeddedSession {
@@ -22,10 +35,11 @@ pub(super) struct EmbeddedSession {
     /// How often the current work was rolled back: grows with each failed attempt, until one commits.
     rollbacks: u32,
     range: Vec<u64>,
-    /// Where the client's thread runs, if threads are placed.
-    placement: Option<Placement>,
-    /// The role for which that thread was placed.
+    terms: SessionTerms,
+    /// The role that the client's thread was prepared for.
     role: Option<Role>,
+    /// The slice that the client's thread had before, if it was changed.
+    slice_before: Option<Duration>,
     /// Buffer for lock waits between the engine and the caller, kept to reuse its memory.
     waits: Vec<plimsoll_engine::LockWait>,
 }
@@ -35,7 +49,7 @@ impl EmbeddedSession {
         connection: Connection,
         tables: Arc<TableSet>,
         queries: QueryEngines,
-        placement: Option<Placement>,
+        terms: SessionTerms,
     ) -> Self {
         let numbers = (0..tables.table_count()).map(|table| tables.rows(table).map(|rows| rows.number)).collect();
         EmbeddedSession {
@@ -46,16 +60,26 @@ impl EmbeddedSession {
             priority: Priority::default(),
             rollbacks: 0,
             range: Vec::new(),
-            placement,
+            terms,
             role: None,
+            slice_before: None,
             waits: Vec::new(),
         }
     }
 
-    /// Places the client's thread when it begins to do something else.
+    /// Prepares the client's thread when it begins to do something else: its cores and its slice.
     fn act_as(&mut self, role: Role) -> Result<(), DatabaseError> {
-        let Some(placement) = self.placement.as_ref().filter(|_| self.role != Some(role)) else { return Ok(()) };
-        placement.place_client(role)?;
+        if self.role == Some(role) {
+            return Ok(());
+        }
+        if let Some(placement) = &self.terms.placement {
+            placement.place_client(role)?;
+        }
+        if let Some(slice) = self.terms.slice.filter(|_| role == Role::Transactions) {
+            self.slice_before = self.slice_before.or_else(own_slice);
+            set_own_slice(slice)
+                .map_err(|error| DatabaseError::Failed(format!("transaction_slice={slice:?}: {error}")))?;
+        }
         self.role = Some(role);
         Ok(())
     }
@@ -67,6 +91,15 @@ impl EmbeddedSession {
             self.rollbacks = if error.is_retryable() { self.rollbacks + 1 } else { 0 };
         }
         outcome
+    }
+}
+
+impl Drop for EmbeddedSession {
+    /// Gives the thread its slice back, because it may begin threads that are no clients.
+    fn drop(&mut self) {
+        if let Some(slice) = self.slice_before {
+            let _ = set_own_slice(slice);
+        }
     }
 }
 
@@ -116,6 +149,8 @@ impl Session for EmbeddedSession {
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
         self.act_as(Role::Queries)?;
+        // Before the snapshot is taken: a query that has waited reads what was committed meanwhile.
+        let _admitted = self.terms.gate.as_ref().map(QueryGate::enter);
         let failed = |error: &dyn std::error::Error| DatabaseError::Failed(error.to_string());
         let reading = self.tables.read().map_err(|error| failed(&error))?;
         let output =

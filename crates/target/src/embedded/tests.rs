@@ -187,3 +187,41 @@ fn queries_that_merge_more_and_more_are_warned_of() {
         assert_eq!(warnings(fine), Vec::<String>::new());
     }
 }
+
+/// The nice value and the policy of each thread of queries (fields 19 and 41 of proc(5)).
+fn shares(database: &Embedded) -> Vec<(String, String)> {
+    let of = |thread: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        (fields[16].to_owned(), fields[38].to_owned())
+    };
+    database.query_threads().into_iter().map(of).collect()
+}
+
+#[test]
+fn threads_of_queries_have_the_share_that_is_said_and_the_answers_stay() {
+    let database = loaded(["dop=2", "query_share=nice-19"]);
+    let pair = |nice: &str, policy: &str| (nice.to_owned(), policy.to_owned());
+    assert_eq!(shares(&database), vec![pair("19", "0"); 2]);
+    let expect = answer(&loaded([]), SUMS).unwrap();
+    assert_eq!(answer(&database, SUMS).unwrap(), expect);
+    assert_eq!(database.set_option("query_share", "idle"), Ok(OptionChange::Applied));
+    assert!(shares(&database).iter().all(|(_, policy)| policy == "5"), "{:?}", shares(&database));
+    assert_eq!(answer(&database, SUMS).unwrap(), expect);
+    assert_eq!(database.set_option("query_share", "untouched"), Ok(OptionChange::Applied));
+    assert_eq!(shares(&database), vec![pair("0", "0"); 2]);
+    let refused = database.set_option("query_share", "nice-20").unwrap_err().to_string();
+    assert!(refused.contains("`nice-1` to `nice-19`, or `idle`"), "{refused}");
+}
+
+#[test]
+fn queries_that_are_admitted_one_by_one_have_the_same_answers() {
+    let database = loaded(["query_mpl=1"]);
+    let expect = answer(&database, SUMS).unwrap();
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(|| answer(&database, SUMS).unwrap())).collect();
+        assert!(all.into_iter().all(|one| one.join().unwrap() == expect));
+    });
+    assert_eq!(database.set_option("query_mpl", "none"), Ok(OptionChange::Applied));
+    assert_eq!(answer(&database, SUMS).unwrap(), expect);
+}

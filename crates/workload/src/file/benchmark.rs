@@ -10,7 +10,7 @@ use super::native::{Native, NativeProgram};
 use super::problem::{FileError, SourceFile};
 use super::program::{Definition, PlacedSql, ProgramStep, Tables};
 use super::sql::{self, Trial};
-use super::{WorkloadFile, check, check_bounds, hash, load, scale_datum};
+use super::{WorkloadFile, check, check_bounds, load, scale_datum};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError, Session};
 use crate::driver::PriorityRule;
@@ -126,7 +126,7 @@ impl FileBenchmark {
 
 /// Identifies the data: by the files' contents, and by the seed if the setup uses it.
 fn data(definition: &Definition, scale: f64, seed: u64) -> String {
-    let hash = hash(definition.files.iter().map(|file| file.text.as_str()));
+    let hash = &definition.data_hash;
     let uses_seed = match &definition.tables {
         Tables::Setup(statements) => statements.iter().any(|statement| statement.sql.contains(":seed")),
         Tables::Given | Tables::Pgbench => false,

@@ -24,6 +24,8 @@ pub(super) struct Definition {
     pub(super) schema: Schema,
     /// The source of its tables.
     pub(super) tables: Tables,
+    /// The hash of the files that its data follow from.
+    pub(super) data_hash: String,
     /// The default scale.
     pub(super) scale: f64,
     /// Mebibytes that one unit of scale takes on the server, as the file states; 0 if it does not.

@@ -65,9 +65,11 @@ pub(super) fn parse(scripts: &[WeightedScript]) -> Result<Definition, FileError>
     let keep =
         |script: &WeightedScript| WorkloadFile { path: script.source.path.clone(), text: script.source.text.clone() };
     let name = names.join("_");
+    let files: Vec<WorkloadFile> = scripts.iter().map(keep).collect();
     Ok(Definition {
         schema: super::schema(&name),
-        files: scripts.iter().map(keep).collect(),
+        data_hash: super::hash(files.iter().map(|file| file.text.as_str())),
+        files,
         tables: if facts.uses_pgbench_tables { Tables::Pgbench } else { Tables::Given },
         scale: 1.0,
         // The size of pgbench's tables with indexes, from its documentation and from a server.

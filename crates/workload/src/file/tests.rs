@@ -323,3 +323,35 @@ fn the_examples_of_the_guide_can_be_read() {
     }
     assert!(count >= 4, "{examples:?}");
 }
+
+/// Reports over a shop's tables: both workloads find each other's rows.
+#[test]
+fn a_workload_can_use_the_tables_of_another_one() {
+    let folder = Folder::new();
+    let shop = folder.file("shop.toml", SHOP);
+    let text = r#"
+tables_of = "shop.toml"
+[[transaction]]
+name = "sum"
+read_only = true
+statements = ["SELECT count(*) FROM item"]
+"#;
+    let reports = folder.file("reports.toml", text);
+    let [(shop, _), (reports, scale)] = [&shop, &reports].map(|kind| registry::benchmark(kind, 7).unwrap());
+    assert_eq!((reports.name(), scale, reports.writes()), ("reports", 2.0, Writes::Nothing));
+    assert_eq!((&reports.schema().name, reports.data()), (&shop.schema().name, shop.data()));
+    let names: Vec<_> = reports.files().into_iter().map(|file| file.path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["reports.toml", "shop.toml"]);
+    let kind = format!("{PREFIX}{}", folder.0.join("reports.toml").display());
+    assert_eq!(files(&kind).unwrap().unwrap().len(), 2, "a run directory keeps both");
+    let refused = |text: &str| {
+        let kind = folder.file("wrong.toml", text);
+        folder.without_path(&registry::benchmark(&kind, 7).err().unwrap().to_string())
+    };
+    let twice = text.replace("[[", "setup = \"CREATE TABLE a (id int)\"\n[[");
+    assert!(refused(&twice).contains("there is `tables_of` and a setup"), "{}", refused(&twice));
+    let chain = text.replace("shop.toml", "reports.toml");
+    assert!(refused(&chain).contains("name the one with the setup"), "{}", refused(&chain));
+    let gone = text.replace("shop.toml", "none.toml");
+    assert!(refused(&gone).contains("none.toml"), "{}", refused(&gone));
+}

@@ -30,10 +30,12 @@ pub(super) fn parse(source: &SourceFile) -> Result<Definition, FileError> {
         only_queries: true,
     };
     let mut files = vec![WorkloadFile { path: source.path.clone(), text: source.text.clone() }];
+    let shared = typed.tables_of.as_ref().map(|named| reader.shared(&typed, named)).transpose()?;
     let tables = reader.tables(&typed, &mut files)?;
     let fail = |problem| source.error([problem]);
     let name = reader.name(&typed).map_err(fail)?;
-    let scale = positive(&typed.scale, "scale").map_err(fail)?.unwrap_or(1.0);
+    let scale = positive(&typed.scale, "scale").map_err(fail)?;
+    let scale = scale.unwrap_or_else(|| shared.as_ref().map_or(1.0, |other| other.scale));
     let mib_per_scale = positive(&typed.mib_per_scale, "mib_per_scale").map_err(fail)?.unwrap_or(0.0);
     let programs = reader.programs(&typed).map_err(fail)?;
     let names = typed.transactions.iter().map(|one| one.get_ref().name.get_ref().clone()).collect();
@@ -46,11 +48,20 @@ pub(super) fn parse(source: &SourceFile) -> Result<Definition, FileError> {
         None => Writes::Grows,
     };
     let Reader { slots, generators, queries, .. } = reader;
+    let data_hash = super::hash(files.iter().map(|file| file.text.as_str()));
+    let (schema, tables, data_hash, mib_per_scale) = match shared {
+        Some(Definition { schema, tables, data_hash, mib_per_scale, files: others, .. }) => {
+            files.extend(others);
+            (schema, tables, data_hash, mib_per_scale)
+        }
+        None => (super::schema(&name), tables, data_hash, mib_per_scale),
+    };
     let made = Definition {
-        schema: super::schema(&name),
+        schema,
         name,
         files,
         tables,
+        data_hash,
         scale,
         mib_per_scale,
         writes,
@@ -65,23 +76,31 @@ pub(super) fn parse(source: &SourceFile) -> Result<Definition, FileError> {
     Ok(made)
 }
 
-/// A file, followed by the one with its setup if it is a TOML file that names one.
+/// A file, followed by the ones with its tables if it is a TOML file that names any.
 pub(super) fn with_setup_file(source: SourceFile) -> Result<Vec<WorkloadFile>, FileError> {
-    let named = match source.path.extension().is_some_and(|extension| extension == "toml") {
-        true => typed(&source)?.setup_file,
-        false => None,
-    };
-    let setup = named.map(|file| setup_file(&source, &file)).transpose()?;
+    let mut files = Vec::new();
+    if source.path.extension().is_some_and(|extension| extension == "toml") {
+        let typed = typed(&source)?;
+        if let Some(file) = &typed.setup_file {
+            files.push(beside(&source, file)?);
+        }
+        if let Some(named) = &typed.tables_of {
+            let WorkloadFile { path, text } = beside(&source, named)?;
+            let other = SourceFile { path, text };
+            let setup = self::typed(&other)?.setup_file.map(|file| beside(&other, &file)).transpose()?;
+            files.extend([WorkloadFile { path: other.path, text: other.text }].into_iter().chain(setup));
+        }
+    }
     let SourceFile { path, text } = source;
-    Ok([WorkloadFile { path, text }].into_iter().chain(setup).collect())
+    Ok([WorkloadFile { path, text }].into_iter().chain(files).collect())
 }
 
 fn typed(source: &SourceFile) -> Result<TypedFile, FileError> {
     toml::from_str(&source.text).map_err(|error| source.error([of_toml(&error)]))
 }
 
-/// The file with the setup, which is named as seen from the file that names it.
-fn setup_file(source: &SourceFile, named: &Spanned<String>) -> Result<WorkloadFile, FileError> {
+/// A file that another one names, as seen from there.
+fn beside(source: &SourceFile, named: &Spanned<String>) -> Result<WorkloadFile, FileError> {
     let path = source.path.parent().unwrap_or(Path::new("")).join(named.get_ref());
     let text = super::read_text(&path).map_err(|error| {
         let why = error.0.into_iter().map(|fault| fault.to_string()).collect::<String>();
@@ -130,6 +149,21 @@ impl Reader<'_> {
         if is_good { Ok(name.get_ref().clone()) } else { Err(wrong()) }
     }
 
+    /// The workload whose tables this one uses, too.
+    fn shared(&self, own: &TypedFile, named: &Spanned<String>) -> Result<Definition, FileError> {
+        let fail = |message: &str| self.source.error([Problem::new(named.span(), message)]);
+        if own.setup.is_some() || own.setup_file.is_some() {
+            return Err(fail("there is `tables_of` and a setup; leave one of them out"));
+        }
+        let WorkloadFile { path, text } = beside(self.source, named)?;
+        let other = SourceFile { path, text };
+        // Otherwise two files could name each other.
+        if typed(&other)?.tables_of.is_some() {
+            return Err(fail("that workload uses the tables of another one itself; name the one with the setup"));
+        }
+        parse(&other)
+    }
+
     /// The source of the tables; a separate setup file is read, and added to `files`.
     fn tables(&self, typed: &TypedFile, files: &mut Vec<WorkloadFile>) -> Result<Tables, FileError> {
         let fail = |problem| self.source.error([problem]);
@@ -145,7 +179,7 @@ impl Reader<'_> {
                 self.setup(self.source, text, &place).map_err(fail)
             }
             (None, Some(file)) => {
-                let WorkloadFile { path, text } = setup_file(self.source, file)?;
+                let WorkloadFile { path, text } = beside(self.source, file)?;
                 let source = SourceFile { path: path.clone(), text: text.clone() };
                 let tables = self.setup(&source, &text, &|at| at).map_err(|problem| source.error([problem]))?;
                 files.push(WorkloadFile { path, text });

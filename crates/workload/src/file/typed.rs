@@ -38,6 +38,9 @@ pub struct TypedFile {
     /// A file with such SQL instead, beside this one.
     #[schemars(with = "Option<String>")]
     pub setup_file: Option<Spanned<String>>,
+    /// Another workload's TOML file instead, beside this one: both use its tables, at one scale.
+    #[schemars(with = "Option<String>")]
+    pub tables_of: Option<Spanned<String>>,
     /// Parameters that several transactions use, by name; each transaction draws its own values.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, TypedGenerator>")]

@@ -76,3 +76,21 @@ fn a_stopped_experiment_does_not_keep_a_disturbed_run() {
     let (outcome, _) = tried(9, 3, 1);
     assert_eq!((outcome.records.len(), outcome.stopped, outcome.left), (0, true, 1));
 }
+
+/// Where disturbed runs count, as in a study, others that stay end nothing: every run is there, and says that it was disturbed. The
+/// first one is tried three times, the others once, so that the time is bounded.
+#[test]
+fn an_experiment_that_keeps_disturbed_runs_ends_with_all_of_them() {
+    let targets = Watched::default();
+    let text = TWO.replace("repeats = 2", "repeats = 2\ndisturbed = \"keep\"");
+    let (plan, stop) = (plan(&text, &targets), AtomicBool::new(false));
+    let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
+    let mut limits = NoLimits;
+    let mut runner = Runner::new(&plan, &targets, &mut limits);
+    runner.disturbance = &|_, _| Some("busy".to_owned());
+    let outcome = runner.run(&Selection::default(), Vec::new(), &mut watch).expect("it runs");
+    assert_eq!((outcome.records.len(), outcome.left, &outcome.given_up), (plan.run_count(), 0, &None));
+    assert!(outcome.records.iter().all(|record| record.point.disturbed && record.point.valid));
+    let discarded: usize = outcome.records.iter().map(|record| record.point.thrown_away.len()).sum();
+    assert_eq!(discarded, 2);
+}
