@@ -126,6 +126,10 @@ fn named(others: &[BusyProcesses]) -> String {
 pub(crate) const REMEDY: &str =
     "stop them, or measure where they are not; to measure beside them, set others_max or PLIMSOLL_OTHERS_MAX";
 
+/// The same, if the experiment goes on beside them.
+pub(crate) const REMEDY_BESIDE: &str =
+    "going on beside them, with wider intervals; for figures of the machine alone, stop them and begin again";
+
 #[cfg(test)]
 mod tests {
     use plimsoll_model::statistics::{Noise, Samples, compare_settings};

@@ -297,7 +297,7 @@ impl Plan {
 
     /// Whether an arm of a setting runs twice in each block (A/A), so that the difference between equal runs can be
     /// compared with the other differences: every arm of the first of several settings; of a single setting the first
-    /// of the arms with the most workloads, if there is another arm to compare it with. None, if the plan says so.
+    /// of the arms with the most workloads, if there is another arm to compare it with. Without [`RunPlan::again`] none.
     pub fn runs_twice(&self, setting: usize, arm: usize) -> bool {
         if !self.run.again {
             return false;

@@ -241,8 +241,7 @@ impl<'a> Runner<'a> {
                         records.push(record);
                     }
                 }
-                let keeps = self.plan.run.disturbed == Disturbed::Keep;
-                if patience.is_hopeless() && left > 1 && !keeps {
+                if patience.is_hopeless() && left > 1 && self.plan.run.disturbed == Disturbed::Discard {
                     let why = records.last().and_then(|record| record.point.why_invalid.clone());
                     return Ok(Outcome { records, stopped: false, left: left - 1, given_up: why });
                 }

@@ -79,6 +79,10 @@ const CLIENTS_MAX: usize = 32;
 /// The option of the embedded engine that keeps up to date the copy that queries read.
 const PROPAGATION: &str = "propagation";
 
+/// Its option for how long a change may wait, and the value with which the copy is at most a tenth of a second old. By
+/// default a chunk waits for enough changes, which takes longer.
+const PROPAGATION_AGE: (&str, &str) = ("propagation_age", "50ms");
+
 /// Windows are longer than their required requests need, by this factor, because no two windows hold the same mix.
 const MARGIN: f64 = 1.5;
 
@@ -215,7 +219,11 @@ impl<'a> Study<'a> {
         line(format!("url = {}", quoted(self.url)));
         let mut options = self.options.clone();
         if self.reads_fresh_data() {
-            options.entry(PROPAGATION.to_owned()).or_insert_with(|| "background".to_owned());
+            let mode = options.entry(PROPAGATION.to_owned()).or_insert_with(|| "background".to_owned());
+            if mode == "background" {
+                let (name, age) = PROPAGATION_AGE;
+                options.entry(name.to_owned()).or_insert_with(|| age.to_owned());
+            }
         }
         if !options.is_empty() {
             line("\n[target.options]".to_owned());

@@ -29,6 +29,12 @@ const MARGIN: f64 = 0.03;
 /// highest price.
 const OTHERS_MIN: f64 = 0.01;
 
+/// Predictions that differ by less are the same.
+const SAME: f64 = 1e-6;
+
+/// The largest part of the cores that others count as taking: something is always left to divide.
+const OTHERS_PART_MAX: f64 = 0.9;
+
 /// Levers with their predictions, the most promising first.
 pub(super) fn ranked(
     results: &Results,
@@ -60,7 +66,13 @@ fn in_order(mut all: Vec<(Lever, PredictedShares)>, protect: &str, slo: f64) -> 
         rank_b.cmp(&rank_a).then(b.total_cmp(&a))
     });
     let rest = all.iter().enumerate().skip(1).filter(|(_, one)| !stops(&one.1));
-    let strongest = rest.reduce(|best, one| if keeps(&one.1.1) > keeps(&best.1.1) { one } else { best });
+    // Where cores explain nothing, a thread of little weight still wakes later, and leaves its core sooner.
+    let strength = |one: &(Lever, PredictedShares)| (keeps(&one.1), -one.0.effect.weight);
+    let strongest = rest.reduce(|best, one| {
+        let (own, weight) = strength(one.1);
+        let (most, least) = strength(best.1);
+        if own > most + SAME || (own > most - SAME && weight > least) { one } else { best }
+    });
     if let Some((at, _)) = strongest {
         all[1..=at].rotate_right(1);
     }
@@ -88,14 +100,14 @@ struct Class {
 impl Machine {
     /// `queries` is the workload whose requests are queries although the driver counts them as transactions.
     fn of(results: &Results, protect: &str, queries: Option<&str>) -> Option<Self> {
-        let cores = results.machine.cores_usable as f64;
+        let all = results.machine.cores_usable as f64;
         let dop = own(results, "dop").and_then(|dop| dop.parse::<f64>().ok()).unwrap_or(1.0);
         let find = |name: &str, arm: &str| -> Option<&Estimate> {
             results.estimates.iter().find(|one| one.workload == name && one.arm == arm)
         };
         let class = |name: &String| {
             let alone = find(name, &format!("alone:{name}"))?;
-            let used = alone.device.cpu_busy? * cores;
+            let used = alone.device.cpu_busy? * all;
             let is_analytical = alone.measured.analytical || queries == Some(name);
             (used > 0.0).then(|| Class {
                 name: name.clone(),
@@ -107,6 +119,10 @@ impl Machine {
             })
         };
         let classes = results.experiment.workloads.iter().map(class).collect::<Option<Vec<Class>>>()?;
+        // What others on the machine take is not there to divide.
+        let together = results.estimates.iter().find(|one| one.arm == TOGETHER)?;
+        let taken = together.device.busy_cores_others.unwrap_or(0.0).min(all * OTHERS_PART_MAX);
+        let cores = all - taken;
         let mut machine = Machine { cores, classes };
         let by_cores = machine.keeps(&Effect::NONE);
         for class in &mut machine.classes {
@@ -186,13 +202,13 @@ mod tests {
             let alive = (0..shares.len()).filter(|at| goes_on(at) || !(0..shares.len()).any(|at| goes_on(&at)));
             let strongest = alive.map(|at| shares[at].0).fold(0.0, f64::max);
             match enough.is_empty() {
-                true => prop_assert_eq!(shares[two[0]].0, strongest),
+                true => prop_assert!((shares[two[0]].0 - strongest).abs() <= SAME),
                 false => {
                     let most = enough.iter().map(|at| shares[*at].1).fold(0.0, f64::max);
                     prop_assert!(is_enough(&two[0]) && shares[two[0]].1 == most);
                 }
             }
-            prop_assert!(two.iter().any(|at| shares[*at].0 == strongest));
+            prop_assert!(two.iter().any(|at| (shares[*at].0 - strongest).abs() <= SAME));
         }
     }
 }

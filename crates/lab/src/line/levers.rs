@@ -190,7 +190,7 @@ fn cores_from(first: usize, count: usize) -> String {
     if count == 1 { first.to_string() } else { format!("{first}-{}", first + count - 1) }
 }
 
-/// Levers of a governor at a PostgreSQL server: shares by one beside it, which is in nobody's way, and admission by one
+/// Levers of a governor at a PostgreSQL server: shares by one beside it, through which no statement passes, and admission by one
 /// that only the others go through.
 fn governed(results: &Results, other: &str) -> Vec<Lever> {
     if own(results, "governor").is_some_and(|mode| mode != "none") {

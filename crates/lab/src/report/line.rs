@@ -32,7 +32,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
 /// Below the title of the curve.
 const NOTE: &str = "Each setting with its 95 % intervals. The farther up and to the right, the more both keep.";
 
-/// The colours of settings: those of the palette but the grey of whoever runs alone.
+/// The colours of settings: those of the palette but the grey of runs alone.
 const COLOURS: usize = 6;
 
 /// A point that both workloads keep at a setting, with its intervals.

@@ -21,11 +21,15 @@ impl Runner<'_> {
         let mut thrown_away = Vec::new();
         loop {
             let mut record = self.try_one(id, at, watch)?;
-            let RunPlan { others_max, tries, .. } = self.plan.run;
+            let RunPlan { others_max, tries, disturbed, .. } = self.plan.run;
             let disturbance = (self.disturbance)(&record.point, others_max);
             if let Some(why) = &disturbance {
                 if !std::mem::replace(&mut self.is_told, true) {
-                    (watch.progress)(RunProgress::Disturbed { why, remedy: others::REMEDY });
+                    let remedy = match disturbed {
+                        Disturbed::Discard => others::REMEDY,
+                        Disturbed::Keep => others::REMEDY_BESIDE,
+                    };
+                    (watch.progress)(RunProgress::Disturbed { why, remedy });
                 }
                 let took = self.plan.estimated_time(1);
                 if patience.tries_again(thrown_away.len() as u32 + 1, tries, took) {
@@ -39,7 +43,7 @@ impl Runner<'_> {
             patience.note(disturbance.is_some());
             if let Some(why) = disturbance {
                 record.point.disturbed = true;
-                if self.plan.run.disturbed == Disturbed::Discard {
+                if disturbed == Disturbed::Discard {
                     record.point.valid = false;
                     record.point.why_invalid.get_or_insert(why);
                 }
