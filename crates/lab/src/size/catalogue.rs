@@ -155,11 +155,11 @@ fn judge_amount(resource: &SizedResource, level: &SizedLevel, has: f64) -> (Size
         return (SizeStanding::Kept, None);
     }
     if let Some(low) = low.filter(|low| has <= *low) {
-        let why = format!("it has {} {}, and more than {} is needed", resource.name, shown(has), shown(low));
+        let why = format!("it has {}, and more than {} is needed", shown(has), shown(low));
         return (SizeStanding::Broken, Some(why));
     }
     let most = high.map_or_else(|| "an unknown amount is".to_owned(), |high| format!("up to {} may be", shown(high)));
-    (SizeStanding::Undecided, Some(format!("it has {} {}, and {most} needed", resource.name, shown(has))))
+    (SizeStanding::Undecided, Some(format!("it has {}, and {most} needed", shown(has))))
 }
 
 fn sentence(goal: &str, machines: &[JudgedMachine], best: Option<usize>) -> String {
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             found.sentence,
             "the cheapest machine that keeps 95 % of full speed is medium (price 25); the next cheaper, small, does not surely do: \
-             it has cores 1 core, and more than 1 core is needed"
+             it has 1 core, and more than 1 core is needed"
         );
         let small = chosen((None, Some(json!(0.5))), (None, Some(json!(64))));
         assert!(small.sentence.ends_with("is small (price 10); there is no cheaper one"), "{}", small.sentence);

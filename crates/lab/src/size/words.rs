@@ -91,7 +91,7 @@ fn place(resource: &SizedResource, level: &SizedLevel) -> String {
     match (&level.more_than, &level.at_most) {
         (None, Some(high)) if level.is_narrow => format!("{} is enough, the least that was tried,", written(high)),
         (None, Some(high)) if *high == resource.full => {
-            format!("at most {}; noise hides how much less would do,", written(high))
+            format!("at most {}, since noise hides how much less would do,", written(high))
         }
         (None, Some(high)) => format!("at most {}", written(high)),
         (Some(low), Some(high)) => format!("more than {} and at most {}", written(low), written(high)),
@@ -166,7 +166,7 @@ pub(super) fn headroom(headroom: &Headroom, cores: usize) -> String {
     if let (Some(busy), Some(needed)) = (headroom.busy_cores, headroom.predicted_cores) {
         let verdict = if needed > cores as f64 { "more than this machine has" } else { "which this machine has" };
         parts.push(format!(
-            "twice as many requests keep {needed:.1} cores busy, {verdict}, for now they keep {busy:.1} busy with the clients (predicted)"
+            "twice as many requests need {needed:.1} cores with their clients, {verdict} (predicted from {busy:.1} now)"
         ));
     }
     if parts.is_empty() {
@@ -175,10 +175,10 @@ pub(super) fn headroom(headroom: &Headroom, cores: usize) -> String {
     parts.join("; ")
 }
 
-/// An amount of a machine in a catalogue.
+/// An amount of a machine in a catalogue: `1 core`, `2 GiB of memory`, `100 MB/s`.
 pub(super) fn supply(key: &str, number: f64) -> String {
     match key {
-        MEMORY_MIB => bytes((number * f64::from(1 << 20)) as u64),
+        MEMORY_MIB => format!("{} of memory", bytes((number * f64::from(1 << 20)) as u64)),
         _ => amount(&plain_or_number(number), unit(key)),
     }
 }
@@ -221,7 +221,7 @@ mod tests {
         check(sized(None, Some(json!(0.1)), true), "0.1 cores is enough, the least that was tried,");
         check(
             sized(None, Some(json!("unlimited")), false),
-            "at most the full 2 cores; noise hides how much less would do,",
+            "at most the full 2 cores, since noise hides how much less would do,",
         );
     }
 
