@@ -16,7 +16,8 @@ use crate::plan::{Plan, Selection};
 use crate::private::{self, Data, PrivateError, PrivateTarget};
 use crate::replay::{Pace, Run, Speed, replay};
 use crate::result::{
-    CaptureShown, Comparison, Rehearsal, ServerResult, StatementComparison, StatementResult, faults, server_result,
+    CaptureShown, Comparison, PlanShown, Rehearsal, ServerResult, StatementComparison, StatementResult, faults,
+    server_result,
 };
 use crate::server::PostgresServer;
 
@@ -327,9 +328,10 @@ fn compare(
     slower.sort_by(|one, other| cost(other.0).total_cmp(&cost(one.0)));
     let compared = |(at, (one, times_as_fast)): (usize, (&StatementResult, Estimate))| {
         let sample = plan.shapes[one.shape].sample.as_ref().filter(|_| at < PLANS_MAX);
-        let plan_on = |ready: &Ready| match sample {
-            Some(sample) => explain::plan(&ready.looked_at(), sample),
-            None => Err("it has no plan, or is one of many".to_owned()),
+        let plan_on = |ready: &Ready| match sample.map(|sample| explain::plan(&ready.looked_at(), sample)) {
+            Some(Ok(plan)) => PlanShown { plan: Some(plan), why_not: None },
+            Some(Err(why)) => PlanShown { plan: None, why_not: Some(why) },
+            None => PlanShown { plan: None, why_not: Some("it has no plan, or is one of many".to_owned()) },
         };
         let text = one.text.clone();
         StatementComparison { text, times_as_fast, plan_before: plan_on(others.0), plan_now: plan_on(ours.0) }

@@ -99,15 +99,14 @@ fn write_comparison(text: &mut String, rehearsal: &Rehearsal, comparison: &Compa
     for one in &comparison.slower {
         let times = with_interval(&one.times_as_fast, ratio);
         lines(text, &format!("{times} times as fast: {}", cut(&one_line(&one.text), TEXT_MAX)), "  - ", "    ");
-        match (&one.plan_before, &one.plan_now) {
-            (Ok(before), Ok(now)) if before == now => text.push_str("    the plan is the same\n"),
-            (before, now) => {
-                for (when, plan) in [("before", before), ("now", now)] {
-                    text.push_str(&format!("    plan {when}:\n"));
-                    let plan = plan.as_ref().unwrap_or_else(|why| why);
-                    plan.lines().for_each(|line| text.push_str(&format!("      {}\n", one_line(line))));
-                }
-            }
+        if one.plan_before.plan.is_some() && one.plan_before == one.plan_now {
+            text.push_str("    the plan is the same\n");
+            continue;
+        }
+        for (when, shown) in [("on the other server", &one.plan_before), ("on the target", &one.plan_now)] {
+            text.push_str(&format!("    its plan {when}:\n"));
+            let lines = shown.plan.iter().chain(&shown.why_not).flat_map(|plan| plan.lines());
+            lines.for_each(|line| text.push_str(&format!("      {}\n", one_line(line))));
         }
     }
 }

@@ -150,10 +150,19 @@ pub struct StatementComparison {
     pub text: String,
     /// How many times as fast it is on the target.
     pub times_as_fast: Estimate,
-    /// Its plan on the other server, or why there is none.
-    pub plan_before: Result<String, String>,
+    /// Its plan on the other server.
+    pub plan_before: PlanShown,
     /// Its plan on the target.
-    pub plan_now: Result<String, String>,
+    pub plan_now: PlanShown,
+}
+
+/// The plan of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlanShown {
+    /// The plan, as EXPLAIN writes it without costs.
+    pub plan: Option<String>,
+    /// Why there is none.
+    pub why_not: Option<String>,
 }
 
 /// Sums over the units of one kind.

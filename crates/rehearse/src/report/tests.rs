@@ -3,7 +3,7 @@
 use crate::check::Check;
 use crate::plan::{Plan, Selection};
 use crate::replay::{Done, Outcome, Pace, Ran, Run, Speed};
-use crate::result::{CaptureShown, faults, server_result};
+use crate::result::{CaptureShown, PlanShown, StatementComparison, faults, server_result};
 use crate::skip::Reason;
 use crate::testing::events;
 
@@ -97,4 +97,42 @@ fn a_replay_that_mostly_failed_is_not_valid() {
     assert!(told[0].contains("began 20.0 ms or more after its time") && told[1].contains("fell behind"), "{told:?}");
     server.sent = 0;
     assert_eq!(faults(server, &plan), ["postgres://db/shop: no unit was sent"]);
+}
+
+#[test]
+fn two_servers_are_compared_in_a_sentence_with_plans() {
+    let mut rehearsal = rehearsal();
+    let other = ServerResult {
+        check: Check { version: "15.18".to_owned(), ..rehearsal.servers[0].check.clone() },
+        ..rehearsal.servers[0].clone()
+    };
+    rehearsal.servers.push(other);
+    let shown = |plan: &str| PlanShown { plan: Some(plan.to_owned()), why_not: None };
+    let slower = |text: &str, before: PlanShown, now: PlanShown| StatementComparison {
+        text: text.to_owned(),
+        times_as_fast: Estimate { value: 0.5, low: Some(0.4), high: Some(0.6) },
+        plan_before: before,
+        plan_now: now,
+    };
+    rehearsal.comparison = Some(Comparison {
+        times_as_fast: Some(Estimate { value: 1.12, low: Some(1.05), high: Some(1.19) }),
+        turns: 3,
+        slower: vec![
+            slower("select ?", shown("Index Scan\n  on items"), shown("Seq Scan")),
+            slower("select a", shown("Result"), shown("Result")),
+            slower("select b", shown("Result"), PlanShown { plan: None, why_not: Some("it is gone".to_owned()) }),
+        ],
+        faster: 4,
+        alike: 9,
+    });
+    let text = render(&rehearsal);
+    for expect in [
+        "PostgreSQL 18.6 is 1.12 (1.05 to 1.19) times as fast as PostgreSQL 15.18 on this\ntraffic (3 turns each).",
+        "3 kinds of statements are slower, 4 are faster, and 9 show no difference.",
+        "  - 0.50 (0.40 to 0.60) times as fast: select ?\n    its plan on the other server:\n      Index Scan\n        on items\n    its plan on the target:\n      Seq Scan\n",
+        "select a\n    the plan is the same\n",
+        "    its plan on the target:\n      it is gone\n",
+    ] {
+        assert!(text.contains(expect), "{expect}\n{text}");
+    }
 }
