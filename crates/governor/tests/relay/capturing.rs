@@ -14,6 +14,7 @@ use plimsoll_governor::capture::own_relay::{OwnRelay, record};
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::Running;
 use plimsoll_governor::settings;
+use plimsoll_governor::watch::{self, Watcher};
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::PrivateServer;
@@ -23,9 +24,10 @@ use crate::postgres::{direct, governed, server};
 use crate::world::{tcp_address, url};
 
 struct Recorded {
-    server: PrivateServer,
     governor: Arc<Governor>,
     running: Running,
+    _watcher: Watcher,
+    server: PrivateServer,
     folder: tempfile::TempDir,
 }
 
@@ -33,9 +35,12 @@ impl Recorded {
     fn new() -> Self {
         let server = server();
         let (governor, running) = governed(direct(&server), |settings| {
+            settings.control = Some(direct(&server));
             settings.classes.iter_mut().for_each(|class| class.retry_aborted = 20);
         });
-        Recorded { server, governor, running, folder: tempfile::tempdir().unwrap() }
+        let watcher = watch::start(Arc::clone(&governor));
+        watcher.wait_until_asked();
+        Recorded { governor, running, _watcher: watcher, server, folder: tempfile::tempdir().unwrap() }
     }
 
     fn url(&self) -> ServerUrl {
@@ -101,8 +106,8 @@ fn what_clients_send_and_receive_is_recorded() {
     assert_eq!(session.text("select count(*) from t").unwrap().as_deref(), Some("1000"));
     assert_eq!(session.text_of_one("select sum(a) from t").unwrap().as_deref(), Some("500500"));
     assert!(session.run("select 1/0").is_err());
-    let mut copy = session.copy_in("copy t from stdin").unwrap();
-    copy.write(b"7\n8\n").unwrap();
+    let mut copy = session.copy_in("copy t from stdin (format binary)").unwrap();
+    copy.write(b"\0\x01\0\0\0\x04\0\0\0\x07\0\x01\0\0\0\x04\0\0\0\x08").unwrap();
     copy.finish().unwrap();
     session.run("alter role current_user password 'geheim'").unwrap();
     session.run("begin").unwrap();
@@ -194,7 +199,7 @@ fn traffic_goes_on_where_nothing_can_be_recorded() {
     // It reaches its size: texts of hashes hardly shrink.
     assert_eq!(recorded.begin(|capture| capture.size_max = 1 << 20), Vec::<String>::new());
     let text = session.text("select string_agg(md5(i::text), '') from generate_series(1, 4000) i").unwrap().unwrap();
-    for round in 0..30 {
+    for round in 0..80 {
         assert_eq!(session.text(&format!("select length('{text}'), {round}")).unwrap().as_deref(), Some("128000"));
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -202,7 +207,7 @@ fn traffic_goes_on_where_nothing_can_be_recorded() {
     assert_eq!(session.text("select 2").unwrap().as_deref(), Some("2"));
     let events = recorded.events();
     let summary = Summary::of(&events);
-    assert_eq!(summary.units + summary.lost_units(), 32);
+    assert_eq!(summary.units + summary.lost_units(), 82);
     assert!(summary.units >= 1 && summary.lost["size"] >= 10, "{summary:?}");
     // A second capture takes the next folder, and totals go on.
     recorded.begin(|capture| capture.redact = true);
