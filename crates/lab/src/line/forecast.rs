@@ -23,7 +23,7 @@ use crate::summary::TOGETHER;
 type PredictedShares = BTreeMap<String, f64>;
 
 /// What a prediction must exceed the required share by: half of a usual interval, and what the model leaves out.
-const MARGIN: f64 = 0.03;
+const MARGIN: f64 = 0.05;
 
 /// The least share that a setting must leave the others. Less stops them, which needs no measurement: it isolates, at the
 /// highest price.
