@@ -46,7 +46,7 @@ fn command(arguments: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// Cores, in a bracket: with a tenth of one, two clients that never pause are slowed.
+/// Cores, in a bracket: a tenth of one slows two clients that never pause.
 fn assert_answered(results: &Value) {
     let sizes = &results["sizes"];
     let cores = &items(&sizes["resources"])[0];
@@ -57,13 +57,17 @@ fn assert_answered(results: &Value) {
     assert!(cores["why_not"].is_null(), "{cores}");
     for level in items(&cores["levels"]) {
         assert!(level["at_most"] == "unlimited" || level["at_most"].as_f64().is_some_and(|most| most > 0.1), "{level}");
+        // Beside other tests noise may hide even that a tenth of a core is too little.
         assert!(
-            level["more_than"].as_f64().is_some_and(|least| least >= 0.1),
-            "a tenth of a core is too little: {level}"
+            level["more_than"].is_null() || level["more_than"].as_f64().is_some_and(|least| least >= 0.1),
+            "{level}"
         );
     }
+    let least = &items(&cores["trials"])[0];
+    assert_eq!(least["amount"], 0.1);
+    assert!(least["ratio"]["value"].as_f64().is_some_and(|ratio| ratio < 0.9), "{least}");
     assert!(sizes["headroom"]["busy_cores"].as_f64().is_some_and(|busy| busy > 0.0), "{}", sizes["headroom"]);
-    assert!(items(&results["advice"]).iter().any(|one| one.as_str().unwrap().starts_with("cores: more than ")));
+    assert!(items(&results["advice"]).iter().any(|one| one.as_str().unwrap().starts_with("cores: ")));
 }
 
 #[test]
