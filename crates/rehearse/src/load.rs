@@ -48,8 +48,7 @@ pub(crate) fn load(connection: &mut Connection, source: impl BufRead) -> Result<
     let mut lines = Lines { source, number: 0 };
     let (mut pending, mut line) = (Vec::new(), Vec::new());
     while lines.next(&mut line)? {
-        let is_fresh = pending.iter().all(u8::is_ascii_whitespace);
-        if is_fresh && line.starts_with(b"\\") {
+        if line.starts_with(b"\\") && is_empty(&pending) {
             if OF_PSQL.iter().any(|known| line.starts_with(known.as_bytes())) {
                 continue;
             }
@@ -68,7 +67,12 @@ pub(crate) fn load(connection: &mut Connection, source: impl BufRead) -> Result<
         }
         pending = rest;
     }
-    if pending.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { run(connection, &pending, lines.number) }
+    if is_empty(&pending) { Ok(()) } else { run(connection, &pending, lines.number) }
+}
+
+/// Whether a text has nothing but space and comments.
+fn is_empty(text: &[u8]) -> bool {
+    Lexer::new(text, TextRules::default()).all(|token| token.kind == TokenKind::Comment)
 }
 
 struct Lines<R> {

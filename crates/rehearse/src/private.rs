@@ -159,12 +159,15 @@ impl PrivateTarget {
         let output = child.stdout.take().expect("piped above");
         // Its messages are few; a pipe has room for them until it has ended.
         let loaded = load(connection, BufReader::new(output));
+        // A load that ends early closes the pipe, which ends the dump: then the load has the reason.
+        let loaded = loaded.map_err(|why| PrivateError::Load { origin: url.to_string(), why });
         let ended = child.wait_with_output().map_err(|why| failed(why.to_string()))?;
+        loaded?;
         if !ended.status.success() {
             let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
             return Err(failed(if said.is_empty() { ended.status.to_string() } else { said }));
         }
-        loaded.map_err(|why| PrivateError::Load { origin: url.to_string(), why })
+        Ok(())
     }
 }
 

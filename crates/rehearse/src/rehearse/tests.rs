@@ -12,7 +12,9 @@ use crate::message::{message, query};
 use crate::testing::{answer, events, open, unit};
 
 /// A shop whose identities begin far from those of the recordings. The rows of `items` come by COPY, as in a dump.
-const SETUP: &str = "\\restrict abc
+const SETUP: &str = "-- as pg_dump writes it;
+/* it */
+\\restrict abc
 create table orders (id bigint generated always as identity (start with 1000), customer int, state text default 'new', primary key (id));
 create table lines (order_id bigint not null references orders, item text);
 create table items (id int primary key, name text);
