@@ -52,6 +52,7 @@ fn its_exit_codes_are_those_of_plimsoll() {
             2,
             "less than",
         ),
+        // Nothing of it remains.
         (&["capture", "none", "--listen", "192.0.2.1:1", "--server", "postgres://db"], 3, "cannot listen at"),
         (&["observe", "mysql://db/shop"], 2, "postgres://"),
         (&["top", "http://127.0.0.1:1", "--once"], 3, "no governor answers"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use plimsoll_capture::format::DESCRIPTION;
 use plimsoll_capture::recorder::Progress;
 use plimsoll_capture::storage::Folder;
 use plimsoll_pg::url::ServerUrl;
@@ -75,11 +76,14 @@ pub fn record(
     let wrong = |error| OwnRelayError::Folder(folder.clone(), error);
     let began = Instant::now();
     let governor = Arc::new(Governor::new(settings, began));
-    // The address first: a capture without clients would take the folder.
-    let running = relay::start(Arc::clone(&governor))?;
+    // Before clients come, so that nothing of theirs is missing.
     let recording = Folder::create(&folder).and_then(|made| start(made, &capture)).map_err(wrong)?;
     let recorder = recording.recorder.clone();
     governor.capture.record(recording);
+    let running = relay::start(Arc::clone(&governor)).inspect_err(|_| {
+        governor.capture.finish();
+        remove_empty(&folder);
+    })?;
     while !stop.load(Ordering::Relaxed) && seconds.is_none_or(|seconds| began.elapsed() < seconds) {
         std::thread::sleep(LOOK_EVERY);
         show(began.elapsed(), governor.registry.relayed(), &recorder.progress());
@@ -94,6 +98,12 @@ pub fn record(
     running.join();
     let is_written = governor.capture.finish();
     Ok(Recorded { progress: recorder.progress(), is_written })
+}
+
+/// Removes the folder of a capture that has not begun, so that the next attempt finds it free.
+fn remove_empty(folder: &Path) {
+    // What cannot be removed is left, and the next attempt says so.
+    let _ = std::fs::remove_file(folder.join(DESCRIPTION)).and_then(|()| std::fs::remove_dir(folder));
 }
 
 /// Settings with everything off but the capture.
