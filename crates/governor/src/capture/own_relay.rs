@@ -102,7 +102,7 @@ pub fn record(
 
 /// Removes the folder of a capture that has not begun, so that the next attempt finds it free.
 fn remove_empty(folder: &Path) {
-    // What cannot be removed is left, and the next attempt says so.
+    // If it cannot be removed, the next attempt names it.
     let _ = std::fs::remove_file(folder.join(DESCRIPTION)).and_then(|()| std::fs::remove_dir(folder));
 }
 
