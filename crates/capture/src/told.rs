@@ -44,7 +44,7 @@ impl Overview {
             Values::Kept => "values kept",
             Values::Redacted => "values redacted",
         };
-        let server = description.server_version.map_or("unknown".to_owned(), |version| version_told(version));
+        let server = description.server_version.map_or("unknown".to_owned(), version_told);
         write_item(&mut text, "began:      ", &format!("{}, server {server}, {values}", description.began));
         let length = summary.seconds();
         let mean =

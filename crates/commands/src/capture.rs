@@ -53,8 +53,8 @@ pub fn run(options: &CaptureOptions) -> Result<ExitCode, Failure> {
     });
     line.end();
     let recorded = recorded.map_err(|error| match error {
-        OwnRelayError::Server(_) | OwnRelayError::Folder(..) => Failure::input(error),
-        _ => Failure::world(error),
+        OwnRelayError::Server(_) | OwnRelayError::Folder(..) => Failure::Input(told(&error)),
+        _ => Failure::World(told(&error)),
     })?;
     if !recorded.is_written {
         tell("warning: the disk did not answer in time; the end of the capture is missing");
@@ -75,9 +75,14 @@ fn shown_server(url: &str) -> String {
 
 fn read_failure(error: ReadError) -> Failure {
     match error {
-        ReadError::Io(..) => Failure::world(error),
-        _ => Failure::input(error),
+        ReadError::Io(..) => Failure::World(told(&error)),
+        _ => Failure::Input(told(&error)),
     }
+}
+
+/// An error whose message has its cause already.
+fn told(error: &dyn std::error::Error) -> anyhow::Error {
+    anyhow::anyhow!("{error}")
 }
 
 fn show(folder: &Path, json: bool) -> Result<ExitCode, Failure> {

@@ -29,7 +29,7 @@ pub(super) fn redacted(sql: &[u8], treatment: Treatment<'_>, rules: TextRules) -
 
 /// What stands between two pieces: white space, and comments after `--`.
 fn put_gap(gap: &[u8], to: &mut Vec<u8>) {
-    match gap.iter().any(|byte| *byte == b'-') {
+    match gap.contains(&b'-') {
         true => to.push(b'\n'),
         false => to.extend_from_slice(gap),
     }
