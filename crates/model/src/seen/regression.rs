@@ -4,7 +4,8 @@
 //! that is always there and, for each CPU second of a class, a constant share. None of these can be negative. CPU seconds stand for a class's
 //! work because they fall into the window in which the work is done, whereas a long request is counted where it ends.
 //!
-//! A share that is not clearly above 0 without each block of windows is taken for 0, and the use for the rest's. CPU time is divided in windows
+//! A share that is not clearly above 0 without each block of windows, or that of a class whose work hardly changes, is taken for 0, and the
+//! use for the rest's. CPU time is divided in windows
 //! in which cores were left: on a busy machine other programs get what the classes leave, which looks as if they worked for those that use less.
 
 use super::Window;
@@ -83,7 +84,11 @@ pub fn attribute(windows: &[&Window], classes: usize, cores: u32) -> Attribution
 
 /// Seconds of a resource for each second of work, and those for each second of time that are always there.
 fn fit(work: &[Vec<f64>], lengths: &[f64], used: &[f64]) -> (Vec<f64>, f64) {
-    let mut meant: Vec<usize> = (0..work.first().map_or(0, Vec::len)).collect();
+    let changes = |class: &usize| {
+        let (mean, deviation) = mean_and_deviation(&rates(work, lengths, *class));
+        deviation >= VARIATION_MIN * mean
+    };
+    let mut meant: Vec<usize> = (0..work.first().map_or(0, Vec::len)).filter(changes).collect();
     let count = work.len();
     let blocks = BLOCKS.min(count);
     loop {
@@ -137,11 +142,15 @@ pub fn non_negative(rows: &[Vec<f64>], wanted: &[f64]) -> Vec<f64> {
     found
 }
 
+/// Work of a class per second in each window.
+fn rates(work: &[Vec<f64>], lengths: &[f64], class: usize) -> Vec<f64> {
+    work.iter().zip(lengths).map(|(work, length)| work[class] / length).collect()
+}
+
 /// Classes whose work can be told neither from that of others nor from upkeep.
 fn collinear(work: &[Vec<f64>], lengths: &[f64], resource: &'static str) -> Vec<Collinear> {
     let classes = work.first().map_or(0, Vec::len);
-    let rate = |at: usize| -> Vec<f64> { work.iter().zip(lengths).map(|(work, length)| work[at] / length).collect() };
-    let rates: Vec<Vec<f64>> = (0..classes).map(rate).collect();
+    let rates: Vec<Vec<f64>> = (0..classes).map(|at| rates(work, lengths, at)).collect();
     let mut found: Vec<Collinear> = Vec::new();
     for class in 0..classes {
         let (mean, deviation) = mean_and_deviation(&rates[class]);
@@ -251,6 +260,7 @@ mod tests {
         let steady: Vec<Window> = (1..9).map(|step| window(&[0.5, f64::from(step) / 8.0], 0.5, None)).collect();
         let found = attribute(&steady.iter().collect::<Vec<_>>(), 2, 4);
         assert_eq!(found.collinear, [Collinear { class: 0, with: None, resource }]);
+        assert_eq!(found.helpers[0], 0.0);
         let idle: Vec<Window> = (1..9).map(|_| window(&[0.5, 1.0], 0.0, Some(0.0))).collect();
         assert_eq!(attribute(&idle.iter().collect::<Vec<_>>(), 2, 4).collinear, [], "nothing is to be divided");
     }
