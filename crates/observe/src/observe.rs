@@ -214,8 +214,9 @@ impl Watcher {
         let (elapsed, spent) = (self.began.elapsed(), self.cost);
         let is_lost = matches!(ended, EndReason::ServerLost(_));
         let texts = if is_lost { BTreeMap::new() } else { self.texts() };
-        let control =
+        let mut control =
             if is_lost { ControlStatements::default() } else { self.server.control_statements().unwrap_or_default() };
+        control.add_seen(self.ledger.identity.statements());
         let here = self.server.is_here();
         let looks = self.ledger.looks;
         let looking = ObservationCost {

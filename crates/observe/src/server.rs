@@ -289,13 +289,14 @@ impl Server {
         Ok(found)
     }
 
-    /// Statements that only control transactions and sessions.
+    /// Statements that only control transactions and sessions. The server refuses to show them if any text is in an encoding that the
+    /// database lacks; texts that were seen in sessions then have to do.
     pub(crate) fn control_statements(&mut self) -> Result<ControlStatements, WireError> {
         let mut control = ControlStatements::default();
         if let Some(schema) = self.statements_schema.clone() {
-            self.ask("which statements end transactions", &sql::control_statements(&schema), |row| {
+            self.connection.text_rows(&sql::control_statements(&schema), &mut |row| {
                 if let Some((query_id, is_end)) = rows::control_statement(row) {
-                    let _ = if is_end { control.ends.insert(query_id) } else { control.others.insert(query_id) };
+                    control.note(query_id, is_end);
                 }
             })?;
         }

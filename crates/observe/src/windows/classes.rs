@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CountedLogin, Raw, Sighted, Window, WindowLog, WindowOfClass};
 use crate::classes::Proposals;
-use crate::identity::{LoginId, StatementId};
+use crate::identity::{LoginId, Statement, StatementId};
 use crate::ledger::Ledger;
 use crate::snapshot::{CounterKey, Login};
 
@@ -18,6 +18,30 @@ pub struct ControlStatements {
     pub ends: BTreeSet<i64>,
     /// All others, such as `BEGIN` and `SET`.
     pub others: BTreeSet<i64>,
+}
+
+/// The first words of statements that end a transaction, and of others that only control it or its session.
+const ENDS: [&str; 4] = ["commit", "end", "abort", "rollback"];
+const CONTROLS: [&str; 10] =
+    ["begin", "start", "savepoint", "release", "set", "reset", "show", "discard", "deallocate", "prepare"];
+
+impl ControlStatements {
+    pub(crate) fn note(&mut self, query_id: i64, is_end: bool) {
+        let _ = if is_end { self.ends.insert(query_id) } else { self.others.insert(query_id) };
+    }
+
+    /// Adds those whose texts were seen in sessions.
+    pub(crate) fn add_seen(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            let Some((query_id, text)) = statement.query_id.zip(statement.text.as_deref()) else { continue };
+            let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+            match words.first().map(|word| word.trim_end_matches(';')) {
+                Some(first) if ENDS.contains(&first) => self.note(query_id, !words.iter().any(|word| word == "to")),
+                Some(first) if CONTROLS.contains(&first) => self.note(query_id, false),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// The classes: logins, and statements that are apart from the rest of their login.
@@ -249,6 +273,20 @@ fn transactional(log: &WindowLog, classes: &Classes, owners: &Owners, control: &
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_were_seen_tell_what_ends_transactions() {
+        let statement = |query_id, text: &str| Statement {
+            query_id: Some(query_id),
+            text: Some(text.to_owned()),
+            ..Statement::default()
+        };
+        let texts = ["COMMIT", "end;", "rollback to savepoint a", "begin", "select ?", "set role ?", "committed()"];
+        let statements: Vec<Statement> = (1..).zip(texts).map(|(id, text)| statement(id, text)).collect();
+        let mut control = ControlStatements::default();
+        control.add_seen(&statements);
+        assert_eq!(control, ControlStatements { ends: [1, 2].into(), others: [3, 4, 6].into() });
+    }
 
     #[test]
     fn names_are_as_short_as_they_can_be() {
