@@ -245,7 +245,7 @@ fn long_requests_are_counted_where_they_ran() {
     // Reports of 30 s, one at a time in every other phase: they end in few of the windows.
     let report = |at: usize| match at / 6 % 2 {
         0 => Activity::default(),
-        _ => class(f64::from(u8::from(at % 12 >= 6 && at % 4 == 0)), 1.0, 5.0, 4.0),
+        _ => class(f64::from(u8::from(at % 12 >= 6 && at.is_multiple_of(4))), 1.0, 5.0, 4.0),
     };
     let of = |at: usize| vec![class(100.0, 4.0, 1.0 + 0.3 * (at / 6 % 2) as f64, 0.5), report(at)];
     let lessons = seen(144, &of).learn().unwrap();

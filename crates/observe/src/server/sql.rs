@@ -125,15 +125,13 @@ pub(crate) fn control_statements(schema: &str) -> String {
 }
 
 /// How far a standby is, in bytes and seconds; whether replay is paused, and what it waits for.
-pub(crate) const STANDBY: &str = concat!(
-    "select pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_receive_lsn(), '0/0'::pg_catalog.pg_lsn), \
+pub(crate) const STANDBY: &str = "select pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_receive_lsn(), '0/0'::pg_catalog.pg_lsn), \
      pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_replay_lsn(), '0/0'::pg_catalog.pg_lsn), \
      case when pg_catalog.pg_last_wal_receive_lsn() = pg_catalog.pg_last_wal_replay_lsn() then 0 \
      else pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()) end, \
      pg_catalog.pg_is_wal_replay_paused(), \
      (select pg_catalog.concat_ws(':', a.wait_event_type, a.wait_event) \
-      from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as a where a.backend_type = 'startup' limit 1)"
-);
+      from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as a where a.backend_type = 'startup' limit 1)";
 
 /// Queries that a standby has cancelled for replay, by reason.
 pub(crate) fn conflicts(major_version: u32) -> &'static str {
