@@ -234,21 +234,14 @@ pub fn document(
     records: &[RunRecord],
     warnings: Vec<String>,
 ) -> Results {
-    let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
+    let points: Vec<Point> = records.iter().map(|record| record.point.clone()).collect();
     let (mode, caution) = match plan.run.simulated_requests {
         _ if plan.is_simulated() => (Mode::Simulated, &simulation::CAUTION[..]),
         Some(_) => (Mode::SimulatedProcessor, &[counted::CAUTION][..]),
         None => (Mode::Measured, &[][..]),
     };
-    let warnings = caution.iter().map(|&told| told.to_owned()).chain(warnings);
-    let points: Vec<Point> = records.iter().map(|record| record.point.clone()).collect();
-    let kept = others::kept(&points, machine.cores_usable);
-    let busy = if kept.is_none() { others_busy(records) } else { None };
-    let warnings = warnings.chain(kept).chain(busy).chain(thrown_away(records));
-    let warnings = warnings.chain(of_runs).chain(doubts(records));
-    // What holds for every run comes last: it changes no figure.
-    let notes = records.iter().flat_map(|record| &record.notes).cloned();
-    let warnings = grouped(warnings.chain(notes));
+    let caution = caution.iter().map(|&told| told.to_owned());
+    let warnings = grouped(caution.chain(warnings).chain(of_records(records, &points, machine.cores_usable)));
     let mut results = Results {
         origin: None,
         format: FORMAT,
@@ -298,6 +291,16 @@ pub fn document(
         add_sizes(&mut results, plan, records);
     }
     results
+}
+
+/// The warnings and notes that records bring. What holds for every run comes last: it changes no figure.
+fn of_records(records: &[RunRecord], points: &[Point], cores: usize) -> Vec<String> {
+    let kept = others::kept(points, cores);
+    let busy = if kept.is_none() { others_busy(records) } else { None };
+    let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
+    let notes = records.iter().flat_map(|record| &record.notes).cloned();
+    let about = kept.into_iter().chain(busy).chain(thrown_away(records));
+    about.chain(of_runs).chain(doubts(records)).chain(notes).collect()
 }
 
 /// The answer of a search for sizes, in place of knees: its runs lie on no whole curve.
