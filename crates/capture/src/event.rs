@@ -64,7 +64,7 @@ pub struct Answer {
     pub rows: u64,
     /// All bytes of the answer.
     pub bytes: u64,
-    /// The wrapping sum of the hashes (64-bit FNV-1a) of the bodies of all `DataRow` messages: it does not depend on the
+    /// The wrapping sum of the [checksums](crate::RowChecksum) of the bodies of all `DataRow` messages: it does not depend on the
     /// order of rows.
     pub checksum: u64,
     /// The first `RowDescription`, `ParameterDescription` and `DataRow` messages, up to [`ANSWER_BEGIN_MAX`] bytes in

@@ -3,8 +3,9 @@
 //! A capture is a folder with a description and segments. In reading order: [`event`] has what a segment holds. To record,
 //! a [`tap`] follows the bytes of each session and makes events of them; the [`recorder`] takes these from all sessions
 //! and writes them on a thread of its own, with a [`writer`] into a [`storage`]; [`redact`] removes secrets before. To
-//! read, [`reader`] has the events of a folder, [`summary`] their figures, and [`told`] both for people and programs. [`mod@format`] and [`encoding`] are the bytes
-//! on disk, and [`messages`] reads those of PostgreSQL's protocol.
+//! read, [`reader`] has the events of a folder, [`summary`] their figures, and [`told`] both for people and programs.
+//! [`mod@format`] and [`encoding`] are the bytes on disk, and [`messages`] reads those of PostgreSQL's protocol. Rows are
+//! compared by their [`RowChecksum`].
 //!
 //! ```
 //! use std::time::{Instant, SystemTime};
@@ -42,6 +43,7 @@ pub mod messages;
 pub mod reader;
 pub mod recorder;
 pub mod redact;
+mod row_checksum;
 pub mod storage;
 pub mod summary;
 pub mod tap;
@@ -49,3 +51,5 @@ pub mod tap;
 mod testing;
 pub mod told;
 pub mod writer;
+
+pub use row_checksum::RowChecksum;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_capture::RowChecksum;
 use plimsoll_capture::event::{Answer, Event, Opened, Unit};
 
 use crate::message::testing::{data_row, row_description};
@@ -65,17 +66,10 @@ pub(crate) fn answer(state: &str, sql: &str, row: &str) -> Answer {
         let values: Vec<&[u8]> = cells.iter().map(|(_, _, value)| value.as_bytes()).collect();
         answer.rows = 1;
         answer.begin = [row_description(&columns, 0), data_row(&values)].concat();
-        answer.checksum = messages(&answer.begin).filter(|it| it.tag == b'D').map(|it| checksum(it.body)).sum();
+        let rows = messages(&answer.begin).filter(|it| it.tag == b'D');
+        answer.checksum = rows.map(|it| RowChecksum::of(it.body)).sum();
     }
     answer
-}
-
-/// The hash of a row.
-pub(crate) fn checksum(body: &[u8]) -> u64 {
-    use std::hash::Hasher;
-    let mut hash = fnv::FnvHasher::default();
-    hash.write(body);
-    hash.finish()
 }
 
 /// `name@table=value`.

@@ -4,13 +4,10 @@ use plimsoll_notation::sql::TextRules;
 
 use crate::event::{ANSWER_BEGIN_MAX, Answer};
 use crate::messages::{Body, HEAD_BYTES, length};
+use crate::row_checksum::RowChecksum;
 
 /// As much is kept of a message that is read as a whole: the SQLSTATE of an error stands at its beginning.
 const BODY_MAX: usize = 1024;
-
-/// FNV-1a.
-const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// The answer that is arriving.
 #[derive(Debug, Default)]
@@ -22,7 +19,7 @@ pub(super) struct Hearing {
     tag: u8,
     /// The beginning of its body, if it is read.
     body: Vec<u8>,
-    hash: u64,
+    row: RowChecksum,
     /// It is kept for the beginning of the answer.
     is_kept: bool,
     /// The beginning of the answer has ended.
@@ -40,7 +37,7 @@ impl Hearing {
         self.answer.bytes += bytes as u64;
         if self.tag == b'D' {
             self.answer.rows += 1;
-            self.hash = HASH_BASIS;
+            self.row = RowChecksum::default();
         }
         self.is_kept = matches!(self.tag, b'T' | b't' | b'D') && !self.is_full;
         if self.is_kept && self.answer.begin.len() + bytes > ANSWER_BEGIN_MAX {
@@ -56,9 +53,7 @@ impl Hearing {
             self.answer.begin.extend_from_slice(body);
         }
         match self.tag {
-            b'D' => {
-                self.hash = body.iter().fold(self.hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(HASH_PRIME))
-            }
+            b'D' => self.row.update(body),
             b'C' | b'E' | b'Z' | b'S' => {
                 let room = BODY_MAX - self.body.len();
                 self.body.extend_from_slice(&body[..body.len().min(room)]);
@@ -70,7 +65,7 @@ impl Hearing {
     pub(super) fn end(&mut self, tag: u8) {
         self.is_kept = false;
         match tag {
-            b'D' => self.answer.checksum = self.answer.checksum.wrapping_add(self.hash),
+            b'D' => self.answer.checksum = self.answer.checksum.wrapping_add(self.row.finish()),
             b'C' => {
                 let tag = Body(&self.body).text().unwrap_or(&self.body);
                 self.answer.tags.push(String::from_utf8_lossy(tag).into_owned());

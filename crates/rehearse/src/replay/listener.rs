@@ -1,8 +1,6 @@
 //! An answer as it arrives: what is compared, and the values that are used later.
 
-use std::hash::Hasher;
-
-use fnv::FnvHasher;
+use plimsoll_capture::RowChecksum;
 
 use crate::message::{row, sqlstate};
 use crate::plan::{Answered, Made, counted};
@@ -26,10 +24,8 @@ impl<'a> Listener<'a> {
     pub fn hear(&mut self, tag: u8, body: &[u8]) {
         match tag {
             b'D' => {
-                let mut hash = FnvHasher::default();
-                hash.write(body);
                 self.answered.rows += 1;
-                self.answered.checksum = self.answered.checksum.wrapping_add(hash.finish());
+                self.answered.checksum = self.answered.checksum.wrapping_add(RowChecksum::of(body));
                 self.take_values(body);
                 self.row += 1;
             }
