@@ -23,7 +23,7 @@ fn counted(arguments: &str) -> (Value, f64) {
     let document = json(&output(&line.split(' ').collect::<Vec<_>>()));
     assert_eq!(document["mode"], "simulated_processor");
     let workload = &items(&items(&document["points"])[0]["workloads"])[0];
-    (workload["counters"].clone(), workload["all"]["completed"].as_f64().unwrap())
+    (workload["counters"].clone(), workload["completed"].as_f64().unwrap())
 }
 
 #[test]
@@ -70,6 +70,6 @@ fn what_cannot_be_counted_is_refused_with_what_to_do() {
     refused(&["--target", "postgres://localhost/nothing"], 2, "use the target `embedded:` or `postgres:`");
     refused(&["--seconds", "3"], 2, "cannot be used with");
     if has_valgrind() {
-        refused(&["--target", "postgres:", "--option", "dop=2"], 1, "use dop = 1");
+        refused(&["--target", "postgres:", "--option", "dop=2"], 1, "processes that work for others are not counted");
     }
 }
