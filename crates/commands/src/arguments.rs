@@ -17,7 +17,7 @@ pub enum SharedCommand {
     /// Record the traffic of clients with a PostgreSQL server, to replay it elsewhere, or show what a capture holds
     ///
     /// Clients connect to --listen in place of the server; docs/capture.md explains what is kept. Passwords never are. A
-    /// governor records, too: [capture] in its settings. Ctrl-C ends with a summary.
+    /// governor records, too: `[capture]` in its settings. Ctrl-C ends with a summary.
     Capture(CaptureOptions),
     /// Govern a PostgreSQL server, in front of it or beside it, to keep important work fast
     ///

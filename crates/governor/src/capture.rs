@@ -1,6 +1,6 @@
 //! Recording traffic: which capture is being written, and the sessions that are followed for it.
 //!
-//! A session is followed by what its client sends and receives ([`follower`]), not within the session's state machine: a
+//! A session is followed by what its client sends and receives (`follower`), not within the session's state machine: a
 //! replay is then seen once, as the client sees it, and a refusal of ours as the answer that it is. [`Capturing`] begins
 //! and ends captures as the settings say, and [`own_relay`] is a governor that does nothing else.
 

@@ -3,7 +3,7 @@
 //! Each run is a process of its own, [`count`]: it opens the database, loads the data and runs a number of requests of one
 //! client, of which instructions, misses and mispredictions are counted. The embedded database is in that process, which
 //! therefore runs under the [`Simulator`] as a whole. A private PostgreSQL server is started again under it once its data
-//! are loaded. [`run`] starts the process and makes the record of the run. Times are those under the simulator, and mean
+//! are loaded. `run` starts the process and makes the record of the run. Times are those under the simulator, and mean
 //! nothing: figures of speed are missing, and claims about them are not judged.
 
 mod child;

@@ -3,8 +3,8 @@
 //! A [`SizeRequest`] becomes an experiment like any other, with an axis for each resource and `search = "size"`. `resources`
 //! lists the resources and their amounts. `search` decides which runs are made next, by sequential tests
 //! ([`plimsoll_model::knee::bracket`]); `answer` reads brackets, headroom and the promise from the records, and `words`
-//! puts them into sentences; `slow_downs` says which request is hurt by what. `catalogue` finds the cheapest machine that suffices. A [`Pilot`](pilot) before the experiment
-//! shows how long its windows must be.
+//! puts them into sentences; `slow_downs` says which request is hurt by what. `catalogue` finds the cheapest machine that
+//! suffices. A `pilot` before the experiment shows how long its windows must be.
 
 pub(crate) mod answer;
 pub mod catalogue;

@@ -1,11 +1,11 @@
 //! Mixes seen on a live server, and what they say about others.
 //!
 //! No class was measured alone here. A server was watched for a while, in windows of a second or more, and the mix of its classes changed
-//! by itself. [`Seen::predict`] takes from the windows what [`idd`](crate::idd) takes from experiments:
+//! by itself. A prediction takes from the windows what [`idd`] takes from experiments:
 //! - **Demands** of each class: CPU seconds of its own processes over its requests, in the windows with the least of the other classes. What
 //!   no process says, the time of the disk and the CPU time of clients and of the server's helpers, is divided among classes by
-//!   [regression](regression) over all windows.
-//! - **Lessons**: windows with about equal sessions of each class are a [mix](mixes) that was measured. How much more CPU time requests need
+//!   regression over all windows.
+//! - **Lessons**: windows with about equal sessions of each class are a mix that was measured. How much more CPU time requests need
 //!   there, and how much longer they wait for a turn, is learned as from an experiment's arms, and what stays unexplained becomes the width of
 //!   intervals. Beyond the sessions that were seen, intervals grow with each doubling.
 //! - **Noise**: everything is done again without each of some blocks of successive windows (jackknife).

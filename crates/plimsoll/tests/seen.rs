@@ -5,6 +5,8 @@
 #[path = "common/program.rs"]
 mod program;
 
+use std::path::Path;
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -84,33 +86,56 @@ impl Drop for Clients {
     }
 }
 
-/// Seen with none, one and two reports, predicted with five.
-#[test]
-fn what_was_seen_is_predicted_with_more_reports() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server();
-    let shop = Clients::start(&server, "shop", 4, SHOP, Duration::from_millis(40));
-    let monitor = url(&server, "monitor").to_string();
+/// The most looks that are taken. What others on the machine do within one may make it too noisy to predict from.
+const LOOKS_MAX: usize = 4;
+
+/// Looks at the server for half a minute, while none, one and two reports run.
+fn look(server: &PrivateServer, folder: &Path) {
+    let shop = Clients::start(server, "shop", 4, SHOP, Duration::from_millis(40));
+    let monitor = url(server, "monitor").to_string();
     let began = Instant::now();
     let observe = ["observe", &monitor, "--seconds", "30", "--out", "seen"];
-    let mut observing = plimsoll(&observe, folder.path()).spawn().unwrap();
+    let mut observing = plimsoll(&observe, folder).spawn().unwrap();
     for (at, reports) in [(0, 0), (5, 1), (10, 2), (15, 0), (20, 2), (25, 1)] {
         while began.elapsed() < Duration::from_secs(at) {
             sleep(Duration::from_millis(10));
         }
-        let running = Clients::start(&server, "reports", reports, REPORTS, Duration::from_millis(20));
+        let running = Clients::start(server, "reports", reports, REPORTS, Duration::from_millis(20));
         sleep(Duration::from_millis(4_600));
         drop(running);
     }
     assert!(observing.wait().unwrap().success());
     drop(shop);
+}
+
+/// A prediction with one, two and five reports, and how many keep a promise. A refusal because of noise shows in either.
+fn answers(folder: &Path) -> [Output; 2] {
+    let promise = ["advise", "seen", "--slo", "shop.p95 < 30 x alone", "--vary", "reports.clients=0..2"];
+    [run(&["predict", "seen", "--vary", "reports.clients=1,2,5", "--json"], folder), run(&promise, folder)]
+}
+
+/// Seen with none, one and two reports, predicted with five.
+#[test]
+fn what_was_seen_is_predicted_with_more_reports() {
+    let server = server();
+    let mut looks = 0;
+    let (folder, output, advised) = loop {
+        let folder = tempfile::tempdir().unwrap();
+        look(&server, folder.path());
+        looks += 1;
+        let [output, advised] = answers(folder.path());
+        let told = printed(&output) + &printed(&advised) + &said(&advised);
+        if (output.status.success() && printed(&advised).contains("reports.clients=")) || looks == LOOKS_MAX {
+            break (folder, output, advised);
+        }
+        assert!(told.contains("observe for longer") || told.contains("undecided"), "{told}");
+    };
     assert_eq!(names(&folder.path().join("seen")), ["report.html", "results.json", "windows.jsonl"]);
     let results = json_file(&folder.path().join("seen/results.json"));
     let cores = &results["host"]["cores"];
     assert!(cores["postgres"].as_f64().unwrap() > 0.1, "{cores}");
     assert!(cores["machine"].as_u64().unwrap() >= 1 && cores["others"].is_number(), "{cores}");
 
-    let output = run(&["predict", "seen", "--vary", "reports.clients=1,2,5", "--json"], folder.path());
     let predicted = json(&output);
     let mixes = items(&predicted["mixes"]);
     assert_eq!(mixes.len(), 3, "{predicted}");
@@ -140,8 +165,6 @@ fn what_was_seen_is_predicted_with_more_reports() {
     assert_ended(&text, 0);
     assert!(printed(&text).starts_with("With 2 reports at once shop goes from "), "{}", printed(&text));
 
-    let advised =
-        run(&["advise", "seen", "--slo", "shop.p95 < 30 x alone", "--vary", "reports.clients=0..2"], folder.path());
     assert!(printed(&advised).contains("reports.clients="), "{}{}", printed(&advised), said(&advised));
     let unknown = run(&["predict", "seen", "--vary", "nightly.clients=1..4"], folder.path());
     assert_ended(&unknown, 2);
@@ -151,6 +174,6 @@ fn what_was_seen_is_predicted_with_more_reports() {
     assert!(said(&verify).contains("--verify is for runs of experiments"), "{}", said(&verify));
 }
 
-fn json_file(path: &std::path::Path) -> serde_json::Value {
+fn json_file(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }

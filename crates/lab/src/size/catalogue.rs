@@ -50,12 +50,12 @@ pub fn read_catalogue(file: &str, text: &str) -> Result<Vec<CatalogueMachine>, S
     if machines.is_empty() {
         return Err(format!("{file}: it has no machine; write a [[machine]] with {}", COLUMNS.join(", ")));
     }
-    let is_wrong = |one: &&CatalogueMachine| {
+    let is_right = |one: &CatalogueMachine| {
         let numbers = [Some(one.cores), Some(one.memory_gib), one.disk_mb_s, one.disk_iops];
-        !numbers.into_iter().flatten().all(|number| number.is_finite() && number > 0.0)
-            || !(one.price.is_finite() && one.price >= 0.0)
+        let mut numbers = numbers.into_iter().flatten();
+        numbers.all(|number| number.is_finite() && number > 0.0) && one.price.is_finite() && one.price >= 0.0
     };
-    match machines.iter().find(is_wrong) {
+    match machines.iter().find(|one| !is_right(one)) {
         Some(wrong) => Err(format!("{file}: `{}` has an amount that is not above 0; correct it", wrong.name)),
         None => Ok(machines),
     }

@@ -22,7 +22,7 @@ impl Connection {
         self.send()?;
         let mut failure = None;
         // The server answers each `Sync`, but for one that it receives while it waits for data to copy.
-        let mut ready_left = count(request, &[b'S']).max(1);
+        let mut ready_left = count(request, b"S").max(1);
         loop {
             let range = match self.next_message() {
                 Ok(range) => range,
@@ -40,7 +40,7 @@ impl Connection {
                     }
                 }
                 b'E' => failure = ServerError::read(message).ok().filter(ServerError::is_fatal).map(Box::new),
-                b'G' if count(request, &[b'c', b'f']) == 0 => self.refuse_copy(request)?,
+                b'G' if count(request, b"cf") == 0 => self.refuse_copy(request)?,
                 b'G' => ready_left = (ready_left - 1).max(1),
                 // Both sides stream: replication, which no statement of an application begins.
                 b'W' => return Err(self.disorder(&"the server begins to stream its log")),
