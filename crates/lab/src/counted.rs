@@ -124,9 +124,8 @@ pub(crate) fn run(
     waiting: &mut dyn FnMut(),
 ) -> Result<Option<RunRecord>, String> {
     let workload = &run.setting.workloads[run.arm.members[0]];
-    let words = |error: &dyn std::fmt::Display| error.to_string();
-    let simulator = Simulator::find(&MachineFacts::read().caches).map_err(|error| words(&error))?;
-    let folder = folder().map_err(|error| words(&error))?;
+    let simulator = Simulator::find(&MachineFacts::read().caches).map_err(|error| error.to_string())?;
+    let folder = folder().map_err(|error| error.to_string())?;
     let request = CountRequest {
         folder: folder.path().to_owned(),
         url: run.setting.url.clone(),
@@ -141,17 +140,12 @@ pub(crate) fn run(
     };
     let is_within = request.url.starts_with("embedded:");
     let wrapper = if is_within { request.simulator.command(folder.path(), Counting::Switched) } else { Vec::new() };
-    let Some((program, arguments)) = wrapper
-        .iter()
-        .chain(run.program)
-        .cloned()
-        .collect::<Vec<_>>()
-        .split_first()
-        .map(|(program, rest)| (program.clone(), rest.to_vec()))
-    else {
+    if run.program.is_empty() {
         return Err("this program cannot count requests: it was built without the command".to_owned());
-    };
-    let report = converse(Command::new(program).args(arguments), &request, stop, waiting)?;
+    }
+    let mut words = wrapper.iter().chain(run.program);
+    let mut command = Command::new(words.next().expect("a program has a name"));
+    let report = converse(command.args(words), &request, stop, waiting)?;
     Ok(report.map(|report| record(run, workload, &request.simulator, &report)))
 }
 

@@ -264,7 +264,7 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
         let taught = Lessons::at(&mut taught, &inputs, &asked.base);
         let mixes_of = match Mixes::of(&inputs, asked, taught) {
             Err(error) if !cache.is_empty() => {
-                mixes.push(refusal(asked, error.to_string()));
+                mixes.push(PredictedMix::refused(asked.base.clone(), error.to_string()));
                 continue;
             }
             mixes_of => mixes_of?,
@@ -274,7 +274,7 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
         judged.extend(accuracy::judged(&inputs, asked, &mixes_of, &taught.lessons, &machine));
         mixes.push(match idd::predict(mix, &machine) {
             Ok(prediction) => shown(asked, &inputs, (mix, &prediction), request.model),
-            Err(refused) => refusal(asked, why_refused(refused, others.as_deref())),
+            Err(refused) => PredictedMix::refused(asked.base.clone(), why_refused(refused, others.as_deref())),
         });
     }
     let others = others.map(|others| format!("{others}; the model does not know how long requests waited for them"));
@@ -348,17 +348,20 @@ fn why_refused(refused: Refused, others: Option<&str>) -> String {
     }
 }
 
-fn refusal(asked: &RequestedMix, why: String) -> PredictedMix {
-    PredictedMix {
-        setting: asked.base.clone(),
-        workloads: Vec::new(),
-        response_ms: None,
-        bottleneck: None,
-        is_extrapolated: false,
-        is_calibration: false,
-        solution: "none",
-        cautions: Vec::new(),
-        refused: Some(why),
+impl PredictedMix {
+    /// A mix at a setting that is not predicted, for this reason.
+    pub(crate) fn refused(setting: BTreeMap<String, Value>, why: String) -> Self {
+        PredictedMix {
+            setting,
+            workloads: Vec::new(),
+            response_ms: None,
+            bottleneck: None,
+            is_extrapolated: false,
+            is_calibration: false,
+            solution: "none",
+            cautions: Vec::new(),
+            refused: Some(why),
+        }
     }
 }
 

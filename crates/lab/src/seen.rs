@@ -242,17 +242,7 @@ impl<'a> Taught<'a> {
             .filter(|at| sessions(*at) > 0)
             .map(|at| format!("{} x {}", sessions(at), self.names()[at]))
             .collect();
-        PredictedMix {
-            setting,
-            workloads: Vec::new(),
-            response_ms: None,
-            bottleneck: None,
-            is_extrapolated: false,
-            is_calibration: false,
-            solution: "none",
-            cautions: Vec::new(),
-            refused: Some(format!("{}: {why}", parts.join(" + "))),
-        }
+        PredictedMix::refused(setting, format!("{}: {why}", parts.join(" + ")))
     }
 
     /// The mix as it was seen, if it was.

@@ -16,7 +16,7 @@ use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::space::available_memory;
 use serde_json::Value;
 
-mod pilot;
+pub(crate) mod pilot;
 mod sides;
 mod stages;
 

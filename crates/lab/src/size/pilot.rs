@@ -11,15 +11,9 @@ use crate::experiment::{Terms, parse, resolve};
 use crate::host_limits::HostLimits;
 use crate::program::Program;
 use crate::runner::{OpenedDatabase, RunProgress, Runner, Selection, Watch};
+use crate::study::pilot::{FIRST, GROWTH, REQUESTS_TOLD};
 use crate::summary::REQUESTS_MIN;
 use plimsoll_display::{rate, seconds};
-
-/// The first window of a pilot. Each further one is four times as long.
-const FIRST: Duration = Duration::from_secs(1);
-const GROWTH: u32 = 4;
-
-/// The number of requests from which a rate is accurate enough.
-const REQUESTS_TOLD: u64 = 5;
 
 /// What a pilot has found.
 pub(super) struct Pilot {

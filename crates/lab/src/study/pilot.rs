@@ -11,11 +11,11 @@ use crate::runner::{OpenedDatabase, Runner, Selection, Watch};
 use crate::targets::Targets;
 
 /// The first window of a pilot. Each further one is four times as long.
-const FIRST: Duration = Duration::from_secs(1);
-const GROWTH: u32 = 4;
+pub(crate) const FIRST: Duration = Duration::from_secs(1);
+pub(crate) const GROWTH: u32 = 4;
 
 /// The number of requests from which a rate is accurate enough to choose windows.
-const REQUESTS_TOLD: u64 = 5;
+pub(crate) const REQUESTS_TOLD: u64 = 5;
 
 /// The results of a pilot.
 #[derive(Debug)]
