@@ -31,9 +31,9 @@ enum Next {
     Extension,
     /// The count of fields of a row.
     Count,
-    /// The length of a field, of which so many are still to come.
+    /// The length of a field; this many fields are still to come.
     Length(usize),
-    /// So many bytes of a field, with so many fields behind it.
+    /// The rest of a field in bytes, and the number of fields behind it.
     Value(usize, usize),
 }
 

@@ -54,7 +54,7 @@ pub struct Attribution {
     pub collinear: Vec<Collinear>,
 }
 
-/// Divides among classes on a machine with so many cores.
+/// Divides among classes on a machine with this many cores.
 pub fn attribute(windows: &[&Window], classes: usize, cores: u32) -> Attribution {
     let work_of = |window: &&Window| -> Vec<f64> { (0..classes).map(|at| window.classes[at].cpu_s).collect() };
     let work: Vec<Vec<f64>> = windows.iter().map(work_of).collect();
