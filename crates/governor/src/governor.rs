@@ -58,6 +58,8 @@ pub struct Governor {
     pub bell: Bell,
     /// Keeps idle cores awake while important transactions are at work.
     pub(crate) awake: Awake,
+    /// The pools of server connections.
+    pub pools: crate::pool::pools::Pools,
     /// The capture that is being written.
     pub capture: crate::capture::Capturing,
     /// Whether a server process now serves a class with another CPU share than before.
@@ -217,6 +219,7 @@ impl Governor {
             code_catches: AtomicBool::new(false),
             bell: Bell::default(),
             awake: Awake::new(now),
+            pools: crate::pool::pools::Pools::default(),
             capture: crate::capture::Capturing::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),

@@ -23,6 +23,7 @@ mod history;
 pub mod metrics;
 mod own_process;
 pub mod page;
+pub mod pool;
 pub mod registry;
 pub mod relay;
 mod reload;

@@ -100,6 +100,8 @@ pub struct Cancels {
     pub breaks_cycle: bool,
     /// Whether it was waiting for a lock when the cancel was aimed.
     pub was_waiting: bool,
+    /// One may still arrive although nobody waits for it any more: the server process must serve nobody else.
+    pub is_lost: bool,
     /// The event that receives the outcome.
     pub event: Option<EventId>,
     /// The cost and the benefit of the rollback, until they are counted.
@@ -173,6 +175,10 @@ pub struct CardState {
     pub exports_snapshot: bool,
     /// Whether its client waits for a server's answer, which it could cancel.
     pub is_awaited: bool,
+    /// Since when it waits for a connection of its pool.
+    pub waits_for_connection: Option<Instant>,
+    /// Why it keeps its connection of the pool.
+    pub pinned: Option<String>,
     /// Cancels under way.
     pub cancels: Cancels,
     /// The server's own view of it, for a session beside the governor; otherwise `None`.
@@ -235,8 +241,11 @@ pub struct SessionCard {
     pub peer: String,
     /// User, database and application.
     pub login: Login,
-    /// Its server process and the key that cancels its statements; set once the server has reported them.
+    /// The key by which its client cancels its statements: the server's own, or, for a session of a pool, one that the
+    /// governor has made up.
     pub key: OnceLock<BackendKey>,
+    /// For a session of a pool: the key of the server process that serves it now, if one does.
+    loan: OnceLock<Mutex<Option<Arc<BackendKey>>>>,
     /// A hash of the start-up parameters besides its login, once they are known.
     pub parameters: OnceLock<u64>,
     /// The start-up parameters besides user and database, in the client's order, once they are known.
@@ -287,11 +296,14 @@ impl SessionCard {
             may_catch: true,
             exports_snapshot: false,
             is_awaited: false,
+            waits_for_connection: None,
+            pinned: None,
             cancels: Cancels::default(),
             observed: None,
         };
         let (key, parameters, startup) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        SessionCard { id, worker, opened: now, peer, login, key, parameters, startup, state: Mutex::new(state) }
+        let (state, loan) = (Mutex::new(state), OnceLock::new());
+        SessionCard { id, worker, opened: now, peer, login, key, loan, parameters, startup, state }
     }
 
     /// The variable state; hold the lock briefly, and never those of two cards at once.
@@ -304,9 +316,25 @@ impl SessionCard {
         self.worker == NO_WORKER
     }
 
-    /// Its server process, once it is known.
+    /// Its server process, once it is known; of a session of a pool, the one that serves it now.
     pub fn process(&self) -> Option<i32> {
-        self.key.get().map(|key| key.process)
+        match self.loan.get() {
+            Some(loan) => loan.lock().as_ref().map(|key| key.process),
+            None => self.key.get().map(|key| key.process),
+        }
+    }
+
+    /// The key that cancels what its server process does now.
+    pub fn server_key(&self) -> Option<BackendKey> {
+        match self.loan.get() {
+            Some(loan) => loan.lock().as_deref().cloned(),
+            None => self.key.get().cloned(),
+        }
+    }
+
+    /// The session is of a pool: that server process serves it from now on, or none.
+    pub(crate) fn is_served_by(&self, key: Option<Arc<BackendKey>>) {
+        *self.loan.get_or_init(Mutex::default).lock() = key;
     }
 
     /// Aims a cancel for another transaction at a unit, if the unit is still in flight and may be preempted; from now

@@ -15,6 +15,7 @@ mod certificate_name;
 mod context;
 mod door;
 mod fallback;
+mod lending;
 mod listener;
 mod login;
 mod logins;
@@ -81,6 +82,8 @@ struct Shared {
     /// Clients that are logging in.
     logins: Arc<Logins>,
     fallbacks: Fallbacks,
+    /// How workers reach each other.
+    inboxes: Vec<WorkerInbox>,
 }
 
 /// How the relay's threads reach a worker.
@@ -116,6 +119,8 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
     let places = listeners.iter().filter(|_| settings.listen.handover.is_some()).map(listener::Listener::place);
     let places = places.collect::<io::Result<Vec<_>>>()?;
     let addresses = listeners.iter().map(listener::Listener::address).collect();
+    let parts = (0..settings.listen.workers.max(1)).map(|_| WorkerParts::new()).collect::<io::Result<Vec<_>>>()?;
+    let inboxes: Vec<WorkerInbox> = parts.iter().map(|part| part.inbox.clone()).collect();
     let shared = Arc::new(Shared {
         governor: Arc::clone(&governor),
         resolver: Resolver::start()?,
@@ -124,9 +129,8 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
         silent: Arc::default(),
         logins: Arc::default(),
         fallbacks: Fallbacks::default(),
+        inboxes: inboxes.clone(),
     });
-    let parts = (0..settings.listen.workers.max(1)).map(|_| WorkerParts::new()).collect::<io::Result<Vec<_>>>()?;
-    let inboxes: Vec<WorkerInbox> = parts.iter().map(|part| part.inbox.clone()).collect();
     governor.set_workers(parts.iter().map(WorkerParts::handle).collect());
     let mut door = Some(Door::new(listeners, inboxes, parts[0].poll.registry())?);
     let mut running = Running { governor, addresses, places, owns_files, threads: Vec::new() };

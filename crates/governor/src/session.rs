@@ -48,7 +48,10 @@ use crate::statement::name::stored;
 use crate::statistics::{AbortOutcome, ClassStatistics, count};
 
 pub use answers::Notice;
-pub(crate) use answers::{error_response, notice_response};
+pub(crate) use answers::{
+    END_ANSWERS, OWN_STATEMENT, columns, end, error_response, is_fatal, message as message_of, notice_response,
+    parameter_status, run, sqlstate,
+};
 use begin::Queued;
 use class::Identity;
 use foresight::{Learning, Texts};

@@ -151,6 +151,25 @@ pub fn is_query(sql: &[u8], rules: impl Into<TextRules>) -> bool {
     first.is_some_and(|first| QUERIES.iter().any(|word| first.is_word(word)))
 }
 
+/// The prepared statement that a text closes, as the server keeps its name, if it is a single DEALLOCATE of one.
+pub(crate) fn single_deallocate(sql: &[u8], rules: TextRules) -> Option<Box<[u8]>> {
+    let first = sql.trim_ascii_start();
+    if !first.get(..10).is_some_and(|word| word.eq_ignore_ascii_case(b"deallocate")) {
+        return None;
+    }
+    let sql = sql.split(|byte| *byte == 0).next()?;
+    let mut tokens = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment).skip(1).peekable();
+    let mut name = tokens.next()?;
+    // A statement may be called `prepare`.
+    if name.is_word("prepare") && tokens.peek().is_some_and(|next| !next.is_mark(b';')) {
+        name = tokens.next()?;
+    }
+    let is_last = tokens.all(|token| token.is_mark(b';'));
+    let is_all = name.is_word("all");
+    let folded = name::folded(&name).filter(|_| is_last && !is_all)?;
+    name::stored(&folded).map(Into::into)
+}
+
 /// Whether a text contains a word, given in lower case, in any case.
 pub(crate) fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
     places(sql, word).next().is_some()

@@ -12,7 +12,8 @@
 //! - [`CpuScheduler`] sets the CPU shares of threads; [`CPU_SCHEDULERS`] lists the schedulers.
 //!
 //! For a governor:
-//! - [`ClassRules`] assign work to classes, [`Admission`] limits which transactions run at the same time.
+//! - [`ClassRules`] assign work to classes, [`Admission`] limits which transactions run at the same time,
+//!   [`ConnectionQueue`] says who gets the next free connection of a pool.
 //! - [`decide`] chooses which transactions are rolled back for others, [`StayTimes`] whether that is worth its price, and [`cycles`]
 //!   which are rolled back to break a cycle. [`may_replay`] decides whether a rolled back transaction may run again,
 //!   [`pause_before_replay`] how long it pauses before.
@@ -33,6 +34,7 @@ pub mod cache_use;
 mod class;
 pub mod class_proposal;
 mod class_rules;
+mod connection_queue;
 mod cpu_floor;
 mod cpu_scheduler;
 mod deadlock_victim;
@@ -54,6 +56,7 @@ mod wait_counts;
 pub use admission::{Abandoned, Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
 pub use class::{Class, ParsePriorityError, Priority};
 pub use class_rules::{ClassRule, ClassRules, ClassTerms, Login, Matched};
+pub use connection_queue::{Claim, ConnectionQueue, PoolShare};
 pub use cpu_floor::{CpuFloor, CpuSeen};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};

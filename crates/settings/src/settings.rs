@@ -49,6 +49,8 @@ pub struct Settings {
     pub total_mpl: Option<u32>,
     /// Whether an mpl is chosen for a class of the lowest priority that has none.
     pub auto_mpl: bool,
+    /// How clients share server connections.
+    pub pool: Pool,
     /// Which transactions are rolled back for which.
     pub preemption: Preemption,
     /// CPU shares.
@@ -186,6 +188,60 @@ pub struct Cpu {
     pub awake: bool,
 }
 
+/// When a server connection serves another client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PoolMode {
+    /// When its client leaves.
+    #[default]
+    Session,
+    /// After each transaction.
+    Transaction,
+}
+
+impl PoolMode {
+    /// The modes by name.
+    pub const NAMES: [(&str, PoolMode); 2] = [("session", PoolMode::Session), ("transaction", PoolMode::Transaction)];
+}
+
+/// Between whom the connections of a pool are shared evenly within a class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FairBy {
+    /// Users.
+    #[default]
+    User,
+    /// Names of applications.
+    Application,
+    /// Addresses of clients.
+    Client,
+}
+
+impl FairBy {
+    /// The keys by name.
+    pub const NAMES: [(&str, FairBy); 3] =
+        [("user", FairBy::User), ("application", FairBy::Application), ("client", FairBy::Client)];
+}
+
+/// How clients share server connections.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// When a connection serves another client.
+    pub mode: PoolMode,
+    /// How many connections the clients of a pool share.
+    pub size: u32,
+    /// How long a connection may be idle; `None` for any time.
+    pub idle_timeout: Option<Duration>,
+    /// How old a connection may be; `None` for any age.
+    pub lifetime: Option<Duration>,
+    /// After what wait a transaction goes first, whatever its class.
+    pub patience: Duration,
+    /// Between whom connections are shared evenly within a class.
+    pub fair_by: FairBy,
+    /// How many prepared statements a connection keeps.
+    pub prepared_max: u32,
+    /// Functions that leave nothing in a session although the server cannot prove it.
+    pub clean_functions: Vec<String>,
+}
+
 /// Recording of traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capture {
@@ -247,6 +303,7 @@ impl Settings {
             rules: ClassRules::new(vec![class], Vec::new(), ClassIndex(0)),
             total_mpl: None,
             auto_mpl: false,
+            pool: Pool::default(),
             preemption: Preemption {
                 policy: PreemptionPolicy::parse("never").expect("there is such a policy"),
                 threshold: Duration::ZERO,

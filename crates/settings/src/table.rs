@@ -17,7 +17,7 @@ use plimsoll_pg::url::{ServerHost, ServerUrl};
 use plimsoll_policy::StarvationBound;
 
 pub(crate) use class::CLASS;
-use kind::Kind::{Bound, Length, List, Maybe, Number, Own, Size, Text, Truth};
+use kind::Kind::{Bound, Length, List, Maybe, Number, Own, Size, Text, Truth, Wait};
 pub(crate) use kind::{Context, Raw};
 pub(crate) use lists::{RULE, TLS, USER};
 pub use row::Change;
@@ -25,14 +25,14 @@ use row::rows;
 pub(crate) use row::{Mode, Row, Table};
 
 use crate::quantity::{size, write_size};
-use crate::settings::{Http, LOOK_LEAST, Log, Settings};
+use crate::settings::{FairBy, Http, LOOK_LEAST, Log, PoolMode, Settings};
 use crate::values;
 
 /// A larger number of clients or transactions is a mistake.
 const MANY: i64 = 1_000_000;
 
 /// The tables that a file has once, in the order of the documentation. The keys of the first stand at the top.
-pub(crate) static TABLES: [Table<Settings>; 11] = [
+pub(crate) static TABLES: [Table<Settings>; 12] = [
     Table::new(
         "",
         "The settings of a governor: where clients connect, where the server is, which work is important.",
@@ -41,6 +41,7 @@ pub(crate) static TABLES: [Table<Settings>; 11] = [
     Table::new("mode", "In the connection path, or beside the server.", MODE),
     Table::new("listen", "The addresses at which clients connect.", LISTEN)
         .in_path("clients connect to the server itself; the console's own address is `address` in [admin]"),
+    Table::new("pool", "Server connections that clients share.", POOL).in_path("clients connect to the server itself"),
     Table::new("admission", "How much may be inside at once.", ADMISSION).in_path("no transaction waits for admission"),
     Table::new("preemption", "Which transactions are rolled back, and for which.", PREEMPTION),
     Table::new(
@@ -142,6 +143,37 @@ static LISTEN: &[Row<Settings>] = rows! { Settings;
     /// Threads that relay. The default is one for every two cores.
     workers = "", Number(1, 256, |all| &mut all.listen.workers),
         restart(|all, before| all.listen.workers = before.listen.workers);
+};
+
+static POOL: &[Row<Settings>] = rows! { Settings;
+    /// When a server connection serves another client: `session` (when its client leaves: each client has a connection
+    /// of its own) or `transaction` (after each transaction, unless the session has something that lives in it).
+    mode = "session", Text(
+        |all| values::name_of(&PoolMode::NAMES, &all.pool.mode),
+        |all, name, _| values::word(name, "mode of pooling", &PoolMode::NAMES).map(|mode| all.pool.mode = mode)),
+        restart(|all, before| all.pool.mode = before.pool.mode);
+    /// How many server connections the clients share that have the same user, database and start-up parameters (besides
+    /// the application's name). Sessions that keep their connection count.
+    size = "20", Number(1, MANY, |all| &mut all.pool.size), set();
+    /// How long a server connection may be idle before it is closed.
+    idle_timeout = "10min", Wait(|all| &mut all.pool.idle_timeout);
+    /// How old a server connection may be: an older one is closed when it is given back.
+    lifetime = "1h", Wait(|all| &mut all.pool.lifetime);
+    /// How long a transaction of a less important class may wait for a connection before it goes first.
+    patience = "10s", Length(Duration::from_millis(1), |all| &mut all.pool.patience);
+    /// Between whom connections are shared evenly within a class: `user`, `application` (by its name) or `client` (by
+    /// its address).
+    fair_by = "user", Text(
+        |all| values::name_of(&FairBy::NAMES, &all.pool.fair_by),
+        |all, name, _| values::word(name, "key of fairness", &FairBy::NAMES).map(|key| all.pool.fair_by = key));
+    /// How many prepared statements a server connection keeps; the one that was not used for longest is closed.
+    prepared_max = "200", Number(1, MANY, |all| &mut all.pool.prepared_max);
+    /// Functions (names without schema and arguments) that leave nothing in the session that runs them although the
+    /// server cannot prove it: functions in untrusted languages, or with dynamic SQL. Sessions that call others of these
+    /// keep their connection. The default is none.
+    clean_functions = "none", List(
+        |all| all.pool.clean_functions.clone(),
+        |all, name, _| { all.pool.clean_functions.push(name.to_owned()); Ok(()) });
 };
 
 static ADMISSION: &[Row<Settings>] = rows! { Settings;

@@ -28,11 +28,13 @@ pub(crate) enum Repeated {
     ConsoleLogin,
     /// A login to the console was refused.
     ConsoleRefused,
+    /// A session keeps its connection of a pool.
+    SessionPinned,
 }
 
 impl Repeated {
     /// Every kind, and how its line begins.
-    const ALL: [(Repeated, &str); 8] = [
+    const ALL: [(Repeated, &str); 9] = [
         (Repeated::ClientRefused, "client refused"),
         (Repeated::SessionEnded, "session ended"),
         (Repeated::ServerUnreachable, "server cannot be reached"),
@@ -41,6 +43,7 @@ impl Repeated {
         (Repeated::AdmittedBeyond, "admitted beyond the limits"),
         (Repeated::ConsoleLogin, "console: a user has come"),
         (Repeated::ConsoleRefused, "console: a login was refused"),
+        (Repeated::SessionPinned, "a session keeps its server connection"),
     ];
 }
 

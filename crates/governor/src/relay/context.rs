@@ -1,20 +1,22 @@
 //! What the pairs of one worker share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use plimsoll_pg::connection::client_tls;
+use plimsoll_policy::ClassIndex;
 use rustls::ClientConfig;
 
 use super::listener::Peer;
-use super::pair::{Aimed, HELD_MAX, READ_MAX};
+use super::pair::{Aimed, HELD_MAX, Moving, READ_MAX};
 use super::side::{Joined, Spare};
 use super::silent::SilentPlace;
 use super::socket::Socket;
 use super::{Shared, WorkerInbox};
 use crate::governor::Governor;
+use crate::pool::pools::{Place, PoolKey};
 use crate::registry::{SessionCard, SessionId};
 use crate::settings::Settings;
 
@@ -27,6 +29,27 @@ pub(super) enum Note {
     GiveWay(u64),
     /// The server's addresses, for the given pair.
     Addresses(u64, io::Result<Vec<SocketAddr>>),
+    /// The connection in that home is for that client, of that class, which another worker serves.
+    Fetch { home: u64, client: Place, class: ClassIndex },
+    /// A connection from another worker, for that pair.
+    Connection { moving: Moving, pair: u64, class: ClassIndex },
+    /// That pair waits for a connection in vain.
+    Strands(u64),
+}
+
+/// What is to happen to the connections of pools after a step.
+#[derive(Debug)]
+pub(super) enum Lending {
+    /// That pair's session wants a connection.
+    Wants(u64),
+    /// A connection goes back to its home; a transaction of that class had it.
+    Returns { home: u64, moving: Moving, class: ClassIndex },
+    /// A connection is new.
+    Joins(Moving),
+    /// A connection on loan has ended, or must serve nobody else.
+    Gone { home: u64, key: PoolKey, class: ClassIndex },
+    /// An idle connection of that pool has ended.
+    Ended(PoolKey),
 }
 
 /// A client that has just connected.
@@ -55,6 +78,8 @@ pub(super) struct Context {
     pub(super) sessions: HashMap<SessionId, u64>,
     /// Cancels to be sent for sessions whose clients have disconnected.
     pub(super) cancels: Vec<Aimed>,
+    /// What is to happen to the connections of pools after this step.
+    pub(super) lending: VecDeque<Lending>,
     /// A session waits, perhaps for admission: the worker must check for time-outs.
     pub(super) may_expire: bool,
     /// The governor is being stopped.
@@ -78,6 +103,7 @@ impl Context {
             spare: Spare::default(),
             sessions: HashMap::new(),
             cancels: Vec::new(),
+            lending: VecDeque::new(),
             may_expire: false,
             is_draining: false,
             is_retiring: false,

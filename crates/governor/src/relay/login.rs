@@ -14,7 +14,8 @@
 //! own connection must be trusted as much ([`Terms::must_be_asked`]), or the settings must permit it.
 
 use crate::registry::BackendKey;
-use crate::session::{Outbox, Reported};
+use crate::pool::settings::Reports;
+use crate::session::{Outbox, Reported, message_of};
 
 use super::refusal::Refusal;
 use super::startup::CLASS;
@@ -32,7 +33,7 @@ const BINDING_MECHANISM: &[u8] = b"SCRAM-SHA-256-PLUS";
 const CANNOT_CONNECT_NOW: &[u8] = b"57P03";
 
 /// The conditions of a login besides its messages.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Terms {
     /// Client and server see the same certificate.
     pub(super) binding_holds: bool,
@@ -40,6 +41,8 @@ pub(super) struct Terms {
     pub(super) must_be_asked: bool,
     /// The governor has added the session's class to the start-up message.
     pub(super) is_class_announced: bool,
+    /// The key that the client gets in place of the server's.
+    pub(super) own_key: Option<BackendKey>,
 }
 
 /// The state of a login.
@@ -57,6 +60,8 @@ pub(super) struct Login {
     pub(super) has_heard_server: bool,
     pub(super) key: Option<BackendKey>,
     pub(super) reported: Reported,
+    /// Everything that the server reports, for a connection of a pool.
+    pub(super) reports: Reports,
     /// Why the server currently refuses every client.
     pub(super) not_ready: Option<String>,
 }
@@ -100,10 +105,16 @@ impl Login {
                 b'R' => self.on_authentication(message, out)?,
                 b'K' => {
                     self.key = Some(backend_key(&message[HEAD_BYTES..])?);
-                    out.to_client(message);
+                    match &self.terms.own_key {
+                        Some(own) => out.to_client(&key_message(own)),
+                        None => out.to_client(message),
+                    }
                 }
                 b'S' => {
                     self.reported.on_parameter(&message[HEAD_BYTES..]);
+                    if self.terms.own_key.is_some() {
+                        self.keep_report(&message[HEAD_BYTES..]);
+                    }
                     out.to_client(message);
                 }
                 b'E' => {
@@ -140,6 +151,13 @@ impl Login {
         }
         out.to_client(message);
         Ok(())
+    }
+
+    fn keep_report(&mut self, body: &[u8]) {
+        let mut texts = body.split(|byte| *byte == 0);
+        if let (Some(name), Some(value)) = (texts.next(), texts.next()) {
+            self.reports.insert(name.into(), value.into());
+        }
     }
 
     fn on_error(&mut self, fields: &[u8]) {
@@ -205,6 +223,11 @@ fn unasked_refusal() -> Refusal {
     let hint = "Require scram-sha-256 for the governor's connections in pg_hba.conf (not peer, trust or cert), or set \
                 trust_clients = true in the governor's configuration if every client may log in as this role.";
     Refusal::new("28000", what).hint(hint)
+}
+
+/// A `BackendKeyData`.
+pub(super) fn key_message(key: &BackendKey) -> Vec<u8> {
+    message_of(b'K', &[&key.process.to_be_bytes(), &key.secret])
 }
 
 fn backend_key(body: &[u8]) -> Result<BackendKey, Refusal> {

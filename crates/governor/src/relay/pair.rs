@@ -13,6 +13,7 @@ mod cancel;
 mod dial;
 mod greet;
 mod leaving;
+mod pooled;
 mod serve;
 mod time;
 
@@ -27,6 +28,8 @@ pub(super) use cancel::Aimed;
 use dial::Dial;
 use greet::Greeting;
 use leaving::Leaving;
+pub(super) use pooled::{Home, Moving, home_token};
+use pooled::Pooled;
 
 use super::context::Context;
 use super::listener::Peer;
@@ -39,6 +42,7 @@ use super::silent::SilentPlace;
 use crate::admin::Console;
 use crate::capture::follower::{Followed, Follower};
 use crate::governor::{Repeated, SessionCommand};
+use crate::pool::pools::Place;
 use crate::registry::SessionCard;
 use crate::session::Session;
 
@@ -83,6 +87,8 @@ pub(super) struct Pair {
     client: Option<Side>,
     server: Option<Side>,
     card: Option<Arc<SessionCard>>,
+    /// What a session of a pool has besides.
+    pooled: Option<Box<Pooled>>,
     /// Follows a governed session while traffic is recorded.
     follower: Option<Box<Follower>>,
     /// When the phase times out.
@@ -113,9 +119,11 @@ enum Phase {
     Raw,
     /// The client uses the governor's console.
     Console(Box<Console>),
+    /// The home of a connection of a pool.
+    Home(Box<Home>),
     /// A cancel was sent to the server, which closes the connection when it has carried out the cancel.
     Cancel {
-        _held: Aimed,
+        held: Aimed,
     },
     /// The remaining bytes are sent.
     Closing {
@@ -128,6 +136,8 @@ enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Conduct {
     Governed,
+    /// Governed, and served by connections of a pool.
+    Pooled,
     Raw,
 }
 
@@ -145,6 +155,7 @@ impl Pair {
             client: None,
             server: None,
             card: None,
+            pooled: None,
             follower: None,
             deadline: None,
             timer: None,
@@ -176,6 +187,7 @@ impl Pair {
     pub(super) fn advance(&mut self, context: &mut Context, now: Instant) -> PairProgress {
         for _ in 0..TURNS_MAX {
             let has_moved = self.step(End::Client, context, now) | self.step(End::Server, context, now);
+            let has_moved = has_moved | self.settle_link(context, now);
             self.look_for_the_end(context, now);
             if matches!(self.phase, Phase::Over) {
                 return PairProgress::Over;
@@ -248,7 +260,7 @@ impl Pair {
     /// Whether the phase accepts bytes of that end now.
     fn takes(&self, end: End) -> bool {
         match (&self.phase, end) {
-            (Phase::Session(session), End::Client) => session.takes_client_bytes(),
+            (Phase::Session(session), End::Client) => session.takes_client_bytes() && !self.waits_for_connection(),
             (Phase::Dialling(dial), End::Server) => dial.is_asking(),
             (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => {
                 false
@@ -272,14 +284,27 @@ impl Pair {
     /// Where a phase writes its output.
     fn out<'a>(client: &'a mut Option<Side>, server: &'a mut Option<Side>, context: &'a mut Context) -> Out<'a> {
         let (joined, spare) = (&mut context.joined, &mut context.spare);
-        Out { client: client.as_mut(), server: server.as_mut(), joined, spare }
+        Out { client: client.as_mut(), server: server.as_mut(), joined, spare, link: None }
+    }
+
+    /// Where a session writes its output.
+    fn session_out<'a>(
+        client: &'a mut Option<Side>,
+        server: &'a mut Option<Side>,
+        pooled: &'a mut Option<Box<Pooled>>,
+        context: &'a mut Context,
+    ) -> Out<'a> {
+        Out { link: pooled.as_mut().map(|pooled| &mut pooled.link), ..Pair::out(client, server, context) }
     }
 
     /// Carries out another thread's command.
     pub(super) fn on_command(&mut self, command: SessionCommand, context: &mut Context, now: Instant) {
+        if command == SessionCommand::ClientCancelled && self.waits_for_connection() {
+            return self.stop_waiting("57014", "canceling statement due to user request", context);
+        }
         match &mut self.phase {
             Phase::Session(session) => {
-                let out = Pair::out(&mut self.client, &mut self.server, context);
+                let out = Pair::session_out(&mut self.client, &mut self.server, &mut self.pooled, context);
                 let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
                 session.on_command(command, now, &mut out);
                 out.into_inner().finish();
@@ -306,14 +331,19 @@ impl Pair {
             // Operators may still connect, to see what the drain waits for.
             Phase::Greeting(_) | Phase::Console(_) => {}
             // The ends of their transactions are unknown here, and no drain waits for those that are not governed.
-            Phase::Session(_) | Phase::Raw | Phase::Cancel { .. } | Phase::Closing { .. } | Phase::Over => {}
+            Phase::Session(_)
+            | Phase::Raw
+            | Phase::Home(_)
+            | Phase::Cancel { .. }
+            | Phase::Closing { .. }
+            | Phase::Over => {}
         }
     }
 
     /// Whether a stopping governor waits for it.
     pub(super) fn is_waited_for(&self) -> bool {
         match &self.phase {
-            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw => false,
+            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw | Phase::Home(_) => false,
             Phase::Session(session) => !session.is_ungoverned(),
             _ => true,
         }
@@ -373,6 +403,10 @@ impl Pair {
 
     /// Leaves all shared structures: places, queues, registry.
     pub(super) fn leave(&mut self, context: &mut Context, now: Instant) {
+        self.leave_pool(context, now);
+        if let Phase::Home(home) = &self.phase {
+            Pair::leave_home(home, Place { worker: context.worker, pair: self.id }, context);
+        }
         if let Phase::Session(session) = &mut self.phase {
             session.close(now);
         }

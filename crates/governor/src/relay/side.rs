@@ -6,6 +6,7 @@ use std::time::Duration;
 use mio::{Interest, Registry, Token};
 
 use super::wire::{Taken, Wire};
+use crate::pool::link::Link;
 use crate::session::Outbox;
 
 /// How many bytes may wait for a slow peer; above this limit the other peer is not read.
@@ -75,6 +76,30 @@ impl Side {
 
     pub(super) fn wire(&mut self) -> &mut Wire {
         &mut self.wire
+    }
+
+    /// From now on its events have another token.
+    pub(super) fn rename(&mut self, token: Token, registry: &Registry) -> io::Result<()> {
+        self.token = token;
+        let interest = self.interest();
+        registry.reregister(&mut self.wire, token, interest)
+    }
+
+    /// Leaves a worker, for [`join`](Self::join).
+    pub(super) fn leave(&mut self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(&mut self.wire)
+    }
+
+    /// Comes to another worker.
+    pub(super) fn join(&mut self, token: Token, registry: &Registry) -> io::Result<()> {
+        self.token = token;
+        // What has arrived meanwhile is reported at once, since it is a new registration.
+        let interest = self.interest();
+        registry.register(&mut self.wire, token, interest)
+    }
+
+    fn interest(&self) -> Interest {
+        if self.is_watched_for_room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
     }
 
     /// Reads; `None` if no bytes are available.
@@ -204,7 +229,7 @@ impl Side {
             return Ok(());
         }
         self.is_watched_for_room = for_room;
-        let interest = if for_room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let interest = self.interest();
         registry.reregister(&mut self.wire, self.token, interest)
     }
 }
@@ -247,6 +272,8 @@ pub(super) struct Out<'a> {
     pub(super) server: Option<&'a mut Side>,
     pub(super) joined: &'a mut Joined,
     pub(super) spare: &'a mut Spare,
+    /// What stands before the server, for a session of a pool.
+    pub(super) link: Option<&'a mut Link>,
 }
 
 impl Out<'_> {
@@ -259,7 +286,12 @@ impl Out<'_> {
 
 impl Outbox for Out<'_> {
     fn to_server(&mut self, bytes: &[u8]) {
-        join(self.server.as_deref_mut(), &mut self.joined.server, bytes, self.spare);
+        let Out { server, joined, spare, link, .. } = self;
+        let mut send = |bytes: &[u8]| join(server.as_deref_mut(), &mut joined.server, bytes, spare);
+        match link {
+            Some(link) => link.take(bytes, &mut send),
+            None => send(bytes),
+        }
     }
 
     fn to_client(&mut self, bytes: &[u8]) {

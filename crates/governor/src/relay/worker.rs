@@ -29,7 +29,7 @@ const TIMER_MIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Worker {
     poll: Poll,
-    context: Context,
+    pub(super) context: Context,
     door: Option<Door>,
     commands: Receiver<WorkerCommand>,
     notes: Receiver<Note>,
@@ -43,6 +43,10 @@ pub(super) struct Worker {
     again: Vec<u64>,
     /// When a transaction times out waiting for admission.
     expires_at: Option<Instant>,
+    /// When to look for idle connections of pools.
+    pub(super) looks_for_idle_at: Option<Instant>,
+    /// Connections are on their way between pairs.
+    pub(super) is_lending: bool,
     is_stopped: bool,
     /// The other workers know that the last session has ended.
     has_passed_on_drain: bool,
@@ -69,6 +73,8 @@ impl Worker {
             timers: Timers::default(),
             again: Vec::new(),
             expires_at: None,
+            looks_for_idle_at: None,
+            is_lending: false,
             is_stopped: false,
             has_passed_on_drain: false,
         }
@@ -93,6 +99,7 @@ impl Worker {
             }
             self.send_cancels(now);
             self.expire(now);
+            self.close_idle(now);
             self.pass_on_drain();
         }
         let now = Instant::now();
@@ -118,7 +125,7 @@ impl Worker {
         if !self.again.is_empty() {
             return Some(Duration::ZERO);
         }
-        let others = [self.expires_at, self.door.as_ref().and_then(Door::opens_at)];
+        let others = [self.expires_at, self.looks_for_idle_at, self.door.as_ref().and_then(Door::opens_at)];
         let others = others.into_iter().flatten().map(|at| at.saturating_duration_since(now));
         self.timers.until_next(now).into_iter().chain(others).min()
     }
@@ -155,6 +162,7 @@ impl Worker {
             token if Door::is_its(token) => self.accept(Some(token), now),
             token => {
                 let (id, end) = pair::whose(token);
+                let id = self.borrower(id).filter(|_| end == End::Server).unwrap_or(id);
                 self.move_pair(id, now, |pair, context| pair.on_event(end, event, context, now));
             }
         }
@@ -201,6 +209,9 @@ impl Worker {
                 Note::Addresses(id, addresses) => {
                     self.move_pair(id, now, |pair, context| pair.on_addresses(addresses, context, now));
                 }
+                Note::Fetch { home, client, class } => self.send_connection(home, client, class, now),
+                Note::Connection { moving, pair, class } => self.receive_connection(moving, (pair, class), now),
+                Note::Strands(id) => self.move_pair(id, now, |pair, context| pair.is_stranded(context, now)),
             }
         }
     }
@@ -225,7 +236,7 @@ impl Worker {
     /// Calls `act` on a pair, and then advances the pair as far as possible.
     ///
     /// A panic is a fault of the governor: it ends only this pair.
-    fn move_pair(&mut self, id: u64, now: Instant, act: impl FnOnce(&mut Pair, &mut Context)) {
+    pub(super) fn move_pair(&mut self, id: u64, now: Instant, act: impl FnOnce(&mut Pair, &mut Context)) {
         let Some(pair) = self.pairs.get_mut(id as u32 as usize).and_then(Option::as_mut) else { return };
         if pair.id != id {
             return;
@@ -257,6 +268,7 @@ impl Worker {
                 self.remove(id, now);
             }
         }
+        self.settle_pools(now);
     }
 
     fn on_timers(&mut self, now: Instant) {
@@ -309,6 +321,21 @@ impl Worker {
     }
 
     fn add(&mut self, now: Instant, make: impl FnOnce(u64, &mut Context) -> io::Result<Pair>) {
+        let id = self.reserve();
+        match make(id, &mut self.context) {
+            Ok(pair) => {
+                self.put(id, pair);
+                self.move_pair(id, now, |_, _| {});
+            }
+            Err(error) => {
+                tracing::warn!("connection cannot be watched: {error}");
+                self.release(id);
+            }
+        }
+    }
+
+    /// A number for a new pair.
+    pub(super) fn reserve(&mut self) -> u64 {
         // Generations have 31 bits, because a token needs one more; two pairs in the same place are at least 2^31
         // generations apart.
         self.generation = (self.generation + 1) & 0x3fff_ffff;
@@ -316,22 +343,29 @@ impl Worker {
             self.pairs.push(None);
             self.pairs.len() as u32 - 1
         });
-        let id = u64::from(self.generation) << 32 | u64::from(place);
-        match make(id, &mut self.context) {
-            Ok(pair) => {
-                self.pairs[place as usize] = Some(Box::new(pair));
-                self.move_pair(id, now, |_, _| {});
-            }
-            Err(error) => {
-                tracing::warn!("connection cannot be watched: {error}");
-                self.free.push(place);
-            }
-        }
+        u64::from(self.generation) << 32 | u64::from(place)
     }
 
-    fn remove(&mut self, id: u64, now: Instant) {
+    /// A number that was reserved is not needed.
+    pub(super) fn release(&mut self, id: u64) {
+        self.free.push(id as u32);
+    }
+
+    pub(super) fn put(&mut self, id: u64, pair: Pair) {
+        self.pairs[id as u32 as usize] = Some(Box::new(pair));
+    }
+
+    pub(super) fn pair(&self, id: u64) -> Option<&Pair> {
+        self.pairs.get(id as u32 as usize)?.as_deref().filter(|pair| pair.id == id)
+    }
+
+    pub(super) fn pair_mut(&mut self, id: u64) -> Option<&mut Pair> {
+        self.pairs.get_mut(id as u32 as usize)?.as_deref_mut().filter(|pair| pair.id == id)
+    }
+
+    pub(super) fn remove(&mut self, id: u64, now: Instant) {
         let Some(place) = self.pairs.get_mut(id as u32 as usize) else { return };
-        let Some(mut pair) = place.take() else { return };
+        let Some(mut pair) = place.take_if(|pair| pair.id == id) else { return };
         self.free.push(id as u32);
         if shed(|| pair.leave(&mut self.context, now)).is_none() {
             self.context.restore();

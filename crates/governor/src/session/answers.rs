@@ -47,7 +47,7 @@ pub(crate) fn ready_for_query(status: Status) -> [u8; 6] {
 
 /// The name of the statements that the governor briefly prepares in a client's session. A client would use this name
 /// only with intent, and harms only itself: the statement is refused and its session ended.
-const OWN_STATEMENT: &[u8] = b"\x01plimsoll";
+pub(crate) const OWN_STATEMENT: &[u8] = b"\x01plimsoll";
 
 /// A text that no server can parse: parsing it makes the transaction fail and has no other effect. The text names its
 /// purpose, because it appears in the server's log.

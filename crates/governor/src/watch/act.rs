@@ -155,7 +155,7 @@ impl Batch<'_> {
             let Some(aimed) = aimed[at].as_mut().filter(|_| in_the_way.contains(&self.targets[at].process)) else {
                 continue;
             };
-            let Some(key) = aimed.card.key.get().cloned() else { continue };
+            let Some(key) = aimed.card.server_key() else { continue };
             let url = super::control::impatient(&settings.server);
             aimed.fate = CancelOutcome::Unknown;
             aimed.fate = match Cancel::by_key(&url, key.process, &key.secret).deliver() {

@@ -29,6 +29,7 @@ pub(super) fn resolve(root: &DeTable<'_>, all: &mut Settings, read: &mut Reader<
     all.classes.sort_by_key(|class| place(class).unwrap_or(usize::MAX));
     check_targets(&given, all, read);
     check_cache(root, &given, all, read);
+    check_pool(&given, all, read);
     let names: Vec<String> = all.classes.iter().map(|class| class.name.clone()).collect();
     let missing: Vec<&str> = existing.iter().filter(|name| !names.contains(name)).map(String::as_str).collect();
     if !missing.is_empty() {
@@ -121,6 +122,26 @@ fn check_cache(root: &DeTable<'_>, given: &[Placed<'_>], all: &Settings, read: &
     }
     if let Some(fault) = cache_fault(&all.classes) {
         read.problems.add(first.span, fault);
+    }
+}
+
+/// Reports classes that are promised more connections than a pool has.
+fn check_pool(given: &[Placed<'_>], all: &Settings, read: &mut Reader<'_>) {
+    let kept: u32 = all.classes.iter().map(|class| class.pool_min).sum();
+    for (typed, _) in given {
+        let Some(class) = said(typed, "name").and_then(|name| all.class_named(name.text)) else { continue };
+        let class = all.class(class);
+        let name = &class.name;
+        if kept > all.pool.size && class.pool_min > 0 {
+            let message = format!(
+                "class `{name}`: the classes' `pool_min` add up to {kept}, and a pool has {} connections; raise `size` in [pool]",
+                all.pool.size
+            );
+            read.problems.add(place(Some(typed), "pool_min"), message);
+        } else if let Some(most) = class.pool_max.filter(|most| *most < class.pool_min) {
+            let message = format!("class `{name}`: `pool_min` is {}, more than its `pool_max` of {most}", class.pool_min);
+            read.problems.add(place(Some(typed), "pool_min"), message);
+        }
     }
 }
 

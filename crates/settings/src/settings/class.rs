@@ -20,6 +20,10 @@ pub struct ClassSettings {
     pub name: String,
     /// The priority, and the limits of running and queued transactions and of queue time.
     pub limits: ClassLimits,
+    /// How many connections of a pool are kept for it, and how many it may have at most.
+    pub pool_min: u32,
+    /// See `pool_min`; `None` for all.
+    pub pool_max: Option<u32>,
     /// Patterns of users that may choose the class although rules assign them a lower one.
     pub settable_by: Vec<glob::Pattern>,
     /// How long a transaction may wait for its client before its session is ended (25P03); `None` if unlimited.
@@ -65,6 +69,8 @@ impl ClassSettings {
         ClassSettings {
             name: name.to_owned(),
             limits: ClassLimits { priority, mpl: None, queue_max: None, timeout: None },
+            pool_min: 0,
+            pool_max: None,
             settable_by: Vec::new(),
             idle_in_transaction_timeout: None,
             cpu: if is_low { CpuShare::Nice(NICE_OF_LOW) } else { CpuShare::Untouched },

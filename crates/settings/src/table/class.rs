@@ -27,6 +27,11 @@ pub(crate) static CLASS: &[Row<ClassSettings>] = rows! { ClassSettings;
     queue_max = "1000", Bound(0, MANY, "any", |class| &mut class.limits.queue_max), set(), in_path(NOT_ADMITTED);
     /// How long a transaction may be queued before the governor refuses it with 53300.
     queue_timeout = "2min", Wait(|class| &mut class.limits.timeout), in_path(NOT_ADMITTED);
+    /// With `[pool] mode = "transaction"`: how many server connections of each pool are kept for it.
+    pool_min = "0", Number(0, MANY, |class| &mut class.pool_min), in_path(NOT_ADMITTED);
+    /// With `[pool] mode = "transaction"`: how many server connections of each pool it may have at once. The default is no
+    /// limit.
+    pool_max = "any", Bound(1, MANY, "any", |class| &mut class.pool_max), in_path(NOT_ADMITTED);
     /// How long a transaction may wait for its client before the governor ends its session (25P03). The default is no
     /// limit.
     idle_in_transaction_timeout = "none", Wait(|class| &mut class.idle_in_transaction_timeout);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::dial::{Dial, Purpose};
 use super::{Pair, Phase};
 use crate::governor::{Governor, SessionCommand};
-use crate::registry::SessionCard;
+use crate::registry::{BackendKey, SessionCard};
 use crate::relay::context::Context;
 use crate::relay::listener::Peer;
 use crate::statistics::count;
@@ -24,6 +24,8 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(in crate::relay) struct Aimed {
     governor: Arc<Governor>,
     card: Arc<SessionCard>,
+    /// What identifies the session to the server.
+    key: Option<BackendKey>,
     was_sent: bool,
     /// The connection of a client that cancels at another governor: it is closed when the cancel has arrived.
     _client: Option<OwnedFd>,
@@ -37,15 +39,22 @@ impl Aimed {
         card: Arc<SessionCard>,
         client: Option<OwnedFd>,
     ) -> Option<Self> {
-        // Without a key the server cannot identify the session.
-        card.key.get()?;
+        // A cancel in flight keeps a session of a pool at its server process, so the key is read after the aim.
         card.aim_client_cancel()?;
+        let aimed = Aimed { governor: Arc::clone(governor), key: card.server_key(), card, was_sent: false, _client: client };
+        // Without a key the server cannot identify the session.
+        aimed.key.as_ref()?;
         count(&governor.statistics.client_cancels);
-        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false, _client: client })
+        Some(aimed)
+    }
+
+    /// The server may carry it out when nobody waits for it any more.
+    pub(super) fn may_still_arrive(&self) {
+        self.card.state().cancels.is_lost = true;
     }
 
     fn request(&self) -> Vec<u8> {
-        let key = self.card.key.get().expect("it was there when the cancel was aimed");
+        let key = self.key.as_ref().expect("it was there when the cancel was aimed");
         let mut request = (12 + key.secret.len() as u32).to_be_bytes().to_vec();
         request.extend_from_slice(&[0x04, 0xd2, 0x16, 0x2e]);
         request.extend_from_slice(&key.process.to_be_bytes());
@@ -77,6 +86,6 @@ impl Pair {
         }
         aimed.was_sent = true;
         self.deadline = Some(now + CANCEL_TIMEOUT);
-        self.phase = Phase::Cancel { _held: aimed };
+        self.phase = Phase::Cancel { held: aimed };
     }
 }

@@ -13,6 +13,7 @@ use plimsoll_pg::url::{ServerHost, SslMode, SslNegotiation};
 use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
 
+use super::pooled::made_up_key;
 use super::greet::{FILES_KEPT_AT_SERVER, is_among_last_files};
 use super::{Aimed, Conduct, End, Pair, Phase, token};
 use crate::governor::Repeated;
@@ -338,7 +339,8 @@ impl Pair {
                 let must_be_asked = !dial.settings.passing_on.trust_clients
                     && !self.has_shown_its_name()
                     && (self.shows_own_certificate(&dial.settings) || !self.is_trusted_as_the_governor());
-                let terms = Terms { must_be_asked, is_class_announced, ..Terms::default() };
+                let own_key = (conduct == Conduct::Pooled).then(made_up_key);
+                let terms = Terms { must_be_asked, is_class_announced, own_key, ..Terms::default() };
                 self.phase = Phase::Login(Box::new(Login::new(terms)), conduct);
             }
             Purpose::Cancel(aimed) => self.send_cancel(aimed, context, now),

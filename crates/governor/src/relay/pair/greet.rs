@@ -8,6 +8,7 @@ use std::time::Instant;
 use rustix::process::{Resource, getrlimit};
 
 use super::dial::{Dial, Purpose};
+use super::pooled::conduct_of;
 use super::{Aimed, Conduct, Pair, Phase};
 use crate::admin::Console;
 use crate::governor::{Repeated, SessionCommand};
@@ -194,17 +195,19 @@ impl Pair {
             return self.refuse(&Refusal::new("3D000", what).hint(hint), context, now);
         }
         let is_break_glass = settings.break_glass.contains(&startup.login.user);
-        let conduct = if is_break_glass || startup.is_replication { Conduct::Raw } else { Conduct::Governed };
+        let conduct = conduct_of(is_break_glass || startup.is_replication, &settings);
         let (chosen, mut packet) = (startup.class.clone(), packet.to_vec());
         self.make_card(startup, &settings, context, now);
         let mut is_class_announced = false;
-        if conduct == Conduct::Governed {
+        if conduct != Conduct::Raw {
             match chosen {
                 Some(class) => {
                     if let Err(refusal) = self.choose_class(&class, &settings) {
                         return self.refuse(&refusal, context, now);
                     }
                 }
+                // The next client of its connection may be of another class.
+                None if conduct == Conduct::Pooled => {}
                 None => is_class_announced = self.announce_class(&mut packet, &settings),
             }
         }
@@ -312,8 +315,11 @@ impl Pair {
             self.phase = Phase::Over;
             return;
         };
-        let phase = card.state().phase;
-        if phase == registry::Phase::Queued {
+        let is_waiting = {
+            let state = card.state();
+            state.phase == registry::Phase::Queued || state.waits_for_connection.is_some()
+        };
+        if is_waiting {
             count(&context.governor.statistics.client_cancels);
             context.governor.tell(card.worker, card.id, SessionCommand::ClientCancelled);
             self.phase = Phase::Over;

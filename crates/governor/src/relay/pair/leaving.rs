@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use super::{HELD_MAX, Pair, Phase, READ_MAX};
 use crate::relay::context::Context;
+use crate::relay::side::Side;
 
 /// How much the server knows of the end of its client.
 #[derive(Debug, Default)]
@@ -67,7 +68,7 @@ impl Pair {
             }
             Fate::SoundsOut => {
                 let Phase::Session(session) = &self.phase else { return };
-                let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                let mut out = Pair::session_out(&mut self.client, &mut self.server, &mut self.pooled, context);
                 self.leaving.is_sounded_out = session.sound_out(&mut out);
                 out.finish();
             }
@@ -75,6 +76,17 @@ impl Pair {
     }
 
     fn fate_of_session(&mut self, context: &mut Context) -> Fate {
+        if self.waits_for_connection() {
+            // Its server would run what it has sent.
+            return if self.client.as_ref().is_none_or(Side::is_lost) { Fate::Ends } else { Fate::Waits };
+        }
+        let is_pooled = self.pooled.is_some();
+        if is_pooled && self.server.is_none() {
+            return match &self.client {
+                Some(client) if !client.is_lost() && (!client.is_at_end || client.is_blocked) => Fate::Waits,
+                _ => Fate::Ends,
+            };
+        }
         let (Phase::Session(session), Some(client), Some(server)) =
             (&mut self.phase, &mut self.client, &mut self.server)
         else {
@@ -102,12 +114,16 @@ impl Pair {
             if !session.end_client() {
                 return Fate::Waits;
             }
-            server.wire().finish();
+            if !is_pooled {
+                server.wire().finish();
+            }
             self.leaving.is_passed_on = true;
         }
         match () {
             () if session.is_answered() => Fate::Ends,
             () if self.leaving.leaves_nothing => of_block,
+            // The server would have noticed it when it was done.
+            () if is_pooled => Fate::Waits,
             // The server notices it as it would without a governor.
             () if is_closed => Fate::Ends,
             () => Fate::Waits,

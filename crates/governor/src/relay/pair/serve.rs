@@ -1,6 +1,7 @@
 //! Traffic: how each phase handles the bytes of either end, and how it ends.
 
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use crate::relay::context::Context;
 use crate::relay::login::binding_refusal;
 use crate::relay::refusal::Refusal;
 use crate::relay::side::Side;
+use crate::pool::settings::Reports;
 use crate::session::{Outbox, ProtocolError, Reported, Session};
 
 impl Pair {
@@ -24,7 +26,7 @@ impl Pair {
         if let (Phase::Session(session), Some(follower)) = (&self.phase, &mut self.follower) {
             follower.look(&context.governor.capture, session.is_idle(), now);
         }
-        let mut out = Pair::out(&mut self.client, &mut self.server, context);
+        let mut out = Pair::session_out(&mut self.client, &mut self.server, &mut self.pooled, context);
         match &mut self.phase {
             Phase::Session(session) => {
                 let mut out = Followed::of_client(out, self.follower.as_deref_mut(), now);
@@ -59,8 +61,18 @@ impl Pair {
                 taken
             }
             Phase::Closing { .. } | Phase::Over => bytes.len(),
-            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Cancel { .. } => 0,
+            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Home(_) | Phase::Cancel { .. } => 0,
         }
+    }
+
+    /// The session hears bytes that the server, or the link in its place, has sent; returns how many it takes.
+    pub(super) fn session_hears(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
+        let Phase::Session(session) = &mut self.phase else { return bytes.len() };
+        let out = Pair::session_out(&mut self.client, &mut self.server, &mut self.pooled, context);
+        let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
+        let taken = session.on_server(bytes, now, &mut out);
+        out.into_inner().finish();
+        taken.unwrap_or_else(|error| self.on_breach(bytes.len(), &error, context, now))
     }
 
     /// Handles bytes of the server; returns how many are accepted.
@@ -73,14 +85,14 @@ impl Pair {
             let Phase::Login(login, _) = &mut self.phase else { unreachable!("it was just seen") };
             login.terms.binding_holds = binding_holds;
         }
+        match &self.phase {
+            Phase::Session(_) if self.pooled.is_some() => return self.scan(bytes, context, now),
+            Phase::Session(_) => return self.session_hears(bytes, context, now),
+            Phase::Home(_) => return self.on_idle_server(bytes, context),
+            _ => {}
+        }
         let mut out = Pair::out(&mut self.client, &mut self.server, context);
         match &mut self.phase {
-            Phase::Session(session) => {
-                let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
-                let taken = session.on_server(bytes, now, &mut out);
-                out.into_inner().finish();
-                taken.unwrap_or_else(|error| self.on_breach(bytes.len(), &error, context, now))
-            }
             Phase::Raw => {
                 out.to_client(bytes);
                 out.finish();
@@ -96,7 +108,8 @@ impl Pair {
                 match stepped {
                     Ok(stepped) if stepped.is_done => {
                         let (key, reported) = (login.key.take(), login.reported);
-                        self.on_login(conduct, key, reported, context, now);
+                        let (reports, own) = (mem::take(&mut login.reports), login.terms.own_key.take());
+                        self.on_login((conduct, own), (key, reported, reports), context, now);
                         stepped.taken
                     }
                     Ok(stepped) => stepped.taken,
@@ -114,14 +127,13 @@ impl Pair {
     /// The server has accepted the client's login.
     fn on_login(
         &mut self,
-        conduct: Conduct,
-        key: Option<registry::BackendKey>,
-        reported: Reported,
+        (conduct, own): (Conduct, Option<registry::BackendKey>),
+        (key, reported, reports): (Option<registry::BackendKey>, Reported, Reports),
         context: &mut Context,
         now: Instant,
     ) {
         let card = self.card.clone().expect("it was made before the server was reached");
-        if let Some(key) = key {
+        if let Some(key) = own.or_else(|| key.clone()) {
             let _ = card.key.set(key);
         }
         (self.deadline, self.login_place) = (None, None);
@@ -129,20 +141,25 @@ impl Pair {
             let mut state = card.state();
             state.since = now;
             state.phase = match conduct {
-                Conduct::Governed => registry::Phase::Idle,
+                Conduct::Governed | Conduct::Pooled => registry::Phase::Idle,
                 Conduct::Raw => registry::Phase::Ungoverned,
             };
             // Work that is not governed is not tracked, so its client may cancel at any time.
             state.is_awaited = conduct == Conduct::Raw;
         }
-        if conduct == Conduct::Governed {
+        if conduct != Conduct::Raw {
             let follower = Follower::new(Arc::clone(&card), reported, &context.governor.capture, now);
             self.follower = Some(Box::new(follower));
         }
         self.phase = match conduct {
-            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, reported, now))),
             Conduct::Raw => Phase::Raw,
+            Conduct::Governed | Conduct::Pooled => {
+                Phase::Session(Box::new(Session::new(context.governor.clone(), card, reported, now)))
+            }
         };
+        if let (Conduct::Pooled, Some(key)) = (conduct, key) {
+            self.begin_pooled((key, reported, reports), context, now);
+        }
         if let Some(client) = &mut self.client {
             client.is_blocked = !client.held.is_empty();
         }
@@ -198,11 +215,17 @@ impl Pair {
             }
             Phase::Closing { .. } => self.server = None,
             // The server has carried out the cancel.
-            Phase::Cancel { .. } => self.phase = Phase::Over,
+            Phase::Cancel { held } => {
+                if error.is_some() {
+                    held.may_still_arrive();
+                }
+                self.phase = Phase::Over;
+            }
+            Phase::Home(_) => (self.server, self.phase) = (None, self.over(context)),
             // Its last bytes are passed on; then the client's connection is closed, too.
             _ => {
                 if let Phase::Session(session) = &mut self.phase {
-                    let out = Pair::out(&mut self.client, &mut self.server, context);
+                    let out = Pair::session_out(&mut self.client, &mut self.server, &mut self.pooled, context);
                     let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
                     session.end_server(&mut out);
                     out.into_inner().finish();

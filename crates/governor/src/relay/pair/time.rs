@@ -13,9 +13,10 @@ impl Pair {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             return self.on_deadline(context, now);
         }
+        self.expire_wait(context, now);
         match &mut self.phase {
             Phase::Session(session) if session.wakes_at().is_some_and(|at| at <= now) => {
-                let out = Pair::out(&mut self.client, &mut self.server, context);
+                let out = Pair::session_out(&mut self.client, &mut self.server, &mut self.pooled, context);
                 let mut out = Followed::new(out, self.follower.as_deref_mut(), now);
                 session.on_time(now, &mut out);
                 out.into_inner().finish();
@@ -32,6 +33,10 @@ impl Pair {
                 let what = "canceling authentication due to timeout";
                 self.refuse(&Refusal::new("57014", what), context, now);
             }
+            Phase::Cancel { held } => {
+                held.may_still_arrive();
+                self.phase = Phase::Over;
+            }
             _ => self.phase = Phase::Over,
         }
     }
@@ -43,6 +48,6 @@ impl Pair {
             Phase::Dialling(dial) => Some(dial.next_attempt_at()),
             _ => None,
         };
-        own.into_iter().chain(self.deadline).min()
+        own.into_iter().chain(self.deadline).chain(self.gives_up_at()).min()
     }
 }

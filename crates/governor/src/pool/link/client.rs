@@ -1,0 +1,459 @@
+//! Messages of the session.
+
+use std::sync::Arc;
+
+use super::expected::{Effect, Expected, What};
+use super::refusal::ready;
+use super::{IDLE, Link};
+use crate::pool::connection::Has;
+use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
+use crate::statement::name::stored;
+use crate::session::{END_ANSWERS, OWN_STATEMENT, end, message_of, run};
+use crate::statement::{TextRules, single_deallocate};
+
+/// The longest `Parse` that follows a client; a longer one pins the session.
+const PARSE_MAX: usize = 1 << 20;
+
+/// A name that ends further into a message is none.
+const NAMES_MAX: usize = 64 << 10;
+
+/// Asks for the values of settings by name, and whether the session has set them; that is unknown for some.
+const SETTINGS: &str = "SELECT n, pg_catalog.current_setting(n, true), (SELECT (s.source OPERATOR(pg_catalog.=) 'session') \
+     FROM pg_catalog.pg_settings AS s WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) n)::pg_catalog.text \
+     FROM pg_catalog.unnest($1::pg_catalog.text[]) AS n";
+
+/// What happens to a message of the session.
+enum Fate {
+    /// It goes on as it is.
+    Passes,
+    /// It goes on behind `scratch`.
+    FollowsScratch,
+    /// `scratch` goes in the place of its first bytes.
+    Begins(usize),
+    /// More of it must arrive.
+    Waits,
+}
+
+impl Link {
+    /// Takes bytes of the session: `send` passes on what the connection is to have.
+    pub fn take(&mut self, bytes: &[u8], send: &mut impl FnMut(&[u8])) {
+        if !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(bytes);
+            return self.pump(send);
+        }
+        let used = self.use_bytes(bytes, send);
+        self.unsent.extend_from_slice(&bytes[used..]);
+    }
+
+    /// Sends what has waited, as far as it can be sent.
+    pub(super) fn pump(&mut self, send: &mut impl FnMut(&[u8])) {
+        let mut unsent = std::mem::take(&mut self.unsent);
+        let used = self.use_bytes(&unsent, send);
+        unsent.drain(..used);
+        self.unsent = unsent;
+    }
+
+    fn use_bytes(&mut self, bytes: &[u8], send: &mut impl FnMut(&[u8])) -> usize {
+        let dropped = self.drop_unit(bytes);
+        dropped
+            + match self.connection.is_some() {
+                true => self.forward(&bytes[dropped..], send),
+                false => self.go_without(&bytes[dropped..]),
+            }
+    }
+
+    /// Answers what needs no connection: a client closes statements at any time, and a session that waits for admission
+    /// is kept alive by a `Sync`.
+    fn go_without(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some((tag, length)) = head(&bytes[at..]) {
+            let Some(message) = bytes.get(at..at + length) else { break };
+            match (tag, &message[5..]) {
+                (b'S', _) => self.answers.extend_from_slice(&ready(IDLE)),
+                (b'H', _) => {}
+                (b'X', _) => self.has_left = true,
+                (b'C', [b'S', name @ ..]) => {
+                    let name = name.strip_suffix(b"\0").unwrap_or(name);
+                    self.texts.remove(name);
+                    self.unnamed.take_if(|_| name.is_empty());
+                    self.answers.extend(message_of(b'3', &[]));
+                }
+                (b'P', body) if self.prepares_here(body) => self.answers.extend(message_of(b'1', &[])),
+                (b'C', [b'P', ..]) => self.answers.extend(message_of(b'3', &[])),
+                _ => break,
+            }
+            at += length;
+        }
+        at
+    }
+
+    /// Whether a named statement is prepared without a connection: another client of the pool has prepared the same text
+    /// with the settings with which both began. Clients may prepare within a thread that serves others as well, which hold
+    /// the connections.
+    fn prepares_here(&mut self, body: &[u8]) -> bool {
+        let Some((name, rest)) = text(body) else { return false };
+        let Some(name) = stored(name).filter(|name| !name.is_empty() && *name != OWN_STATEMENT) else { return false };
+        if self.text_of(name).is_some() || self.settings != self.base || self.deallocated(rest).is_some() {
+            return false;
+        }
+        let prepared = self.registry.of(rest);
+        let is_sound = prepared.is_sound();
+        if is_sound {
+            self.texts.insert(name.into(), prepared);
+        }
+        is_sound
+    }
+
+    fn forward(&mut self, bytes: &[u8], send: &mut impl FnMut(&[u8])) -> usize {
+        let (mut at, mut sent) = (0, 0);
+        loop {
+            let streamed = self.streaming.min(bytes.len() - at);
+            self.streaming -= streamed;
+            at += streamed;
+            let Some((tag, length)) = head(&bytes[at..]) else { break };
+            let there = &bytes[at..bytes.len().min(at + length)];
+            self.scratch.clear();
+            let skipped = match self.fate_of(tag, length, there) {
+                Fate::Passes => None,
+                Fate::FollowsScratch => Some(0),
+                Fate::Begins(skipped) => Some(skipped),
+                Fate::Waits => break,
+            };
+            if let Some(skipped) = skipped {
+                pass(&bytes[sent..at], send);
+                pass(&self.scratch, send);
+                at += skipped;
+                sent = at;
+            }
+            self.streaming = length - skipped.unwrap_or(0);
+        }
+        pass(&bytes[sent..at], send);
+        at
+    }
+
+    fn fate_of(&mut self, tag: u8, length: usize, there: &[u8]) -> Fate {
+        let is_whole = there.len() == length;
+        if self.is_skipping && tag != b'S' && tag != b'X' {
+            // The server ignores it.
+            return Fate::Passes;
+        }
+        match tag {
+            b'Q' if !is_whole && length <= NAMES_MAX => Fate::Waits,
+            b'Q' => self.forward_query(there),
+            b'P' if !is_whole && length <= PARSE_MAX => Fate::Waits,
+            b'P' => self.forward_parse(there, is_whole),
+            b'B' => self.forward_bind(length, there),
+            b'D' | b'C' if !is_whole && length <= NAMES_MAX => Fate::Waits,
+            b'D' => self.forward_describe(there),
+            b'C' => self.forward_close(there),
+            b'E' => {
+                let then = self.deallocates.take().and_then(|name| Some((self.text_of(&name)?, name)));
+                let then = then.map_or(Effect::None, |(text, name)| Effect::Deallocates(name, text.number));
+                self.expects(Expected::theirs(What::Execute).then(then))
+            }
+            b'F' => self.expects(Expected::theirs(What::Query)),
+            b'S' if self.is_copying_in => Fate::Passes,
+            b'S' => {
+                self.is_skipping = false;
+                self.expects(Expected::theirs(What::Sync))
+            }
+            b'c' | b'f' if std::mem::take(&mut self.is_copying_in) || self.expected.is_empty() => Fate::Passes,
+            b'c' | b'f' => self.expects(Expected::theirs(What::CopyEnd)),
+            b'X' => {
+                self.has_left = true;
+                Fate::Begins(length)
+            }
+            _ => Fate::Passes,
+        }
+    }
+
+    fn expects(&mut self, expected: Expected) -> Fate {
+        self.expected.push_back(expected);
+        Fate::Passes
+    }
+
+    /// The statement that a text closes, if it does nothing else.
+    fn deallocated(&self, sql: &[u8]) -> Option<Box<[u8]>> {
+        single_deallocate(sql, TextRules::default())
+    }
+
+    fn forward_query(&mut self, message: &[u8]) -> Fate {
+        // It discards the unnamed statement, even if it fails.
+        (self.unnamed, self.has_own_unnamed) = (None, true);
+        if let Some(connection) = &mut self.connection {
+            connection.has_unnamed = false;
+        }
+        let text = self.deallocated(message.get(5..).unwrap_or_default()).and_then(|name| Some((self.text_of(&name)?, name)));
+        let Some((text, name)) = text else { return self.expects(Expected::theirs(What::Query)) };
+        self.ensure(&text);
+        let sql = [b"DEALLOCATE \"", &*text.name(), b"\"\0"].concat();
+        self.scratch.extend(message_of(b'Q', &[&sql]));
+        self.expected.push_back(Expected::theirs(What::Query).then(Effect::Deallocates(name, text.number)));
+        Fate::Begins(message.len())
+    }
+
+    fn forward_parse(&mut self, message: &[u8], is_whole: bool) -> Fate {
+        let Some((name, rest)) = text(message.get(5..).unwrap_or_default()) else {
+            return self.expects(Expected::theirs(What::Parse));
+        };
+        if name == OWN_STATEMENT {
+            return self.expects(Expected::theirs(What::Parse));
+        }
+        let deallocated = self.deallocated(rest).filter(|name| self.text_of(name).is_some());
+        if name.is_empty() {
+            self.has_own_unnamed = true;
+            if let Some(connection) = &mut self.connection {
+                connection.has_unnamed = true;
+            }
+            if let Some(of) = deallocated {
+                return self.parse_deallocate(of, rest, message.len());
+            }
+            self.deallocates = None;
+            self.unnamed = is_whole.then(|| message.to_vec());
+            if !is_whole {
+                self.pin_because("it has prepared a statement of more than 1 MiB".to_owned());
+            }
+            return self.expects(Expected::theirs(What::Parse).then(Effect::PreparesUnnamed));
+        }
+        if !is_whole || deallocated.is_some() {
+            self.pin_because("it has prepared a statement that cannot follow it".to_owned());
+            return self.expects(Expected::theirs(What::Parse));
+        }
+        let Some(name) = stored(name) else {
+            self.pin_because("it has given a statement a name that the server may cut anywhere".to_owned());
+            return self.expects(Expected::theirs(What::Parse));
+        };
+        let is_known = self.text_of(name).is_some();
+        let prepared = match self.text_of(name) {
+            Some(known) => known,
+            None => self.registry.of(rest),
+        };
+        if is_known {
+            // The server refuses a name that is taken; this one is, by whatever text.
+            self.ensure(&prepared);
+            let rest = rest.to_vec();
+            self.scratch.extend(message_of(b'P', &[&prepared.name(), b"\0", &rest]));
+            self.expected.push_back(Expected::theirs(What::Parse));
+            return Fate::Begins(message.len());
+        }
+        self.parse_named(name.into(), prepared, message.len())
+    }
+
+    /// A client prepares a text under a new name.
+    fn parse_named(&mut self, name: Box<[u8]>, prepared: Arc<PreparedText>, length: usize) -> Fate {
+        let is_calm = self.expected.iter().all(|expected| expected.what == What::Sync || expected.is_ours_to_answer());
+        let has = self.has(prepared.number);
+        let then = Effect::Prepares(name, Arc::clone(&prepared));
+        if has == Has::Yes && self.status != b'E' && is_calm {
+            self.uses(prepared.number);
+            self.expected.push_back(Expected::theirs(What::ParseHere).then(then));
+            self.answer_in_turn();
+            return Fate::Begins(length);
+        }
+        if has != Has::No {
+            // In a transaction that has failed, the server is to say so.
+            self.close_ours(prepared.number);
+        }
+        self.make_room();
+        self.scratch.extend(prepared.parse());
+        self.uses(prepared.number);
+        self.expected.push_back(Expected::theirs(What::Parse).then(then));
+        Fate::Begins(length)
+    }
+
+    /// An unnamed statement that closes one: it must name the connection's.
+    fn parse_deallocate(&mut self, name: Box<[u8]>, rest: &[u8], length: usize) -> Fate {
+        let Some(prepared) = self.text_of(&name) else { return Fate::Passes };
+        self.ensure(&prepared);
+        let types = text(rest).map_or(&b"\0\0"[..], |(_, types)| types);
+        let sql = [b"\0DEALLOCATE \"", &*prepared.name(), b"\"\0", types].concat();
+        let parse = message_of(b'P', &[&sql]);
+        self.scratch.extend_from_slice(&parse);
+        // It closes what it names when it runs, so that another connection is to prepare it again.
+        (self.unnamed, self.deallocates) = (Some(parse), Some(name));
+        self.expected.push_back(Expected::theirs(What::Parse).then(Effect::PreparesUnnamed));
+        Fate::Begins(length)
+    }
+
+    fn forward_bind(&mut self, length: usize, there: &[u8]) -> Fate {
+        let names = text(there.get(5..).unwrap_or_default()).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
+        let Some((portal, name)) = names else {
+            let is_hopeless = there.len() == length || there.len() > NAMES_MAX;
+            return if is_hopeless { self.expects(Expected::theirs(What::Bind)) } else { Fate::Waits };
+        };
+        if name == OWN_STATEMENT {
+            return self.expects(Expected::theirs(What::Bind));
+        }
+        if name.is_empty() {
+            return self.with_unnamed(What::Bind);
+        }
+        let skipped = 5 + portal.len() + name.len() + 2;
+        let renamed = self.renamed(name);
+        self.expected.push_back(Expected::theirs(What::Bind));
+        let Some(renamed) = renamed else {
+            return if self.scratch.is_empty() { Fate::Passes } else { Fate::FollowsScratch };
+        };
+        let whole = length - skipped + 5 + portal.len() + renamed.len() + 2;
+        self.scratch.push(b'B');
+        self.scratch.extend_from_slice(&(whole as u32 - 1).to_be_bytes());
+        [portal, b"\0", &renamed, b"\0"].into_iter().for_each(|part| self.scratch.extend_from_slice(part));
+        Fate::Begins(skipped)
+    }
+
+    fn forward_describe(&mut self, message: &[u8]) -> Fate {
+        let name = match message.get(5..) {
+            Some([b'S', name @ ..]) => name.strip_suffix(b"\0").unwrap_or(name),
+            _ => return self.expects(Expected::theirs(What::Describe)),
+        };
+        if name == OWN_STATEMENT {
+            return self.expects(Expected::theirs(What::Describe));
+        }
+        if name.is_empty() {
+            return self.with_unnamed(What::Describe);
+        }
+        let renamed = self.renamed(name);
+        self.expected.push_back(Expected::theirs(What::Describe));
+        let Some(renamed) = renamed else {
+            return if self.scratch.is_empty() { Fate::Passes } else { Fate::FollowsScratch };
+        };
+        self.scratch.extend(message_of(b'D', &[b"S", &renamed, b"\0"]));
+        Fate::Begins(message.len())
+    }
+
+    fn forward_close(&mut self, message: &[u8]) -> Fate {
+        let name = match message.get(5..) {
+            Some([b'S', name @ ..]) => name.strip_suffix(b"\0").unwrap_or(name),
+            _ => return self.expects(Expected::theirs(What::Close)),
+        };
+        if name.is_empty() {
+            (self.unnamed, self.has_own_unnamed) = (None, true);
+            return self.expects(Expected::theirs(What::Close));
+        }
+        if name == OWN_STATEMENT || self.text_of(name).is_none() && !name.starts_with(PREFIX) {
+            return self.expects(Expected::theirs(What::Close));
+        }
+        // The connection keeps the text for other clients.
+        let then = Effect::Closes(name.into());
+        self.expected.push_back(Expected::theirs(What::CloseHere).then(then));
+        self.answer_in_turn();
+        Fate::Begins(message.len())
+    }
+
+    /// A message that names the unnamed statement: the connection must have that of the client, or none.
+    fn with_unnamed(&mut self, what: What) -> Fate {
+        let is_there = std::mem::replace(&mut self.has_own_unnamed, true);
+        if !is_there {
+            match &self.unnamed {
+                Some(parse) => {
+                    self.scratch.extend_from_slice(parse);
+                    self.expected.push_back(Expected::ours(What::Parse, Effect::None));
+                }
+                None => {
+                    self.scratch.extend(close(b""));
+                    self.expected.push_back(Expected::ours(What::Close, Effect::None));
+                }
+            }
+            if let Some(connection) = &mut self.connection {
+                connection.has_unnamed = self.unnamed.is_some();
+            }
+        }
+        self.expected.push_back(Expected::theirs(what));
+        if is_there { Fate::Passes } else { Fate::FollowsScratch }
+    }
+
+    /// The connection's name for the client's statement, which the connection then has. A name that the client has not
+    /// given goes on as it is, unless it is one of ours.
+    fn renamed(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        match self.text_of(name) {
+            Some(text) => {
+                self.ensure(&text);
+                Some(text.name())
+            }
+            None => name.starts_with(PREFIX).then(|| [name, b"?"].concat()),
+        }
+    }
+
+    /// Sees to it that the connection has a text before the next message.
+    fn ensure(&mut self, prepared: &PreparedText) {
+        match self.has(prepared.number) {
+            Has::Yes => return self.uses(prepared.number),
+            Has::Perhaps => self.close_ours(prepared.number),
+            Has::No => {}
+        }
+        self.make_room();
+        self.scratch.extend(prepared.parse());
+        self.expected.push_back(Expected::ours(What::Parse, Effect::Has(prepared.number)));
+        self.uses(prepared.number);
+    }
+
+    fn make_room(&mut self) {
+        let surplus = self.connection.as_ref().and_then(|there| there.prepared.surplus(self.prepared_max.saturating_sub(1)));
+        if let Some(old) = surplus {
+            self.close_ours(old);
+        }
+    }
+
+    fn close_ours(&mut self, number: u64) {
+        self.scratch.extend(close(&name_of(number)));
+        self.expected.push_back(Expected::ours(What::Close, Effect::Lacks(number)));
+        if let Some(connection) = &mut self.connection {
+            connection.prepared.forget(number);
+        }
+    }
+
+    fn has(&self, number: u64) -> Has {
+        self.connection.as_ref().map_or(Has::No, |connection| connection.prepared.has(number))
+    }
+
+    fn uses(&mut self, number: u64) {
+        if let Some(connection) = &mut self.connection {
+            connection.prepared.uses(number);
+        }
+    }
+
+    /// Asks the server for the values of settings that the session may have set. The session is at rest.
+    pub fn ask_settings(&mut self, names: impl Iterator<Item = Box<[u8]>>, send: &mut impl FnMut(&[u8])) {
+        let mut array = vec![b'{'];
+        for name in names {
+            if array.len() > 1 {
+                array.push(b',');
+            }
+            array.push(b'"');
+            for byte in &*name {
+                if matches!(byte, b'"' | b'\\') {
+                    array.push(b'\\');
+                }
+                array.push(*byte);
+            }
+            array.push(b'"');
+        }
+        array.push(b'}');
+        let ours = |what| Expected::ours(what, Effect::None);
+        self.expected.extend([What::Close, What::Parse, What::Bind, What::Execute].map(ours));
+        self.expected.extend([What::Sync, What::Close].map(ours));
+        self.expected.push_back(Expected::ours(What::Sync, Effect::Settles));
+        const { assert!(END_ANSWERS == 2, "as many Sync are expected") };
+        self.asked = Some(Vec::new());
+        send(&[run(SETTINGS, &[array]), end()].concat());
+    }
+}
+
+fn pass(bytes: &[u8], send: &mut impl FnMut(&[u8])) {
+    if !bytes.is_empty() {
+        send(bytes);
+    }
+}
+
+/// The tag and the length of a message, the tag included. The session has checked the length.
+pub(super) fn head(bytes: &[u8]) -> Option<(u8, usize)> {
+    let (head, _) = bytes.split_first_chunk::<5>()?;
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    Some((head[0], length.max(4) + 1))
+}
+
+/// The text up to a zero, and what follows.
+pub(super) fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(0, bytes)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}
+

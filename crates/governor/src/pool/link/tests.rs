@@ -1,0 +1,304 @@
+//! Links as text: what a session says, what the connection gets, and what the session hears.
+//!
+//! `>` are messages of the session, `=` what the connection gets for them; `<` are messages of the server, `~` what the
+//! session hears for them. A message is its tag and, in brackets, its body, with `|` for a zero byte.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::*;
+use crate::pool::connection::PreparedTexts;
+use crate::pool::settings::base_of;
+use crate::registry::BackendKey;
+use crate::session::Reported;
+
+/// A link and what it has sent.
+struct Stage {
+    link: Link,
+    sent: Vec<u8>,
+    heard: Vec<u8>,
+    unread: Vec<u8>,
+}
+
+fn connection(application: &str) -> Box<PooledConnection> {
+    let base = Arc::new(base_of(application));
+    let value: Box<[u8]> = application.as_bytes().into();
+    let reports: Reports = [(b"application_name"[..].into(), value)].into();
+    Box::new(PooledConnection {
+        key: Arc::new(BackendKey { process: 7, secret: Box::default() }),
+        reported: Reported::default(),
+        reports: Arc::new(reports),
+        settings: Arc::clone(&base),
+        base,
+        prepared: PreparedTexts::default(),
+        has_unnamed: false,
+        since: Instant::now(),
+        is_spoilt: false,
+    })
+}
+
+impl Stage {
+    fn new(registry: &Arc<PreparedTextRegistry>, application: &str) -> Self {
+        let there = connection(application);
+        let link = Link::new(Arc::clone(registry), 100, Arc::clone(&there.base), Arc::clone(&there.reports));
+        Stage { link, sent: Vec::new(), heard: Vec::new(), unread: Vec::new() }
+    }
+
+    /// The session says it, byte by byte.
+    fn say(&mut self, messages: &str) -> String {
+        let sent = &mut self.sent;
+        for byte in bytes(messages) {
+            self.link.take(&[byte], &mut |bytes| sent.extend_from_slice(bytes));
+        }
+        self.heard.extend(self.link.answers());
+        shown(&std::mem::take(&mut self.sent))
+    }
+
+    fn attach(&mut self, connection: Box<PooledConnection>) -> String {
+        let sent = &mut self.sent;
+        self.link.attach(connection, &mut |bytes| sent.extend_from_slice(bytes));
+        self.heard.extend(self.link.answers());
+        shown(&std::mem::take(&mut self.sent))
+    }
+
+    /// The server says it, byte by byte; the session takes whole messages only.
+    fn hear(&mut self, messages: &str) -> String {
+        for byte in bytes(messages) {
+            self.unread.push(byte);
+            loop {
+                let step = self.link.scan(&self.unread);
+                let whole = whole_messages(&self.unread[..step.pass]);
+                self.heard.extend(self.unread.drain(..whole));
+                if whole < step.pass {
+                    self.link.leaves(step.pass - whole);
+                    break;
+                }
+                self.unread.drain(..step.drop);
+                let answers = self.link.answers();
+                let is_over = answers.is_empty() && step == Step::default();
+                self.heard.extend(answers);
+                if is_over {
+                    break;
+                }
+            }
+        }
+        self.heard()
+    }
+
+    fn heard(&mut self) -> String {
+        shown(&std::mem::take(&mut self.heard))
+    }
+}
+
+fn whole_messages(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some((_, length)) = client::head(&bytes[at..]).filter(|(_, length)| at + length <= bytes.len()) {
+        at += length;
+    }
+    at
+}
+
+/// `P[a|select 1|00] S` as bytes.
+fn bytes(messages: &str) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut rest = messages;
+    while let Some(tag) = rest.trim_start().chars().next() {
+        rest = &rest.trim_start()[1..];
+        let mut body = Vec::new();
+        if let Some(inside) = rest.strip_prefix('[') {
+            let end = inside.find(']').expect("a bracket closes");
+            body.extend(inside[..end].bytes().map(|byte| if byte == b'|' { 0 } else { byte }));
+            rest = &inside[end + 1..];
+        }
+        all.extend(message_of(tag as u8, &[&body]));
+    }
+    all
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let mut shown = Vec::new();
+    let mut at = 0;
+    while let Some((tag, length)) = client::head(&bytes[at..]) {
+        let body: String = bytes[at + 5..at + length].iter().map(|byte| if *byte == 0 { '|' } else { char::from(*byte) }).collect();
+        shown.push(if body.is_empty() { char::from(tag).to_string() } else { format!("{}[{body}]", char::from(tag)) });
+        at += length;
+    }
+    shown.join(" ")
+}
+
+#[test]
+fn a_statement_follows_its_client_to_another_connection() {
+    let registry = Arc::default();
+    let mut one = Stage::new(&registry, "a");
+    assert_eq!(one.say("P[s|select 1|00] S"), "");
+    assert!(one.link.wants());
+    assert_eq!(one.attach(connection("a")), "P[plimsoll_1|select 1|00] S");
+    assert_eq!(one.hear("1 Z[I]"), "1 Z[I]");
+    assert!(one.link.is_free());
+    let first = one.link.release().unwrap();
+    // Elsewhere it is prepared just before it is used, and the client hears nothing of that.
+    assert_eq!(one.say("B[p|s|00] E[p|] S"), "");
+    assert_eq!(one.attach(connection("a")), "P[plimsoll_1|select 1|00] B[p|plimsoll_1|00] E[p|] S");
+    assert_eq!(one.hear("1 2 C[SELECT 1|] Z[I]"), "2 C[SELECT 1|] Z[I]");
+    assert!(one.link.release().is_some());
+    // A connection that has it is not asked again, whatever name another client gives it.
+    let mut other = Stage::new(&registry, "a");
+    other.say("P[t|select 1|00] S");
+    assert_eq!(other.heard(), "1 Z[I]", "it is known to be sound, so no connection is needed");
+    other.say("D[St|] S");
+    assert_eq!(other.attach(first), "D[Splimsoll_1|] S");
+    assert_eq!(other.hear("t T Z[I]"), "t T Z[I]");
+}
+
+#[test]
+fn errors_have_the_clients_names_and_undo_what_was_asked_for() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.say("P[s|select 1|00] S");
+    stage.attach(connection("a"));
+    stage.hear("1 Z[I]");
+    // The name is taken.
+    assert_eq!(stage.say("P[s|select 2|00] S"), "P[plimsoll_1|select 2|00] S");
+    assert_eq!(
+        stage.hear("E[C42P05|Mprepared statement \"plimsoll_1\" already exists||] Z[I]"),
+        "E[C42P05|Mprepared statement \"s\" already exists||] Z[I]"
+    );
+    // A text that the server refuses is not prepared, and what follows in its unit is skipped.
+    assert_eq!(stage.say("P[u|selec|00] B[|u|00] S"), "P[plimsoll_2|selec|00] B[|plimsoll_2|00] S");
+    assert_eq!(stage.hear("E[C42601||] Z[I]"), "E[C42601||] Z[I]");
+    assert!(stage.link.is_free());
+    assert_eq!(stage.say("B[|u|00] S"), "B[|u|00] S", "the server says that it does not exist");
+    // A name of ours that the client has not given means nothing.
+    assert_eq!(stage.say("B[|plimsoll_1|00] S"), "B[|plimsoll_1?|00] S");
+}
+
+#[test]
+fn the_unnamed_statement_follows_too_and_is_never_another_clients() {
+    let registry = Arc::default();
+    let mut one = Stage::new(&registry, "a");
+    one.say("P[|select 1|00] S");
+    one.attach(connection("a"));
+    one.hear("1 Z[I]");
+    let used = one.link.release().unwrap();
+    let mut other = Stage::new(&registry, "a");
+    other.say("B[||00] S");
+    assert_eq!(other.attach(used), "C[S|] B[||00] S", "it must not run the first client's");
+    assert_eq!(other.hear("3 E[C26000||] Z[I]"), "E[C26000||] Z[I]");
+    one.say("B[||00] E[|] S");
+    assert_eq!(one.attach(connection("a")), "P[|select 1|00] B[||00] E[|] S");
+    assert_eq!(one.hear("1 2 C[SELECT 1|] Z[I]"), "2 C[SELECT 1|] Z[I]");
+    // A Query discards it.
+    assert_eq!(one.say("Q[select 2|]"), "Q[select 2|]");
+    one.hear("C[SELECT 1|] Z[I]");
+    one.link.release();
+    one.say("B[||00] S");
+    assert_eq!(one.attach(connection("a")), "B[||00] S");
+}
+
+#[test]
+fn settings_are_in_force_before_the_next_transaction() {
+    let registry = Arc::default();
+    let mut one = Stage::new(&registry, "a");
+    one.say("Q[set x.y = 'b'|]");
+    one.attach(connection("a"));
+    one.hear("C[SET|] Z[I]");
+    let sent = &mut Vec::new();
+    one.link.ask_settings([b"x.y"[..].into()].into_iter(), &mut |bytes| sent.extend_from_slice(bytes));
+    assert!(!one.link.is_free() && shown(sent).contains("{\"x.y\"}"));
+    // `bytes` cannot write the columns of a row.
+    let row = [&3_u16.to_be_bytes()[..], &3_u32.to_be_bytes(), b"x.y", &1_u32.to_be_bytes(), b"b", &[255; 4]].concat();
+    one.unread = [bytes("3 1 2"), message_of(b'D', &[&row])].concat();
+    assert_eq!(one.hear("C[SELECT 1|] Z[I] 3 Z[I]"), "");
+    assert!(one.link.is_free());
+    let used = one.link.release().unwrap();
+    // Another client of that connection does not have it, and has its own name.
+    let mut other = Stage::new(&registry, "b");
+    other.say("Q[select 1|]");
+    assert_eq!(
+        other.attach(used),
+        "Q[RESET \"x\".\"y\";SELECT pg_catalog.set_config(E'application_name',E'b',false)|] Q[select 1|]"
+    );
+    assert_eq!(other.hear("C[RESET|] S[application_name|b|] T D C[SELECT 1|] Z[I] C[SELECT 1|] Z[I]"), "C[SELECT 1|] Z[I]");
+    assert!(other.link.is_free());
+    one.say("Q[select 2|]");
+    assert_eq!(one.attach(connection("a")), "Q[SELECT pg_catalog.set_config(E'x.y',E'b',false)|] Q[select 2|]");
+    one.hear("T D C[SELECT 1|] Z[I] C[SELECT 1|] Z[I]");
+    // DISCARD ALL takes everything back.
+    one.say("Q[discard all|]");
+    one.hear("C[DISCARD ALL|] Z[I]");
+    one.link.release();
+    one.say("Q[select 3|]");
+    assert_eq!(one.attach(connection("a")), "Q[select 3|]");
+}
+
+#[test]
+fn a_session_whose_settings_cannot_be_restored_is_told() {
+    let mut stage = Stage::new(&Arc::default(), "b");
+    stage.say("Q[select 1|]");
+    stage.attach(connection("a"));
+    assert_eq!(stage.hear("E[SERROR|C42501|Mno||] Z[I]"), "");
+    let why = "the settings of the session cannot be restored on another server connection: no (42501)";
+    assert_eq!(stage.link.broken(), Some(why));
+}
+
+#[test]
+fn what_needs_no_connection_gets_none() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.say("C[Ss|] S H S");
+    assert_eq!(stage.heard(), "3 Z[I] Z[I]");
+    assert!(!stage.link.wants());
+    stage.say("X");
+    assert!(stage.link.has_left() && !stage.link.wants());
+}
+
+#[test]
+fn who_waits_in_vain_gets_one_error_for_the_unit() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.say("P[|select 1|00] B[||00]");
+    stage.link.refuse(bytes("E[C53300||]"));
+    stage.heard.extend(stage.link.answers());
+    assert_eq!(stage.heard(), "E[C53300||]");
+    stage.say("E[|] S Q[select 2|]");
+    assert_eq!(stage.heard(), "Z[I]");
+    assert_eq!(stage.attach(connection("a")), "Q[select 2|]");
+}
+
+#[test]
+fn one_statement_is_deallocated_where_the_client_is() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.say("P[s|select 1|00] S");
+    stage.attach(connection("a"));
+    stage.hear("1 Z[I]");
+    assert_eq!(stage.say("Q[DEALLOCATE s|]"), "Q[DEALLOCATE \"plimsoll_1\"|]");
+    stage.hear("C[DEALLOCATE|] Z[I]");
+    assert_eq!(stage.say("B[|s|00] S"), "B[|s|00] S");
+    assert_eq!(stage.hear("E[C26000||] Z[I]"), "E[C26000||] Z[I]");
+    assert!(stage.link.is_free());
+}
+
+#[test]
+fn a_copy_swallows_the_syncs_before_its_end() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.say("P[|copy t from stdin|00] B[||00] E[|] S");
+    stage.attach(connection("a"));
+    assert_eq!(stage.hear("1 2 G"), "1 2 G");
+    stage.say("d[1] c S");
+    assert_eq!(stage.hear("C[COPY 1|] Z[I]"), "C[COPY 1|] Z[I]");
+    assert!(stage.link.is_free());
+}
+
+#[test]
+fn the_statement_that_was_not_used_for_longest_is_closed() {
+    let registry: Arc<PreparedTextRegistry> = Arc::default();
+    let there = connection("a");
+    let base = Arc::clone(&there.base);
+    let link = Link::new(Arc::clone(&registry), 2, base, Arc::clone(&there.reports));
+    let mut stage = Stage { link, sent: Vec::new(), heard: Vec::new(), unread: Vec::new() };
+    stage.say("P[a|select 1|00] S");
+    stage.attach(there);
+    stage.hear("1 Z[I]");
+    stage.say("P[b|select 2|00] S");
+    stage.hear("1 Z[I]");
+    assert_eq!(stage.say("P[c|select 3|00] S"), "C[Splimsoll_1|] P[plimsoll_3|select 3|00] S");
+    assert_eq!(stage.hear("3 1 Z[I]"), "1 Z[I]");
+    assert_eq!(stage.say("B[|a|00] S"), "C[Splimsoll_2|] P[plimsoll_1|select 1|00] B[|plimsoll_1|00] S");
+}

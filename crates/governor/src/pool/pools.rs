@@ -1,0 +1,260 @@
+//! Who has which connection, and who waits for one. Shared by all workers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use plimsoll_policy::{Claim, ClassIndex, ConnectionQueue, PoolShare, Ticket};
+
+use super::statements::PreparedTextRegistry;
+use crate::settings::{CpuShare, Settings};
+
+/// The clients that share connections.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PoolKey {
+    /// Their database.
+    pub database: String,
+    /// Their user.
+    pub user: String,
+    /// A hash of their start-up parameters, besides the application's name.
+    pub parameters: u64,
+}
+
+/// A place where a connection or a client is: a worker, and a pair of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The worker.
+    pub worker: usize,
+    /// The pair.
+    pub pair: u64,
+}
+
+/// A connection that serves nobody.
+#[derive(Debug, Clone, Copy)]
+struct Idle {
+    place: Place,
+    /// The share of the cores that its process has.
+    share: CpuShare,
+    since: Instant,
+}
+
+/// The answer to one who wants a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// It has that one.
+    Has(Place),
+    /// It waits until one is offered.
+    Waits,
+    /// The pool has no connection, and cannot get one.
+    Never,
+}
+
+/// What becomes of a connection that is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offered {
+    /// It goes to that client, of that class.
+    To(Place, ClassIndex),
+    /// It is kept.
+    Kept,
+    /// There are enough: it is closed.
+    Closed,
+}
+
+/// A pool for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolView {
+    /// Its clients.
+    pub key: PoolKey,
+    /// How many connections it has, how many of them serve a client, and how many clients wait for one.
+    pub open: u32,
+    /// See `open`.
+    pub in_use: u32,
+    /// See `open`.
+    pub waiting: usize,
+    /// How long the first of them has waited.
+    pub waited: Duration,
+}
+
+#[derive(Debug)]
+struct Pool {
+    /// The texts that its clients have prepared.
+    texts: Arc<PreparedTextRegistry>,
+    queue: ConnectionQueue,
+    waiting: HashMap<Ticket, (Place, ClassIndex)>,
+    /// The one that was used last is at the end.
+    idle: Vec<Idle>,
+    /// How many connections exist, on loan or idle.
+    open: u32,
+    size: u32,
+    generation: u64,
+}
+
+impl Pool {
+    fn new() -> Self {
+        let queue = ConnectionQueue::new(0, Vec::new(), Duration::ZERO);
+        let texts = Arc::default();
+        Pool { texts, queue, waiting: HashMap::new(), idle: Vec::new(), open: 0, size: 0, generation: u64::MAX }
+    }
+
+    fn obey(&mut self, settings: &Settings, generation: u64) {
+        if std::mem::replace(&mut self.generation, generation) != generation {
+            let shares = settings.classes.iter().map(|class| PoolShare {
+                priority: class.limits.priority,
+                least: class.pool_min,
+                most: class.pool_max,
+            });
+            self.size = settings.pool.size;
+            self.queue.set(0, &shares.collect::<Vec<_>>(), settings.pool.patience);
+        }
+    }
+
+    /// As many as serve somebody or could.
+    fn resize(&mut self) {
+        self.queue.resize(self.queue.in_use() + self.idle.len() as u32);
+    }
+
+    /// A connection that is idle: one of this worker, and one whose process need not change, if there is one.
+    fn take_idle(&mut self, worker: usize, share: CpuShare) -> Option<Idle> {
+        let fits = |idle: &Idle| (idle.place.worker == worker, idle.share == share);
+        let (best, _) = self.idle.iter().enumerate().max_by_key(|(at, idle)| (fits(idle), *at))?;
+        Some(self.idle.remove(best))
+    }
+}
+
+/// All pools.
+#[derive(Debug, Default)]
+pub struct Pools {
+    pools: Mutex<HashMap<PoolKey, Pool>>,
+}
+
+/// The settings in force, and their number.
+pub type InForce<'a> = (&'a Settings, u64);
+
+impl Pools {
+    fn with<T>(&self, key: &PoolKey, (settings, generation): InForce<'_>, act: impl FnOnce(&mut Pool) -> T) -> T {
+        let mut pools = self.pools.lock();
+        let pool = match pools.get_mut(key) {
+            Some(pool) => pool,
+            None => pools.entry(key.clone()).or_insert_with(Pool::new),
+        };
+        pool.obey(settings, generation);
+        act(pool)
+    }
+
+    /// The texts that clients of a pool have prepared.
+    pub fn texts(&self, key: &PoolKey, of: InForce<'_>) -> Arc<PreparedTextRegistry> {
+        self.with(key, of, |pool| Arc::clone(&pool.texts))
+    }
+
+    /// A client wants a connection for a transaction.
+    pub fn want(&self, key: &PoolKey, claim: Claim, client: Place, now: Duration, of: InForce<'_>) -> Wanted {
+        let share = of.0.share_of(claim.class);
+        self.with(key, of, |pool| {
+            if pool.open == 0 {
+                return Wanted::Never;
+            }
+            pool.resize();
+            if !pool.queue.ask(claim, now) {
+                pool.waiting.insert(claim.ticket, (client, claim.class));
+                return Wanted::Waits;
+            }
+            let idle = pool.take_idle(client.worker, share).expect("only as many enter as are idle");
+            Wanted::Has(idle.place)
+        })
+    }
+
+    /// A new connection exists. It must be offered next.
+    pub fn joins(&self, key: &PoolKey, of: InForce<'_>) {
+        self.with(key, of, |pool| pool.open += 1);
+    }
+
+    /// A connection serves nobody now; before that, a transaction of class `of_class`, if any. `share` is what its process
+    /// has of the cores.
+    pub fn offer(
+        &self,
+        key: &PoolKey,
+        (place, share): (Place, CpuShare),
+        of_class: Option<ClassIndex>,
+        (now, clock): (Instant, Duration),
+        of: InForce<'_>,
+    ) -> Offered {
+        self.with(key, of, |pool| {
+            of_class.into_iter().for_each(|class| pool.queue.leave(class));
+            if pool.open > pool.size {
+                pool.open -= 1;
+                return Offered::Closed;
+            }
+            pool.idle.push(Idle { place, share, since: now });
+            pool.resize();
+            let next = pool.queue.next(clock).and_then(|ticket| pool.waiting.remove(&ticket));
+            match next {
+                Some((client, class)) => {
+                    pool.idle.pop();
+                    Offered::To(client, class)
+                }
+                None => Offered::Kept,
+            }
+        })
+    }
+
+    /// A connection has ended that served a transaction of that class.
+    pub fn lost(&self, key: &PoolKey, of_class: ClassIndex, of: InForce<'_>) {
+        self.with(key, of, |pool| {
+            pool.queue.leave(of_class);
+            pool.open = pool.open.saturating_sub(1);
+        });
+    }
+
+    /// A connection has ended that served nobody. Returns whether it was still the pool's: otherwise it is on loan.
+    pub fn ended(&self, key: &PoolKey, place: Place, of: InForce<'_>) -> bool {
+        self.with(key, of, |pool| {
+            let before = pool.idle.len();
+            pool.idle.retain(|idle| idle.place != place);
+            let was_idle = pool.idle.len() < before;
+            pool.open = pool.open.saturating_sub(u32::from(was_idle));
+            was_idle
+        })
+    }
+
+    /// A client no longer waits. Returns whether it did: otherwise it is about to get a connection.
+    pub fn abandon(&self, key: &PoolKey, ticket: Ticket, of: InForce<'_>) -> bool {
+        self.with(key, of, |pool| {
+            pool.waiting.remove(&ticket);
+            pool.queue.abandon(ticket)
+        })
+    }
+
+    /// Clients that wait although their pool has no connection left.
+    pub fn stranded(&self, key: &PoolKey, of: InForce<'_>) -> Vec<Place> {
+        self.with(key, of, |pool| match pool.open {
+            0 => pool.waiting.values().map(|(client, _)| *client).collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The idle connections of a worker that are so since before then.
+    pub fn idle_since(&self, worker: usize, then: Instant) -> Vec<(PoolKey, Place)> {
+        let pools = self.pools.lock();
+        let idle = pools.iter().flat_map(|(key, pool)| pool.idle.iter().map(move |idle| (key, idle)));
+        let old = idle.filter(|(_, idle)| idle.place.worker == worker && idle.since <= then);
+        old.map(|(key, idle)| (key.clone(), idle.place)).collect()
+    }
+
+    /// The pools for people, in the order of their keys.
+    pub fn view(&self, clock: Duration) -> Vec<PoolView> {
+        let pools = self.pools.lock();
+        let mut views: Vec<PoolView> = pools
+            .iter()
+            .map(|(key, pool)| PoolView {
+                key: key.clone(),
+                open: pool.open,
+                in_use: pool.queue.in_use(),
+                waiting: pool.queue.waiting(),
+                waited: pool.queue.oldest().map_or(Duration::ZERO, |since| clock.saturating_sub(since)),
+            })
+            .collect();
+        views.sort_by(|one, other| one.key.cmp(&other.key));
+        views
+    }
+}

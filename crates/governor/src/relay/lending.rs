@@ -1,0 +1,220 @@
+//! Moves connections of pools between their homes and the pairs of clients.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::ClassIndex;
+
+use super::context::{Lending, Note};
+use super::pair::{Moving, Pair, home_token};
+use super::worker::Worker;
+use crate::pool::pools::{InForce, Offered, Place, PoolKey, Pools, Wanted};
+use crate::settings::CpuShare;
+
+/// How often idle connections are looked for that are idle for too long.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A `Terminate`.
+const GOODBYE: [u8; 5] = [b'X', 0, 0, 0, 4];
+
+impl Worker {
+    /// The pair that a home's connection is on loan to.
+    pub(super) fn borrower(&self, home: u64) -> Option<u64> {
+        self.pair(home)?.borrower()
+    }
+
+    /// Does what the last steps have asked for.
+    pub(super) fn settle_pools(&mut self, now: Instant) {
+        // Pairs that move here ask for more, which this loop finds.
+        if std::mem::replace(&mut self.is_lending, true) {
+            return;
+        }
+        while let Some(lending) = self.context.lending.pop_front() {
+            match lending {
+                Lending::Wants(client) => self.find_connection(client, now),
+                Lending::Returns { home, moving, class } => self.take_back(home, moving, class, now),
+                Lending::Joins(moving) => self.join(moving, now),
+                Lending::Gone { home, key, class } => {
+                    self.remove(home, now);
+                    self.with_settings(|settings, pools| pools.lost(&key, class, settings));
+                    self.strand(&key, now);
+                }
+                Lending::Ended(key) => self.strand(&key, now),
+            }
+        }
+        self.is_lending = false;
+    }
+
+    fn with_settings<T>(&self, act: impl FnOnce(InForce<'_>, &Pools) -> T) -> T {
+        let governor = &self.context.governor;
+        let settings = governor.settings();
+        act((&settings, governor.generation()), &governor.pools)
+    }
+
+    fn find_connection(&mut self, client: u64, now: Instant) {
+        // It may have left.
+        let Some((key, claim)) = self.pair(client).and_then(Pair::claim) else { return };
+        let place = Place { worker: self.context.worker, pair: client };
+        let clock = self.context.governor.clock(now);
+        match self.with_settings(|settings, pools| pools.want(&key, claim, place, clock, settings)) {
+            Wanted::Has(home) => self.lend(home, place, claim.class, now),
+            Wanted::Waits => {}
+            Wanted::Never => self.move_pair(client, now, |pair, context| pair.is_stranded(context, now)),
+        }
+    }
+
+    /// The connection in that home is for that client.
+    fn lend(&mut self, home: Place, client: Place, class: ClassIndex, now: Instant) {
+        let here = self.context.worker;
+        if home.worker != here {
+            return self.tell_worker(home.worker, Note::Fetch { home: home.pair, client, class });
+        }
+        if client.worker != here {
+            return self.send_connection(home.pair, client, class, now);
+        }
+        let Some(moving) = self.pair_mut(home.pair).and_then(|pair| pair.lend(Some(client.pair))) else {
+            return self.find_another(client.pair, class, now);
+        };
+        self.attach(moving, home.pair, (client.pair, class), now);
+    }
+
+    /// The connection has ended just before it could be lent.
+    fn find_another(&mut self, client: u64, class: ClassIndex, now: Instant) {
+        let Some((key, _)) = self.pair(client).and_then(Pair::claim) else { return };
+        self.with_settings(|settings, pools| pools.lost(&key, class, settings));
+        self.find_connection(client, now);
+    }
+
+    fn attach(&mut self, moving: Moving, home: u64, (client, class): (u64, ClassIndex), now: Instant) {
+        let is_there = self.pair(client).is_some_and(|pair| pair.claim().is_some());
+        if is_there {
+            return self.move_pair(client, now, |pair, context| pair.attach((moving, home, class), context));
+        }
+        // It has left meanwhile: the next one gets the connection.
+        self.take_back(home, moving, class, now);
+    }
+
+    fn take_back(&mut self, home: u64, moving: Moving, class: ClassIndex, now: Instant) {
+        let (key, share) = (moving.key.clone(), moving.share);
+        let Some(pair) = self.pair_mut(home) else { return };
+        pair.take_back(moving);
+        self.offer(home, &key, share, Some(class), now);
+    }
+
+    fn offer(
+        &mut self,
+        home: u64,
+        key: &PoolKey,
+        share: CpuShare,
+        of_class: Option<ClassIndex>,
+        now: Instant,
+    ) {
+        let place = Place { worker: self.context.worker, pair: home };
+        let times = (now, self.context.governor.clock(now));
+        match self.with_settings(|settings, pools| pools.offer(key, (place, share), of_class, times, settings)) {
+            Offered::To(client, class) => self.lend(place, client, class, now),
+            Offered::Kept => {}
+            Offered::Closed => self.close_home(home, now),
+        }
+    }
+
+    /// A new connection gets a home.
+    fn join(&mut self, moving: Moving, now: Instant) {
+        let key = moving.key.clone();
+        self.with_settings(|settings, pools| pools.joins(&key, settings));
+        self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
+        let share = moving.share;
+        match self.add_home(moving, false) {
+            Some(home) => self.offer(home, &key, share, None, now),
+            None => self.with_settings(|settings, pools| pools.lost(&key, ClassIndex(0), settings)),
+        }
+    }
+
+    fn add_home(&mut self, mut moving: Moving, is_from_elsewhere: bool) -> Option<u64> {
+        let id = self.reserve();
+        let token = home_token(id);
+        let renamed = match is_from_elsewhere {
+            true => moving.side.join(token, &self.context.poll),
+            false => moving.side.rename(token, &self.context.poll),
+        };
+        match renamed {
+            Ok(()) => {
+                self.put(id, Pair::home(id, moving));
+                Some(id)
+            }
+            Err(error) => {
+                tracing::warn!("a server connection cannot be watched: {error}");
+                self.release(id);
+                None
+            }
+        }
+    }
+
+    /// Sends an idle connection to a client of another worker.
+    pub(super) fn send_connection(&mut self, home: u64, client: Place, class: ClassIndex, now: Instant) {
+        let Some(mut moving) = self.pair_mut(home).and_then(|pair| pair.lend(None)) else { return };
+        self.remove(home, now);
+        let key = moving.key.clone();
+        match moving.side.leave(&self.context.poll) {
+            Ok(()) => self.tell_worker(client.worker, Note::Connection { moving, pair: client.pair, class }),
+            Err(error) => {
+                tracing::warn!("a server connection cannot be moved: {error}");
+                self.with_settings(|settings, pools| pools.lost(&key, class, settings));
+                self.strand(&key, now);
+            }
+        }
+    }
+
+    /// A connection has come from another worker, for a client here.
+    pub(super) fn receive_connection(&mut self, moving: Moving, (client, class): (u64, ClassIndex), now: Instant) {
+        let key = moving.key.clone();
+        let Some(home) = self.add_home(moving, true) else {
+            self.with_settings(|settings, pools| pools.lost(&key, class, settings));
+            return self.strand(&key, now);
+        };
+        if let Some(moving) = self.pair_mut(home).and_then(|pair| pair.lend(Some(client))) {
+            self.attach(moving, home, (client, class), now);
+        }
+        self.settle_pools(now);
+    }
+
+    /// Clients that wait for a connection of a pool that has none.
+    fn strand(&mut self, key: &PoolKey, now: Instant) {
+        for client in self.with_settings(|settings, pools| pools.stranded(key, settings)) {
+            match client.worker == self.context.worker {
+                true => self.move_pair(client.pair, now, |pair, context| pair.is_stranded(context, now)),
+                false => self.tell_worker(client.worker, Note::Strands(client.pair)),
+            }
+        }
+    }
+
+    /// Closes connections that are idle for too long.
+    pub(super) fn close_idle(&mut self, now: Instant) {
+        if self.looks_for_idle_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.looks_for_idle_at = Some(now + LOOK_EVERY);
+        let timeout = self.context.governor.settings().pool.idle_timeout;
+        let Some(then) = timeout.and_then(|timeout| now.checked_sub(timeout)) else { return };
+        for (key, place) in self.context.governor.pools.idle_since(self.context.worker, then) {
+            if self.with_settings(|settings, pools| pools.ended(&key, place, settings)) {
+                self.close_home(place.pair, now);
+            }
+        }
+    }
+
+    fn tell_worker(&self, worker: usize, note: Note) {
+        if let Some(inbox) = self.context.shared.inboxes.get(worker)
+            && inbox.notes.send(note).is_ok()
+        {
+            let _ = inbox.waker.wake();
+        }
+    }
+
+    /// Says goodbye to the server of an idle connection.
+    fn close_home(&mut self, home: u64, now: Instant) {
+        if let Some(mut moving) = self.pair_mut(home).and_then(|pair| pair.lend(None)) {
+            moving.side.send(&GOODBYE, &mut self.context.spare);
+        }
+        self.remove(home, now);
+    }
+}

@@ -1,0 +1,412 @@
+//! Sessions of a pool, and the pairs of connections that serve nobody.
+//!
+//! A connection of a pool has a pair of its own, its *home*, whose number is in the socket's token. While it is on loan,
+//! its socket is with the client's pair, and the worker passes its events on.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use plimsoll_policy::{Claim, ClassIndex, Ticket};
+
+use super::{Conduct, End, Pair, Phase, token};
+use crate::governor::Repeated;
+use crate::pool::connection::{PooledConnection, PreparedTexts};
+use crate::pool::link::Link;
+use crate::pool::pools::{Place, PoolKey};
+use crate::pool::settings::{APPLICATION_NAME, Reports, base_of};
+use crate::registry::BackendKey;
+use crate::relay::context::{Context, Lending};
+use crate::relay::listener::Peer;
+use crate::relay::refusal::Refusal;
+use crate::relay::side::Side;
+use crate::session::{Notice, Reported, error_response};
+use crate::settings::{CpuShare, FairBy, PoolMode, Settings};
+
+/// A session of a pool.
+#[derive(Debug)]
+pub(super) struct Pooled {
+    pub(super) link: Link,
+    key: PoolKey,
+    tenant: u64,
+    loan: Option<Loan>,
+    /// Since when it waits for a connection.
+    waits_since: Option<Instant>,
+    /// When it waits no longer.
+    gives_up_at: Option<Instant>,
+}
+
+/// A connection on loan.
+#[derive(Debug, Clone, Copy)]
+struct Loan {
+    home: u64,
+    class: ClassIndex,
+}
+
+/// A connection that serves nobody, or whose socket is with a client's pair.
+#[derive(Debug)]
+pub(in crate::relay) struct Home {
+    pub(in crate::relay) key: PoolKey,
+    connection: Option<Box<PooledConnection>>,
+    lent_to: Option<u64>,
+    /// The share of the cores that its process has.
+    share: CpuShare,
+}
+
+/// A connection, its socket included, on its way from one pair to another.
+#[derive(Debug)]
+pub(in crate::relay) struct Moving {
+    pub(in crate::relay) side: Side,
+    pub(in crate::relay) connection: Box<PooledConnection>,
+    pub(in crate::relay) key: PoolKey,
+    pub(in crate::relay) share: CpuShare,
+}
+
+/// How a new session is treated.
+pub(super) fn conduct_of(is_raw: bool, settings: &Settings) -> Conduct {
+    match (is_raw, settings.pool.mode) {
+        (true, _) => Conduct::Raw,
+        (false, PoolMode::Session) => Conduct::Governed,
+        (false, PoolMode::Transaction) => Conduct::Pooled,
+    }
+}
+
+/// A key that no server has made: the client of a pool cancels by it at the governor.
+pub(super) fn made_up_key() -> BackendKey {
+    let process = (rand::random::<u32>() >> 1) as i32;
+    BackendKey { process: process.max(1), secret: rand::random::<[u8; 4]>().into() }
+}
+
+impl Pair {
+    /// The home of a connection.
+    pub(in crate::relay) fn home(id: u64, moving: Moving) -> Self {
+        let Moving { side, connection, key, share } = moving;
+        let home = Home { key, connection: Some(connection), lent_to: None, share };
+        Pair { server: Some(side), phase: Phase::Home(Box::new(home)), ..Pair::empty(id, Peer::Local) }
+    }
+
+    /// The pair that its connection is on loan to.
+    pub(in crate::relay) fn borrower(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Home(home) => home.lent_to,
+            _ => None,
+        }
+    }
+
+    /// A client has logged in over a connection of its own, which now belongs to a pool.
+    pub(super) fn begin_pooled(
+        &mut self,
+        (key, reported, reports): (BackendKey, Reported, Reports),
+        context: &mut Context,
+        now: Instant,
+    ) {
+        let (Some(card), Some(side)) = (self.card.clone(), self.server.take()) else { return };
+        let settings = context.governor.settings();
+        let application = reports.get(APPLICATION_NAME).map(|name| String::from_utf8_lossy(name).into_owned());
+        let base = Arc::new(base_of(application.as_deref().unwrap_or_default()));
+        let reports = Arc::new(reports);
+        let pool = PoolKey {
+            database: card.login.database.clone(),
+            user: card.login.user.clone(),
+            parameters: card.parameters.get().copied().unwrap_or_default(),
+        };
+        let texts = context.governor.pools.texts(&pool, (&settings, context.governor.generation()));
+        let prepared_max = settings.pool.prepared_max as usize;
+        let tenant = match settings.pool.fair_by {
+            FairBy::User => hash_of(&card.login.user),
+            FairBy::Application => hash_of(&card.login.application_name),
+            FairBy::Client => hash_of(&self.peer.ip()),
+        };
+        let link = Link::new(texts, prepared_max, Arc::clone(&base), Arc::clone(&reports));
+        card.is_served_by(None);
+        let connection = Box::new(PooledConnection {
+            key: Arc::new(key),
+            reported,
+            reports,
+            settings: Arc::clone(&base),
+            base,
+            prepared: PreparedTexts::default(),
+            has_unnamed: false,
+            since: now,
+            is_spoilt: false,
+        });
+        self.pooled = Some(Box::new(Pooled { link, key: pool.clone(), tenant, loan: None, waits_since: None, gives_up_at: None }));
+        let moving = Moving { side, connection, key: pool, share: CpuShare::Untouched };
+        context.lending.push_back(Lending::Joins(moving));
+    }
+
+    /// What the session's pool must know before it can have a connection.
+    pub(in crate::relay) fn claim(&self) -> Option<(PoolKey, Claim)> {
+        let (pooled, card) = (self.pooled.as_ref()?, self.card.as_ref()?);
+        pooled.waits_since?;
+        let claim = Claim { ticket: Ticket(card.id.0), class: card.state().class, tenant: pooled.tenant };
+        Some((pooled.key.clone(), claim))
+    }
+
+    /// Takes the connection out of its home, for the given pair or for another worker.
+    pub(in crate::relay) fn lend(&mut self, to: Option<u64>) -> Option<Moving> {
+        let Phase::Home(home) = &mut self.phase else { return None };
+        let (side, connection) = (self.server.take()?, home.connection.take()?);
+        home.lent_to = to;
+        let moving = Moving { side, connection, key: home.key.clone(), share: home.share };
+        if to.is_none() {
+            self.phase = Phase::Over;
+        }
+        Some(moving)
+    }
+
+    /// Puts a connection back into its home.
+    pub(in crate::relay) fn take_back(&mut self, moving: Moving) {
+        if let Phase::Home(home) = &mut self.phase {
+            (home.connection, home.lent_to, home.share) = (Some(moving.connection), None, moving.share);
+            self.server = Some(moving.side);
+        }
+    }
+
+    /// A connection is there for what the session has sent.
+    pub(in crate::relay) fn attach(
+        &mut self,
+        (moving, home, class): (Moving, u64, ClassIndex),
+        context: &mut Context,
+    ) {
+        let (Some(pooled), Some(card)) = (&mut self.pooled, &self.card) else { return };
+        let share = context.governor.settings().share_of(class);
+        card.is_served_by(Some(Arc::clone(&moving.connection.key)));
+        card.state().waits_for_connection = None;
+        (pooled.waits_since, pooled.gives_up_at) = (None, None);
+        pooled.loan = Some(Loan { home, class });
+        let server = self.server.insert(moving.side);
+        server.is_blocked = !server.held.is_empty();
+        let mut out = Vec::new();
+        pooled.link.attach(moving.connection, &mut |bytes| out.extend_from_slice(bytes));
+        server.send(&out, &mut context.spare);
+        if moving.share != share {
+            context.governor.change_shares();
+        }
+    }
+
+    /// The session cannot have a connection, now or ever.
+    pub(in crate::relay) fn is_stranded(&mut self, context: &mut Context, now: Instant) {
+        if self.pooled.as_ref().is_some_and(|pooled| pooled.waits_since.is_some()) {
+            let what = "terminating connection: its pool has lost its server connections, and the governor has no \
+                        credentials to open others";
+            let hint = "Connect again. With `users_file` or `auth_query` in [login] the governor opens connections itself.";
+            self.refuse(&Refusal::new("57P01", what).hint(hint), context, now);
+        }
+    }
+
+    /// Whether the session waits for a connection.
+    pub(super) fn waits_for_connection(&self) -> bool {
+        self.pooled.as_ref().is_some_and(|pooled| pooled.link.wants())
+    }
+
+    /// When its wait for a connection is over.
+    pub(super) fn gives_up_at(&self) -> Option<Instant> {
+        self.pooled.as_ref()?.gives_up_at
+    }
+
+    /// The session no longer waits for a connection: its unit is answered with an error.
+    pub(super) fn stop_waiting(&mut self, sqlstate: &'static str, why: &str, context: &mut Context) {
+        let (Some(pooled), Some(card)) = (&mut self.pooled, &self.card) else { return };
+        let settings = context.governor.settings();
+        let of = (&*settings, context.governor.generation());
+        // Otherwise a connection is on its way.
+        if pooled.waits_since.is_some() && context.governor.pools.abandon(&pooled.key, Ticket(card.id.0), of) {
+            (pooled.waits_since, pooled.gives_up_at) = (None, None);
+            card.state().waits_for_connection = None;
+            pooled.link.refuse(error_response(&Notice::new("ERROR", sqlstate, why)));
+        }
+    }
+
+    /// Gives up a wait that has lasted for too long.
+    pub(super) fn expire_wait(&mut self, context: &mut Context, now: Instant) {
+        if self.gives_up_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let since = self.pooled.as_ref().and_then(|pooled| pooled.waits_since).unwrap_or(now);
+        let waited = now.saturating_duration_since(since);
+        let why = format!("no server connection has come free: this transaction has waited {waited:.0?} for one");
+        self.stop_waiting("53300", &why, context);
+    }
+
+    /// Delivers the link's own answers, asks for a connection, or gives it back. Returns whether anything has happened.
+    pub(super) fn settle_link(&mut self, context: &mut Context, now: Instant) -> bool {
+        if self.pooled.is_none() {
+            return false;
+        }
+        let has_answered = self.hear_answers(context, now);
+        let Phase::Session(session) = &mut self.phase else { return has_answered };
+        let Some(pooled) = &mut self.pooled else { return has_answered };
+        if let Some(why) = pooled.link.broken() {
+            let why = why.to_owned();
+            self.refuse(&Refusal::new("08006", why), context, now);
+            return true;
+        }
+        if pooled.link.wants() {
+            if pooled.waits_since.is_none() {
+                pooled.waits_since = Some(now);
+                if let Some(card) = &self.card {
+                    let mut state = card.state();
+                    state.waits_for_connection = Some(now);
+                    let timeout = context.governor.settings().class(state.class).limits.timeout;
+                    pooled.gives_up_at = timeout.map(|timeout| now + timeout);
+                }
+                context.lending.push_back(Lending::Wants(self.id));
+            }
+            return has_answered;
+        }
+        let is_at_rest = pooled.link.is_attached() && session.is_idle() && !session.is_ungoverned();
+        if is_at_rest && pooled.link.is_free() {
+            self.give_back(context, now);
+        }
+        has_answered
+    }
+
+    fn hear_answers(&mut self, context: &mut Context, now: Instant) -> bool {
+        let mut has_answered = false;
+        while let Some(answers) = self.pooled.as_mut().map(|pooled| pooled.link.answers()).filter(|it| !it.is_empty()) {
+            has_answered = true;
+            self.session_hears(&answers, context, now);
+        }
+        has_answered
+    }
+
+    /// Bytes of the server: the session is offered what it is to see.
+    pub(super) fn scan(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
+        let mut at = 0;
+        loop {
+            let Some(pooled) = &mut self.pooled else { return bytes.len() };
+            let step = pooled.link.scan(&bytes[at..]);
+            if step.pass > 0 {
+                let taken = self.session_hears(&bytes[at..at + step.pass], context, now).min(step.pass);
+                at += taken;
+                if let Some(pooled) = self.pooled.as_mut().filter(|_| taken < step.pass) {
+                    pooled.link.leaves(step.pass - taken);
+                    return at;
+                }
+            }
+            at += step.drop;
+            let has_answered = self.hear_answers(context, now);
+            if step.pass == 0 && step.drop == 0 && !has_answered || at >= bytes.len() {
+                return at;
+            }
+        }
+    }
+
+    /// Gives the connection back, or closes it if it must serve nobody else.
+    fn give_back(&mut self, context: &mut Context, now: Instant) {
+        let (Some(pooled), Some(card)) = (&mut self.pooled, &self.card) else { return };
+        let is_aimed_at = {
+            let state = card.state();
+            state.cancels.in_flight > 0 || state.cancels.preempting.is_some()
+        };
+        if is_aimed_at {
+            return;
+        }
+        let Some(loan) = pooled.loan.take() else { return };
+        card.is_served_by(None);
+        let (Some(connection), Some(side)) = (pooled.link.release(), self.server.take()) else { return };
+        let settings = context.governor.settings();
+        let is_old = settings.pool.lifetime.is_some_and(|lifetime| now.saturating_duration_since(connection.since) > lifetime);
+        let is_lost = mem::take(&mut card.state().cancels.is_lost);
+        let has_left = side.has_left() || !side.is_flushed() || !side.held.is_empty();
+        if is_old || is_lost || has_left || connection.is_spoilt {
+            tracing::debug!(is_old, is_lost, has_left, connection.is_spoilt, held = side.held.len(), "a server connection is closed");
+            context.lending.push_back(Lending::Gone { home: loan.home, key: pooled.key.clone(), class: loan.class });
+            return;
+        }
+        let moving = Moving { side, connection, key: pooled.key.clone(), share: settings.share_of(loan.class) };
+        context.lending.push_back(Lending::Returns { home: loan.home, moving, class: loan.class });
+    }
+
+    /// The client's session ends: its connection goes back if nothing is left in it, and is closed otherwise.
+    pub(super) fn leave_pool(&mut self, context: &mut Context, now: Instant) {
+        let is_at_rest = matches!(&self.phase, Phase::Session(session) if session.is_idle() && !session.is_ungoverned());
+        if self.pooled.as_ref().is_some_and(|pooled| is_at_rest && pooled.link.is_free()) {
+            self.give_back(context, now);
+        }
+        let Some(pooled) = self.pooled.take() else { return };
+        if let Some(card) = &self.card {
+            let settings = context.governor.settings();
+            let of = (&*settings, context.governor.generation());
+            card.is_served_by(None);
+            // If a connection is on its way, its worker finds nobody and offers it again.
+            context.governor.pools.abandon(&pooled.key, Ticket(card.id.0), of);
+        }
+        if let Some(loan) = pooled.loan {
+            tracing::debug!(home = loan.home, ?pooled.link, "a server connection is closed with its client");
+            self.server = None;
+            context.lending.push_back(Lending::Gone { home: loan.home, key: pooled.key, class: loan.class });
+        }
+    }
+
+    /// Bytes of a server that serves nobody: it says that it ends, or reports a parameter.
+    pub(super) fn on_idle_server(&mut self, bytes: &[u8], context: &mut Context) -> usize {
+        let mut at = 0;
+        while let (Phase::Home(home), Some((tag, body, length))) = (&mut self.phase, message(&bytes[at..])) {
+            at += length;
+            match (tag, &mut home.connection) {
+                (b'N', _) => {}
+                (b'S', Some(connection)) => {
+                    let mut texts = body.split(|byte| *byte == 0);
+                    if let (Some(name), Some(value)) = (texts.next(), texts.next()) {
+                        Arc::make_mut(&mut connection.reports).insert(name.into(), value.into());
+                    }
+                }
+                // It ends, or nobody knows what it is doing.
+                _ => self.phase = self.over(context),
+            }
+        }
+        at
+    }
+
+    /// The phase of a pair that is over. A home tells its pool.
+    pub(super) fn over(&mut self, context: &mut Context) -> Phase {
+        if let Phase::Home(home) = &self.phase {
+            Pair::leave_home(home, Place { worker: context.worker, pair: self.id }, context);
+        }
+        Phase::Over
+    }
+
+    /// A pair leaves that is the home of an idle connection.
+    pub(super) fn leave_home(home: &Home, place: Place, context: &mut Context) {
+        let settings = context.governor.settings();
+        let of = (&*settings, context.governor.generation());
+        if context.governor.pools.ended(&home.key, place, of) {
+            context.lending.push_back(Lending::Ended(home.key.clone()));
+        }
+    }
+
+    /// Tells the operator why a session keeps its connection.
+    pub(super) fn note_pin(&self, context: &Context) {
+        let (Some(pooled), Some(card)) = (&self.pooled, &self.card) else { return };
+        let Some(why) = pooled.link.pin() else { return };
+        let mut state = card.state();
+        if state.pinned.is_none() {
+            state.pinned = Some(why.to_owned());
+            if context.governor.logs(Repeated::SessionPinned) {
+                tracing::debug!(session = card.id.0, "the session keeps its server connection: {why}");
+            }
+        }
+    }
+}
+
+fn hash_of(of: &impl Hash) -> u64 {
+    let mut hash = DefaultHasher::new();
+    of.hash(&mut hash);
+    hash.finish()
+}
+
+/// A whole message: its tag, its body and its length.
+fn message(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
+    let (head, _) = bytes.split_first_chunk::<5>()?;
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize + 1;
+    Some((head[0], bytes.get(5..length.max(5))?, length.max(5)))
+}
+
+/// A token of the connection in the home with that number.
+pub(in crate::relay) fn home_token(home: u64) -> mio::Token {
+    token(home, End::Server)
+}
+
