@@ -14,7 +14,7 @@ mod query;
 pub(crate) mod show;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub(crate) mod wire;
 mod words;
 
 use std::sync::Arc;

@@ -8,6 +8,7 @@
 //! the known facts about each session. `session` is the state machine of one session, bytes in and bytes out, without sockets or
 //! clocks; `relay` has the sockets and drives it. `watch` asks the server which transactions wait for which, and carries out
 //! decisions. [`statement`] reads as much SQL as necessary, and [`effects`] asks the server's catalogs whether it may run twice.
+//! [`credentials`] lets clients in, and logs in at the server, for a governor that pools connections.
 //! `targets` keeps promised response times; `capture` records traffic; `admin` is the console for operators. `handover` passes the sockets to a new
 //! process.
 
@@ -16,6 +17,7 @@ mod agent;
 mod awake;
 pub mod capture;
 pub mod config;
+pub mod credentials;
 pub mod effects;
 pub mod governor;
 mod handover;

@@ -1,7 +1,8 @@
 //! The settings of a governor: the keys of `plimsoll.toml`, their meaning, and how a file is read and written.
 //!
 //! In reading order: `table` lists every key; [`Settings`] is what the rows fill; [`read`] makes it of a file, and
-//! [`mod@write`] writes a file; [`section`] is the table as data, for the JSON schema and the documentation.
+//! [`mod@write`] writes a file; [`section`] is the table as data, for the JSON schema and the documentation. [`users`] is
+//! the file with passwords of roles that settings may name.
 //!
 //! The crate knows no session and no connection: the governor obeys the settings, and other parts write files for it.
 
@@ -12,6 +13,7 @@ mod settings;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod users;
 mod values;
 pub mod write;
 

@@ -5,6 +5,7 @@
 
 mod admin;
 mod classes;
+mod login;
 mod resolve;
 mod secrets;
 mod tables;

@@ -2,6 +2,7 @@
 
 mod class;
 mod described;
+mod login;
 mod targets;
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +17,7 @@ use rustls::pki_types::CertificateDer;
 
 pub use class::{ClassSettings, CpuShare, DiskUse, cache_fault};
 pub use described::{change_of, class_key, default_of, means_nothing, settable};
+pub use login::Login;
 pub use targets::{Held, TargetFault, target_faults};
 
 /// At shorter intervals, looks would take all the time.
@@ -39,6 +41,8 @@ pub struct Settings {
     pub server: ServerUrl,
     /// How clients are forwarded to it.
     pub passing_on: PassingOn,
+    /// How the governor lets clients in itself.
+    pub login: Login,
     /// The role and server for the governor's own queries; `None` if it makes none, and so preempts nothing.
     pub control: Option<ServerUrl>,
     /// The classes; a [`ClassIndex`] is a place in this list.
@@ -298,6 +302,7 @@ impl Settings {
             listen: Listen::default(),
             server: ServerUrl::of_socket("", 0, "", ""),
             passing_on: PassingOn::default(),
+            login: Login::default(),
             control: None,
             classes: Vec::new(),
             rules: ClassRules::new(vec![class], Vec::new(), ClassIndex(0)),

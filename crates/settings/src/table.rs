@@ -32,7 +32,7 @@ use crate::values;
 const MANY: i64 = 1_000_000;
 
 /// The tables that a file has once, in the order of the documentation. The keys of the first stand at the top.
-pub(crate) static TABLES: [Table<Settings>; 12] = [
+pub(crate) static TABLES: [Table<Settings>; 13] = [
     Table::new(
         "",
         "The settings of a governor: where clients connect, where the server is, which work is important.",
@@ -42,6 +42,12 @@ pub(crate) static TABLES: [Table<Settings>; 12] = [
     Table::new("listen", "The addresses at which clients connect.", LISTEN)
         .in_path("clients connect to the server itself; the console's own address is `address` in [admin]"),
     Table::new("pool", "Server connections that clients share.", POOL).in_path("clients connect to the server itself"),
+    Table::new(
+        "login",
+        "The passwords of roles, for a governor that lets clients in itself, because it pools connections.",
+        LOGIN,
+    )
+    .in_path("clients log in at the server itself"),
     Table::new("admission", "How much may be inside at once.", ADMISSION).in_path("no transaction waits for admission"),
     Table::new("preemption", "Which transactions are rolled back, and for which.", PREEMPTION),
     Table::new(
@@ -174,6 +180,29 @@ static POOL: &[Row<Settings>] = rows! { Settings;
     clean_functions = "none", List(
         |all| all.pool.clean_functions.clone(),
         |all, name, _| { all.pool.clean_functions.push(name.to_owned()); Ok(()) });
+static LOGIN: &[Row<Settings>] = rows! { Settings;
+    /// A file with the names and passwords of roles, in the format of pgbouncer's `auth_file`: a line for each, such as
+    /// `"ann" "SCRAM-SHA-256$…"`. The default is none.
+    users_file = "none", Maybe(
+        |all| all.login.users_file.as_ref().map(|file| file.display().to_string()),
+        |all, file, cx| { all.login.users_file = file.map(|file| cx.path(file)); Ok(()) });
+    /// The role with which the governor asks the server for passwords of users that the file does not have. Its own
+    /// password comes from the file, from `control` if that has the same user, or from PGPASSWORD or ~/.pgpass. The
+    /// default is none: nothing is asked.
+    auth_user = "none", Maybe(
+        |all| all.login.auth_user.clone(),
+        |all, user, _| { all.login.auth_user = user.map(str::to_owned); Ok(()) });
+    /// The question, with the user as `$1`: one row with the user's name and its password, as `pg_authid` has it. Names
+    /// have their schema, because `search_path` is empty. The default asks `pg_authid`, which only superusers may; other
+    /// roles need a function.
+    auth_query = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
+        FROM pg_catalog.pg_authid WHERE rolname = $1 AND rolcanlogin", Text(
+        |all| all.login.query.clone(),
+        |all, query, _| values::auth_query(query).map(|query| all.login.query = query));
+    /// The database in which it is asked.
+    auth_database = "postgres", Text(
+        |all| all.login.auth_database.clone(),
+        |all, database, _| { database.clone_into(&mut all.login.auth_database); Ok(()) });
 };
 
 static ADMISSION: &[Row<Settings>] = rows! { Settings;

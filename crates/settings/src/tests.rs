@@ -2,6 +2,7 @@
 
 mod caches;
 mod floors;
+mod login;
 mod mode;
 mod open_doors;
 mod rows;

@@ -76,6 +76,17 @@ pub(crate) fn ip(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an IP address"))
 }
 
+/// A question about the user `$1`.
+pub(crate) fn auth_query(text: &str) -> Result<String, String> {
+    let has =
+        |parameter: &str| text.split(parameter).skip(1).any(|after| !after.starts_with(|c: char| c.is_ascii_digit()));
+    match (has("$1"), has("$2")) {
+        (true, false) => Ok(text.to_owned()),
+        (false, _) => Err("the question does not name the user, whose place is $1".to_owned()),
+        (_, true) => Err("the question has a parameter $2, and only the user is known, as $1".to_owned()),
+    }
+}
+
 pub(crate) fn preemption_policy(name: &str) -> Result<PreemptionPolicy, String> {
     let wrong = || {
         let known = || preemption_policies().map(|kind| kind.example);

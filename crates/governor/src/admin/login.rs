@@ -3,6 +3,7 @@
 use super::scram::{Exchange, MECHANISM, Verifier};
 use super::wire::{Answers, Fields, Message};
 use crate::settings::Admin;
+use plimsoll_pg::secret::strangers_secret;
 
 /// Kinds of authentication messages.
 const OK: i32 = 0;
@@ -35,8 +36,9 @@ impl Login {
     pub fn begin(user: &str, admin: &Admin, answers: &mut Answers) -> Self {
         let verifier = |of: &crate::settings::AdminUser| Verifier::parse(&of.verifier).ok();
         let known = admin.users.iter().find(|known| known.name == user).and_then(verifier);
-        let like = || Verifier::of_nobody(user, admin.users.iter().find_map(verifier).as_ref());
-        let exchange = Exchange::new(known.unwrap_or_else(like));
+        let like = admin.users.iter().find_map(verifier);
+        let nobody = || Verifier::of_nobody(user, like.as_ref(), strangers_secret());
+        let exchange = Exchange::new(known.unwrap_or_else(nobody));
         let mut mechanisms = MECHANISM.as_bytes().to_vec();
         // The name ends with a zero byte, and so does the list.
         mechanisms.extend([0, 0]);
@@ -51,7 +53,7 @@ impl Login {
         if self.is_challenged {
             return match self.exchange.prove(message.body) {
                 Ok(proof) => {
-                    answers.authentication(SASL_FINAL, proof.as_bytes());
+                    answers.authentication(SASL_FINAL, proof.answer.as_bytes());
                     answers.authentication(OK, &[]);
                     Progress::In
                 }
@@ -66,7 +68,7 @@ impl Login {
         let Some(first) = first.filter(|_| fields.0.is_empty()) else {
             return Progress::Nonsense("the length of the first SCRAM message is wrong");
         };
-        match self.exchange.challenge(first) {
+        match self.exchange.challenge(MECHANISM, first) {
             Ok(challenge) => {
                 answers.authentication(SASL_CONTINUE, challenge.as_bytes());
                 self.is_challenged = true;

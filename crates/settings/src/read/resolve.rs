@@ -7,7 +7,7 @@ use plimsoll_pg::url::{ServerHost, ServerUrl};
 use toml::de::DeTable;
 
 use super::tables::{Placed, is_on, place, said, table, texts};
-use super::{Surroundings, admin, classes, tls};
+use super::{Surroundings, admin, classes, login, tls};
 use crate::settings::{Listen, Settings};
 use crate::table::{Context, Mode, Row, TABLES};
 use crate::values::{self, PORT};
@@ -48,6 +48,7 @@ pub(super) fn resolve(root: &DeTable<'_>, surroundings: &Surroundings<'_>, is_be
     } else {
         read.listen(root, &mut all.listen)
     }
+    login::resolve(root, &mut all, &mut read);
     classes::resolve(root, &mut all, &mut read);
     all.admin.users = admin::resolve(root, &mut read);
     read.clashes(root, &all);
