@@ -20,6 +20,7 @@ mod server_login;
 mod source;
 
 pub use gate::{Gate, Refused, Step};
+pub(crate) use lookup::{Asker, Asks, Finding};
 pub use server_login::{FailureKind, LoginFailure, ServerLogin, ServerSession, Stepped, Terms};
 pub use source::{Answer, Found, Known, Origin, Source};
 

@@ -140,6 +140,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
         observes: settings.observes(),
         clients_max: (!settings.is_beside).then_some(settings.listen.clients_max),
         certificate: settings.listen.certificate.as_ref(),
+        asks: settings.login.asks_as.as_ref().map(|url| (url, settings.login.query.as_str())),
         shares: has_shares(settings),
         disk: !settings.disk_yielders().is_empty(),
         cache: Some(settings).filter(|settings| !settings.cache_confined().is_empty()),

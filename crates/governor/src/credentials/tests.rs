@@ -230,7 +230,7 @@ fn a_login_is_bound_to_the_governors_certificate() {
     for (shown, is_let_in) in [(vec![7; 32], true), (vec![8; 32], false)] {
         let mut out = Vec::new();
         let mut gate = Gate::new(USER, &at, Some(&shown), &mut out);
-        assert_eq!(out, b"R\0\0\0\x2b\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+        assert_eq!(out, b"R\0\0\0\x2a\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
         let mut client = ScramSha256::new(PASSWORD.as_bytes(), ChannelBinding::tls_server_end_point(vec![7; 32]));
         let mut message = bytes::BytesMut::new();
         let name = SCRAM_SHA_256_PLUS;

@@ -11,6 +11,7 @@ use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
 use crate::agent::{cache_here, find_server};
+use crate::credentials::{Asker, Asks, Finding};
 use crate::effects::newer_version;
 use crate::settings::Settings;
 use crate::watch::server_here;
@@ -52,6 +53,8 @@ pub(super) struct Tried<'a> {
     pub(super) clients_max: Option<u32>,
     /// The certificate shown to clients; `None` if they are not offered TLS.
     pub(super) certificate: Option<&'a CertificateDer<'static>>,
+    /// The login and the question with which passwords are asked for, if they are.
+    pub(super) asks: Option<(&'a ServerUrl, &'a str)>,
     /// Whether server processes are to get CPU shares.
     pub(super) shares: bool,
     /// Whether their disk reads are to be limited.
@@ -89,7 +92,21 @@ pub(super) fn probe(tried: Tried<'_>) -> Found {
     if let Some(control) = tried.control {
         probe_control(control, &tried, &mut found);
     }
+    if let Some((url, query)) = tried.asks {
+        probe_question(url, query, &mut found);
+    }
     found
+}
+
+/// Asks for the password of the role that asks: whether it has one does not matter.
+fn probe_question(url: &ServerUrl, query: &str, found: &mut Found) {
+    let asks = Asks { url: url.clone(), query: query.to_owned() };
+    match Asker::new(asks).ask(&url.user) {
+        Finding::Secret(_) | Finding::None(_) => {
+            found.good("auth_query", format!("{} may ask for passwords", url.user))
+        }
+        Finding::Failed(why) => found.bad("auth_query", why),
+    }
 }
 
 /// Logs in as clients will: at the server's address and with its encryption. Clients' passwords are not known here, so

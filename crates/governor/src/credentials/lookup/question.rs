@@ -93,7 +93,9 @@ fn finding(user: &str, rows: usize, first: (Option<String>, Option<String>)) -> 
         (1, (Some(name), _)) if name != user => {
             Finding::Failed(format!("the question has the row of another user, \"{name}\"; compare the name with $1"))
         }
-        (1, (None, _)) => {
+        // A function with OUT parameters has a row for an unknown user, too.
+        (1, (None, None)) => Finding::None("there is no such user: the question has a row without values".to_owned()),
+        (1, (None, Some(_))) => {
             Finding::Failed("the question has a row without a name; its first column must be the name".to_owned())
         }
         (1, (Some(_), None)) => Finding::None("the user has no password, or it has expired (VALID UNTIL)".to_owned()),
@@ -162,6 +164,7 @@ mod tests {
             (1, Some("ann"), Some("geheim"), "a secret"),
             (1, Some("ann"), None, "none: the user has no password"),
             (1, Some("Ann"), Some("geheim"), "failed: the question has the row of another user, \"Ann\""),
+            (1, None, None, "none: there is no such user"),
             (1, None, Some("geheim"), "failed: the question has a row without a name"),
             (1, Some("ann"), Some(""), "failed: the user's password at the server is of no use"),
             (1, Some("ann"), Some("SCRAM-SHA-256$geheim"), "failed: the user's password at the server is of no use"),
