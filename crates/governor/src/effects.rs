@@ -1,4 +1,4 @@
-//! Decides whether the texts of a transaction may run twice, from the server's catalogs.
+//! Decides from the server's catalogs whether the texts of a transaction may run twice, and what they leave in the session.
 //!
 //! A text names the functions and tables it uses, but not their effects. A view may call a function, a table may have a
 //! trigger, and a function may run another text. The server's catalogs record all of that. An [`Inquiry`] produces questions,
@@ -29,6 +29,11 @@
 //! The method errs towards unsafe. It reads the catalogs as they are after ROLLBACK, and so relies only on rows that are older
 //! than the transaction (see `horizon`); the texts of a transaction that creates tables contain their definitions.
 //!
+//! # Purposes
+//!
+//! The same walk also finds what a text may leave in its session when the transaction has ended (see `leftovers`): a pooler
+//! gives the connection to another client only if that is known.
+//!
 //! # Assumptions
 //!
 //! - A C function that is not declared volatile has no side effects.
@@ -42,6 +47,7 @@ mod cache;
 mod foresight;
 mod horizon;
 mod known;
+mod leftovers;
 mod names;
 mod question;
 mod rows;
@@ -55,12 +61,14 @@ use plimsoll_policy::Unsafe;
 use sha2::{Digest, Sha256};
 
 use crate::statement::TextRules;
+use crate::statement::residue::Residue;
 use body::Found;
 pub use cache::Cache;
 use cache::Known;
-pub use foresight::{Foresight, KnownText, Outlook, TextKey};
+pub use foresight::{Foresight, KnownResidue, KnownText, Outlook, TextKey};
 pub use horizon::{Horizon, SharedHorizon};
 pub(crate) use known::newer_version;
+pub use leftovers::Purpose;
 pub use question::LIMITS;
 use rows::Ground;
 
@@ -146,7 +154,10 @@ enum QuestionSubject {
 /// ```
 #[derive(Debug)]
 pub struct Inquiry {
+    purpose: Purpose,
     rules: TextRules,
+    /// What was found to be left in the session, if that is its purpose.
+    residue: Residue,
     allowed: Vec<String>,
     server_version_num: u32,
     /// Prepared statements whose texts remain to be asked for.
@@ -192,6 +203,9 @@ pub struct Inquiry {
     key: Option<Key>,
     verdict: Option<Verdict>,
     has_looked_up: bool,
+    /// For a test that must fail: triggers are not followed.
+    #[cfg(test)]
+    pub(crate) skips_triggers: bool,
 }
 
 /// A hash of everything that a verdict depends on except the catalogs and the session's path.
@@ -234,11 +248,23 @@ impl Inquiry {
         allowed: &[String],
         server_version_num: u32,
     ) -> Self {
+        let mut inquiry = Inquiry::empty(Purpose::Replay, rules, allowed, server_version_num);
+        inquiry.executed = executed.into_iter().map(<[u8]>::to_vec).collect();
+        for text in texts {
+            inquiry.read_text(text);
+        }
+        inquiry.settle_key();
+        inquiry
+    }
+
+    fn empty(purpose: Purpose, rules: TextRules, allowed: &[String], server_version_num: u32) -> Self {
         let mut inquiry = Inquiry {
+            purpose,
             rules,
+            residue: Residue::NOTHING,
             allowed: allowed.to_vec(),
             server_version_num,
-            executed: executed.into_iter().map(<[u8]>::to_vec).collect(),
+            executed: BTreeSet::new(),
             executed_asked: BTreeSet::new(),
             executed_known: BTreeSet::new(),
             found: Found::default(),
@@ -267,12 +293,10 @@ impl Inquiry {
             key: None,
             verdict: None,
             has_looked_up: false,
+            #[cfg(test)]
+            skips_triggers: false,
         };
         inquiry.found.operators.extend(IMPLIED_OPERATORS.map(|operator| operator.as_bytes().to_vec()));
-        for text in texts {
-            inquiry.read_text(text);
-        }
-        inquiry.settle_key();
         inquiry
     }
 
@@ -329,7 +353,7 @@ impl Inquiry {
         let has_objects = objects.iter().any(|objects| !objects.new.is_empty());
         let has_events = self.found.is_ddl && !self.has_asked_events;
         let has_operators = self.found.operators.iter().any(|operator| !self.operators.contains(operator));
-        let has_calls = !self.generates() && self.found.calls.iter().any(|call| !self.calls.contains(call));
+        let has_calls = self.purpose == Purpose::Replay && !self.generates() && self.found.calls.iter().any(|call| !self.calls.contains(call));
         let has_names = !self.found.names.is_empty() || has_operators || has_calls;
         if has_objects {
             self.ask(QuestionSubject::Details)
@@ -339,7 +363,7 @@ impl Inquiry {
             // TRUNCATE CASCADE runs the triggers of all tables that reference the named ones, directly or indirectly.
             Next::Known(Err(self.is_unsafe(Unsafe::Function)))
         } else {
-            let uses_cursors = self.found.uses_cursors;
+            let uses_cursors = self.found.uses_cursors && self.purpose == Purpose::Replay;
             self.verdict = Some(if uses_cursors { Verdict::SafeWithoutCursors } else { Verdict::Safe });
             self.next()
         }
@@ -413,7 +437,7 @@ impl Inquiry {
 
     /// Computes the key as soon as all texts are known.
     fn settle_key(&mut self) {
-        if self.key.is_some() || !self.executed.is_empty() {
+        if self.key.is_some() || !self.executed.is_empty() || self.purpose == Purpose::Residue {
             return;
         }
         let mut hash = Sha256::new();

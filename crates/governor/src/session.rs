@@ -8,7 +8,7 @@
 //! transaction (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another
 //! transaction, `aborted` an abort by the server, `foresight` what is known before either, `refuse` answers in place of
 //! the server, `ending` the ends of both connections. `outstanding`, `prepared` and `recording` keep track of earlier
-//! messages; `unit` looks ahead.
+//! messages; `unit` looks ahead. `residue` adds up what a pooled session leaves in its connection.
 
 mod aborted;
 mod answers;
@@ -24,6 +24,7 @@ mod outstanding;
 mod prepared;
 mod recording;
 mod refuse;
+mod residue;
 mod rewind;
 mod server;
 #[cfg(test)]
@@ -61,6 +62,7 @@ use outstanding::Outstanding;
 use prepared::PreparedNotes;
 use recording::Recording;
 use refuse::Refusal;
+use residue::Trail;
 use rewind::{Rewind, RolledBack};
 use transaction::{Attempts, Transaction};
 use workers::{Limiting, Workers};
@@ -284,6 +286,8 @@ pub struct Session {
     outstanding: Outstanding,
     prepared: PreparedNotes,
     texts: Texts,
+    /// What it leaves in its connection, if it is pooled.
+    residue: Option<Box<Trail>>,
     workers: Workers,
     /// Kept for the next transaction that is recorded.
     spare_recording: Option<Box<Recording>>,
@@ -327,6 +331,7 @@ impl Session {
             outstanding: Outstanding::default(),
             prepared: PreparedNotes::default(),
             texts,
+            residue: None,
             workers: Workers::default(),
             spare_recording: None,
             from_client: Passing::default(),
@@ -398,7 +403,7 @@ impl Session {
             Flow::Queued(queued) => self.queue_wakes_at(queued),
             _ => None,
         };
-        [queued, self.rings_at, self.ends_at(), self.replays_at()].into_iter().flatten().min()
+        [queued, self.rings_at, self.ends_at(), self.replays_at(), self.asks_again_at()].into_iter().flatten().min()
     }
 
     /// When a replay continues that pauses.
@@ -425,6 +430,7 @@ impl Session {
         self.notice_queued(now, out);
         self.keep_alive(now, out);
         self.go_on_rewinding(now, out);
+        self.ask_again(now, out);
         if self.rings_at.is_some_and(|at| at <= now) {
             if self.is_anybody_below() {
                 self.rings_at = None;

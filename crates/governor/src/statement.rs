@@ -11,6 +11,7 @@ pub(crate) mod effect;
 pub(crate) mod name;
 pub(crate) mod patience;
 mod reading;
+pub mod residue;
 
 use std::borrow::Cow;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::names::{array_of, array_of_numbers};
 use super::question::{self, Part, Values};
-use super::{Inquiry, Next, Objects, Question, QuestionSubject};
+use super::{Inquiry, Next, Objects, Purpose, Question, QuestionSubject};
 
 impl Inquiry {
     pub(super) fn ask(&mut self, step: QuestionSubject) -> Next<'_> {
@@ -41,7 +41,8 @@ impl Inquiry {
             parts.push(Part::Events);
         }
         let calls = std::mem::take(&mut self.found.calls);
-        if !self.generates() && calls.iter().any(|call| !self.calls.contains(call)) {
+        let judges_values = self.purpose == Purpose::Replay;
+        if judges_values && !self.generates() && calls.iter().any(|call| !self.calls.contains(call)) {
             parts.push(Part::Calls);
         }
         self.calls.extend(calls);

@@ -8,7 +8,7 @@ use plimsoll_notation::sql::is_moment;
 use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
-use super::{known, names};
+use super::{Purpose, known, names};
 use crate::statement::effect::effect_of_function;
 use crate::statement::name::folded;
 use crate::statement::{self, Strings, TextRules};
@@ -86,15 +86,15 @@ pub(super) struct Found {
 pub(super) fn read(
     text: &[u8],
     rules: TextRules,
-    language: Language,
+    (language, purpose): (Language, Purpose),
     is_known: impl Fn(&[u8]) -> bool,
     found: &mut Found,
 ) -> Result<(), Unsafe> {
-    read_once(text, rules, language, &is_known, found)?;
+    read_once(text, rules, (language, purpose), &is_known, found)?;
     // The function may run while `standard_conforming_strings` has another value: both readings count.
     if language != Language::Expression && memchr::memchr(b'\\', text).is_some() {
         let strings = if rules.strings == Strings::Standard { Strings::Escaped } else { Strings::Standard };
-        read_once(text, TextRules { strings, ..rules }, language, &is_known, found)?;
+        read_once(text, TextRules { strings, ..rules }, (language, purpose), &is_known, found)?;
     }
     Ok(())
 }
@@ -102,12 +102,13 @@ pub(super) fn read(
 fn read_once(
     text: &[u8],
     rules: TextRules,
-    language: Language,
+    (language, purpose): (Language, Purpose),
     is_known: &impl Fn(&[u8]) -> bool,
     found: &mut Found,
 ) -> Result<(), Unsafe> {
+    let judges = purpose == Purpose::Replay;
     if language == Language::Sql {
-        read_statements(text, rules, found)?;
+        read_statements(text, rules, found).or_else(|because| if judges { Err(because) } else { Ok(()) })?;
     }
     let mut before: Option<Token<'_>> = None;
     let mut tokens = Lexer::new(text, rules).filter(|token| token.kind != TokenKind::Comment).peekable();
@@ -116,7 +117,7 @@ fn read_once(
         match token.kind {
             TokenKind::Word | TokenKind::Quoted => names::add(&token, is_after_dot, rules, is_known, &mut found.names)?,
             TokenKind::Mark if token.is_mark(b'(') => {
-                before.as_ref().and_then(effect_of_function).map_or(Ok(()), Err)?;
+                before.as_ref().filter(|_| judges).and_then(effect_of_function).map_or(Ok(()), Err)?;
                 let name = before.as_ref().filter(|before| matches!(before.kind, TokenKind::Word | TokenKind::Quoted));
                 if let Some(name) = name.and_then(folded).map(Cow::into_owned) {
                     found.arranges |= known::arranges_by_name(&name) || name == b"array";
@@ -130,7 +131,9 @@ fn read_once(
         }
         read_facts(&token, before.as_ref(), found);
         if language == Language::Plpgsql && token.kind == TokenKind::Word && !is_after_dot {
-            read_word(&token, tokens.peek(), found)?;
+            read_word(&token, tokens.peek(), found).or_else(|because| if judges { Err(because) } else { Ok(()) })?;
+            // Where it may run twice, code that changes code is unsafe.
+            found.is_ddl |= ["alter", "create", "drop"].iter().any(|known| token.is_word(known));
         }
         before = Some(token);
     }
@@ -223,6 +226,7 @@ pub(super) fn may_read_rows(text: &[u8], rules: TextRules) -> bool {
 /// Reads the body of an SQL function as statements.
 fn read_statements(text: &[u8], rules: TextRules, found: &mut Found) -> Result<(), Unsafe> {
     let read = statement::read_with(text, rules);
+    found.is_ddl |= read.is_ddl;
     read.unreplayable.map_or(Ok(()), Err)?;
     if read.changes_code || read.ends.is_some() {
         return Err(Unsafe::Function);
@@ -231,7 +235,6 @@ fn read_statements(text: &[u8], rules: TextRules, found: &mut Found) -> Result<(
         return Err(Unsafe::PreparedStatement);
     }
     found.uses_cursors |= !read.moves.is_empty();
-    found.is_ddl |= read.is_ddl;
     Ok(())
 }
 
@@ -258,6 +261,7 @@ mod tests {
 
     fn check(language: Language, text: &str, expect: Result<bool, Unsafe>) {
         let mut found = Found::default();
+        let language = (language, Purpose::Replay);
         let read = read(text.as_bytes(), TextRules::default(), language, |_| false, &mut found);
         assert_eq!(read.map(|()| found.uses_cursors), expect, "{text}");
     }
@@ -296,7 +300,8 @@ mod tests {
 
     fn found(text: &str) -> Found {
         let mut found = Found::default();
-        read(text.as_bytes(), TextRules::default(), Language::Expression, |_| false, &mut found).unwrap();
+        let language = (Language::Expression, Purpose::Replay);
+        read(text.as_bytes(), TextRules::default(), language, |_| false, &mut found).unwrap();
         found
     }
 

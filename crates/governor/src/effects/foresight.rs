@@ -11,6 +11,9 @@
 //! The table has a fixed size and is read without a lock: each slot is one number, which has the text's key and the outlook.
 //! A text whose slots were taken by others is unknown again.
 
+mod credit;
+mod leftovers;
+
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, DefaultHasher};
@@ -21,6 +24,9 @@ use parking_lot::Mutex;
 use plimsoll_policy::Unsafe;
 
 use super::Safe;
+use credit::Credit;
+pub use leftovers::KnownResidue;
+use leftovers::{Leftovers, RESIDUE_CODES};
 
 /// Identifies a text, together with the database and everything else that its names depend on. The hash has a secret seed:
 /// no client can make a text that gets the outlook of another.
@@ -62,9 +68,8 @@ const USED_FOR: Duration = Duration::from_secs(600);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(5);
 const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// The share of time that questions may take, and how much of it may be used at once.
+/// The share of time that questions may take.
 const SHARE: f64 = 0.02;
-const CREDIT_MAX: Duration = Duration::from_secs(10);
 
 /// How many attempts are remembered.
 const ATTEMPTS_MAX: usize = 2000;
@@ -84,7 +89,10 @@ const FACTS: usize = 7;
 /// The codes of safe texts are below this.
 const FIRST_UNSAFE: u64 = 1 << FACTS;
 
-const _: () = assert!(FIRST_UNSAFE as usize + Unsafe::ALL.len() < 1 << CODE_BITS, "0 is an empty slot");
+/// The codes of what a text leaves come after those of unsafe texts.
+const FIRST_RESIDUE: u64 = FIRST_UNSAFE + Unsafe::ALL.len() as u64;
+
+const _: () = assert!(FIRST_RESIDUE + RESIDUE_CODES < 1 << CODE_BITS, "0 is an empty slot");
 const _: () = assert!(SLOT_BITS + TAG_BITS <= u64::BITS, "the slot and the tag are different bits of a key");
 
 /// Outlooks of texts, shared by all sessions. Times count from the governor's start.
@@ -96,18 +104,20 @@ pub struct Foresight {
     /// the two are not read together.
     newest: Box<[AtomicU64]>,
     attempts: Mutex<Attempts>,
+    leftovers: Leftovers,
     /// For tests of what happens after a rollback: every other text is safe.
     #[cfg(test)]
     pub(crate) assumes_safe: std::sync::atomic::AtomicBool,
+    /// For a test that must fail: inquiries into leftovers do not follow triggers.
+    #[cfg(test)]
+    pub(crate) skips_triggers: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug)]
 struct Attempts {
     /// Texts and roles that are not asked about until then.
     waiting: HashMap<u64, Duration>,
-    /// How many nanoseconds may be used, below zero if questions took longer.
-    credit: i64,
-    at: Duration,
+    credit: Credit,
 }
 
 impl Default for Foresight {
@@ -116,9 +126,12 @@ impl Default for Foresight {
             seed: RandomState::new(),
             slots: (0..1 << SLOT_BITS).map(|_| AtomicU64::new(0)).collect(),
             newest: (0..1 << SLOT_BITS).map(|_| AtomicU64::new(0)).collect(),
-            attempts: Mutex::new(Attempts { waiting: HashMap::new(), credit: nanos(CREDIT_MAX), at: Duration::ZERO }),
+            attempts: Mutex::new(Attempts { waiting: HashMap::new(), credit: Credit::new(SHARE) }),
+            leftovers: Leftovers::default(),
             #[cfg(test)]
             assumes_safe: Default::default(),
+            #[cfg(test)]
+            skips_triggers: Default::default(),
         }
     }
 }
@@ -133,7 +146,8 @@ impl Foresight {
     pub fn of(&self, key: TextKey, at: Duration) -> Option<KnownText> {
         let known = self.places(key).into_iter().find_map(|place| {
             // Relaxed: a slot is complete in itself.
-            let (outlook, age) = read(self.slots[place].load(Ordering::Relaxed), key, at)?;
+            let (code, age) = read(self.slots[place].load(Ordering::Relaxed), key, at)?;
+            let outlook = outlook_of(code)?;
             let newest = read_newest(self.newest[place].load(Ordering::Relaxed), key);
             (age < USED_FOR).then_some(KnownText { outlook, newest, is_due: age >= KNOWN_FOR })
         });
@@ -146,6 +160,11 @@ impl Foresight {
 
     /// Keeps the outlook of a text, and the number of the last transaction that has changed what it rests on.
     pub fn learn(&self, key: TextKey, outlook: Outlook, newest: u64, at: Duration) {
+        self.keep(key, code_of(outlook), newest, at);
+        self.attempts.lock().waiting.remove(&key);
+    }
+
+    fn keep(&self, key: TextKey, code: u64, newest: u64, at: Duration) {
         let places = self.places(key);
         let slot = |place: usize| self.slots[place].load(Ordering::Relaxed);
         let is_own = |place: &usize| read(slot(*place), key, at).is_some();
@@ -153,9 +172,8 @@ impl Foresight {
         let older = || places.into_iter().max_by_key(|place| age(slot(*place), at));
         if let Some(place) = places.into_iter().find(is_own).or_else(older) {
             self.newest[place].store(written_newest(key, newest), Ordering::Relaxed);
-            self.slots[place].store(written(key, outlook, at), Ordering::Relaxed);
+            self.slots[place].store(written(key, code, at), Ordering::Relaxed);
         }
-        self.attempts.lock().waiting.remove(&key);
     }
 
     /// The outlook of a text has proved wrong.
@@ -173,11 +191,9 @@ impl Foresight {
     /// Whether a session may ask about a text now. No other session asks about it for a while.
     pub fn may_ask(&self, key: TextKey, role: u64, at: Duration) -> bool {
         let mut attempts = self.attempts.lock();
-        let earned = nanos(at.saturating_sub(attempts.at).mul_f64(SHARE));
-        let credit = attempts.credit.saturating_add(earned).min(nanos(CREDIT_MAX));
-        (attempts.credit, attempts.at) = (credit, at.max(attempts.at));
+        let has_credit = attempts.credit.is_left(at);
         let waits = |of: u64| attempts.waiting.get(&of).is_some_and(|until| at < *until);
-        if attempts.credit <= 0 || waits(key) || waits(role) {
+        if !has_credit || waits(key) || waits(role) {
             return false;
         }
         if attempts.waiting.len() >= ATTEMPTS_MAX {
@@ -192,8 +208,7 @@ impl Foresight {
 
     /// An inquiry has taken this long.
     pub fn has_taken(&self, time: Duration) {
-        let mut attempts = self.attempts.lock();
-        attempts.credit = attempts.credit.saturating_sub(nanos(time));
+        self.attempts.lock().credit.spend(time);
     }
 
     /// The server refuses to answer a role: it may have no right to read a catalog.
@@ -208,10 +223,6 @@ impl Foresight {
     }
 }
 
-fn nanos(time: Duration) -> i64 {
-    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// The bits of a key that a slot keeps.
 fn tag_of(key: TextKey) -> u64 {
     key >> (u64::BITS - TAG_BITS)
@@ -221,15 +232,26 @@ fn tag(slot: u64) -> u64 {
     slot >> (TIME_BITS + CODE_BITS)
 }
 
-fn written(key: TextKey, outlook: Outlook, at: Duration) -> u64 {
-    let code = 1 + match outlook {
+fn written(key: TextKey, code: u64, at: Duration) -> u64 {
+    tag_of(key) << (TIME_BITS + CODE_BITS) | (1 + code) << TIME_BITS | time(at)
+}
+
+fn code_of(outlook: Outlook) -> u64 {
+    match outlook {
         Outlook::Safe(safe, returns) => facts(safe, returns).iter().fold(0, |code, fact| code << 1 | u64::from(*fact)),
         Outlook::Unsafe(because) => {
             let place = Unsafe::ALL.iter().position(|known| *known == because).expect("all are in the list");
             FIRST_UNSAFE + place as u64
         }
-    };
-    tag_of(key) << (TIME_BITS + CODE_BITS) | code << TIME_BITS | time(at)
+    }
+}
+
+/// `None` if the code is of another purpose.
+fn outlook_of(code: u64) -> Option<Outlook> {
+    match code.checked_sub(FIRST_UNSAFE) {
+        None => Some(of_code(code)),
+        Some(place) => Unsafe::ALL.get(place as usize).copied().map(Outlook::Unsafe),
+    }
 }
 
 /// The bits of a number that are kept with a text; servers reach no others.
@@ -260,14 +282,10 @@ fn of_code(code: u64) -> Outlook {
     of_facts(std::array::from_fn(|place| code >> (FACTS - 1 - place) & 1 > 0))
 }
 
-/// The outlook in a slot and its age, if the slot has that text.
-fn read(slot: u64, key: TextKey, at: Duration) -> Option<(Outlook, Duration)> {
+/// The code in a slot and its age, if the slot has that text.
+fn read(slot: u64, key: TextKey, at: Duration) -> Option<(u64, Duration)> {
     let code = (slot >> TIME_BITS & ((1 << CODE_BITS) - 1)).checked_sub(1).filter(|_| tag(slot) == tag_of(key))?;
-    let outlook = match code.checked_sub(FIRST_UNSAFE) {
-        None => of_code(code),
-        Some(place) => Outlook::Unsafe(*Unsafe::ALL.get(place as usize)?),
-    };
-    Some((outlook, age(slot, at)))
+    Some((code, age(slot, at)))
 }
 
 /// How long ago a slot was written, within the 36 hours that are kept.
@@ -285,6 +303,7 @@ fn time(at: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::credit::CREDIT_MAX;
     use super::*;
 
     const SAFE: Outlook = Outlook::EQUAL;

@@ -176,6 +176,69 @@ pub(super) fn judge_function(function: &Function<'_>, allowed: &[String]) -> Jud
     }
 }
 
+/// What a function may leave in the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Nothing,
+    /// What its name says.
+    ByName,
+    /// A setting whose name is an argument.
+    Setting,
+    /// Anything.
+    Unknown,
+    /// Its body decides, which is a text.
+    Read(Language),
+    /// Its body decides, which the server has parsed.
+    ReadParsed,
+}
+
+/// Functions that run a text, or read a view or a cursor, whose name is an argument, by the beginning of their names.
+const RUNNING_TEXTS: &[&str] = &[
+    "connectby",
+    "crosstab",
+    "cursor_to_xml",
+    "database_to_xml",
+    "query_to_xml",
+    "schema_to_xml",
+    "table_to_xml",
+    "ts_rewrite",
+    "ts_stat",
+    "xpath_table",
+    // These check a value against a type whose name is an argument, and so run the constraints of a domain.
+    "pg_input_error_info",
+    "pg_input_is_valid",
+];
+
+/// Volatile C functions of extensions that change or read something outside of the session. Those of dblink leave connections,
+/// which few of them make.
+const OUTSIDE_SESSIONS: &[&str] = &["dblink", "pg_prewarm", "pg_stat_statements_reset", "postgres_fdw_"];
+
+/// Whether a function runs a text that is an argument.
+pub(super) fn runs_texts(name: &[u8]) -> bool {
+    RUNNING_TEXTS.iter().any(|known| name.starts_with(known.as_bytes()))
+}
+
+/// Judges a function by what it leaves in the session, given the names that the operator declares clean.
+pub(super) fn leaves(function: &Function<'_>, clean: &[String]) -> Leaves {
+    if is_allowed(function.name, clean) {
+        return Leaves::Nothing;
+    }
+    if runs_texts(function.name) && function.language != b"plpgsql" && function.language != b"sql" {
+        return Leaves::Unknown;
+    }
+    let is_known = KNOWN_FUNCTIONS.iter().any(|known| known.as_bytes() == function.name);
+    match function.language {
+        _ if function.oid < FIRST_OWN && function.name == b"set_config" => Leaves::Setting,
+        _ if function.oid < FIRST_OWN => Leaves::ByName,
+        b"sql" if function.parsed.is_some() => Leaves::ReadParsed,
+        b"sql" => Leaves::Read(Language::Sql),
+        b"plpgsql" => Leaves::Read(Language::Plpgsql),
+        b"c" | b"internal" if function.volatility != b"v" || is_known => Leaves::ByName,
+        b"c" if OUTSIDE_SESSIONS.iter().any(|known| function.name.starts_with(known.as_bytes())) => Leaves::ByName,
+        _ => Leaves::Unknown,
+    }
+}
+
 /// Whether a function of the server, of that name and volatility, may have another value in another run.
 pub(super) fn generates(name: &[u8], volatility: &[u8]) -> bool {
     match volatility {

@@ -8,7 +8,7 @@ use plimsoll_policy::Unsafe;
 use super::body;
 use super::known::{self, Function, Judgement};
 use super::tree::{self, FIRST_OWN, Item};
-use super::{Inquiry, Safe, Verdict, horizon, names};
+use super::{Inquiry, Purpose, Safe, Verdict, horizon, names};
 
 /// The state of the server and the session when the inquiry began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,10 @@ pub(super) struct GeneratedValues {
     /// A default has one: it counts if the transaction makes rows.
     in_defaults: bool,
     /// The server's functions that are called in defaults, and elsewhere, by number.
-    default_calls: HashSet<u32>,
-    calls: HashSet<u32>,
+    pub(super) default_calls: HashSet<u32>,
+    pub(super) calls: HashSet<u32>,
+    /// A relation that is written has a column whose values come from a sequence.
+    pub(super) has_identity: bool,
     /// Those whose values differ.
     differing: HashSet<u32>,
     /// Those whose values depend on the order of rows.
@@ -103,10 +105,12 @@ impl Inquiry {
             b"T" => self.add_type(number(2)?),
             b"n" => [2, 3].into_iter().filter_map(text).for_each(|tree| self.read_tree(tree, false)),
             b"d" => self.read_tree(text(2)?, true),
-            b"i" => self.values.in_defaults = true,
+            b"i" => (self.values.in_defaults, self.values.has_identity) = (true, true),
             b"l" => self.values.pages += u64::from(number(2)?),
             b"q" => self.values.is_any = true,
             b"b" => self.values.is_any |= known::generates(text(2)?, text(3)?),
+            #[cfg(test)]
+            b"t" if self.skips_triggers => {}
             b"t" => {
                 let function = number(2)?;
                 if function >= FIRST_OWN {
@@ -115,6 +119,7 @@ impl Inquiry {
                 self.relations.add(number(3).unwrap_or(0));
                 text(4).into_iter().for_each(|tree| self.read_tree(tree, false));
             }
+            b"w" if self.purpose == Purpose::Residue => {}
             b"w" => return Some(known::judge_wrapper(text(2)?, text(3) == Some(b"true"), &self.allowed)),
             b"f" => {
                 let function = Function {
@@ -126,7 +131,11 @@ impl Inquiry {
                     parsed: text(7),
                 };
                 text(8).into_iter().for_each(|tree| self.read_tree(tree, false));
-                return Some(self.judge_function(&function, text(9).unwrap_or_default()));
+                let settings = text(9).unwrap_or_default();
+                return Some(match self.purpose {
+                    Purpose::Replay => self.judge_function(&function, settings),
+                    Purpose::Residue => self.judge_leftovers(&function, settings),
+                });
             }
             _ => return None,
         }
@@ -141,7 +150,7 @@ impl Inquiry {
     }
 
     /// Reads an expression or a query that the server has parsed.
-    fn read_tree(&mut self, tree: &[u8], is_default: bool) {
+    pub(super) fn read_tree(&mut self, tree: &[u8], is_default: bool) {
         tree::read(tree, |item| match item {
             Item::Number(number) => {
                 for objects in [&mut self.relations, &mut self.functions, &mut self.types, &mut self.numbers] {
@@ -186,6 +195,11 @@ impl Inquiry {
         self.values.has_code = true;
         // It may take the first of several rows.
         self.values.arranges |= function.parsed.is_some() || body::may_read_rows(function.body, self.rules);
+        self.reach_schemas(settings)
+    }
+
+    /// The settings of a function may name schemas, which its names reach.
+    pub(super) fn reach_schemas(&mut self, settings: &[u8]) -> Result<(), Unsafe> {
         let known = &self.names;
         for token in Lexer::new(settings, self.rules) {
             self.found.catches |= body::TIMEOUTS.iter().any(|timeout| token.is_word(timeout));

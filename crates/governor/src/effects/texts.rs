@@ -43,7 +43,7 @@ impl Inquiry {
             self.take(&read);
             let mut found = std::mem::take(&mut self.found);
             let is_known = |name: &[u8]| self.names.contains(name);
-            let body = body::read(sql, rules, Language::Expression, is_known, &mut found);
+            let body = body::read(sql, rules, (Language::Expression, self.purpose), is_known, &mut found);
             self.found = found;
             if let Err(because) = body {
                 self.is_unsafe(because);
@@ -68,6 +68,7 @@ impl Inquiry {
 
     pub(super) fn read_body(&mut self, text: &[u8], language: Language) -> Result<(), Unsafe> {
         let mut found = std::mem::take(&mut self.found);
+        let language = (language, self.purpose);
         let read = body::read(text, self.rules, language, |name| self.names.contains(name), &mut found);
         self.found = found;
         self.count_bytes(0);

@@ -283,6 +283,7 @@ impl Session {
         let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
         self.note_snapshot(message);
         self.note_timeout(message);
+        self.leaves(message);
         if ask == Frontend::Query {
             self.prepared.query();
         }
@@ -424,6 +425,7 @@ impl Session {
                 })
             }),
             key: None,
+            leaves: None,
         }
     }
 }

@@ -27,7 +27,7 @@ use super::message::begins;
 use super::prepared::Note;
 use super::transaction::Transaction;
 use super::{Flow, Gate, Outbox, Session, Unit};
-use crate::effects::{Foresight, Inquiry, KnownText, Next, Outlook, TextKey};
+use crate::effects::{Foresight, Inquiry, KnownText, Next, Outlook, Purpose, TextKey};
 use crate::registry::SessionCard;
 use crate::statement::{TextRules, has_ignoring_case};
 
@@ -45,7 +45,7 @@ const LEARN_FOR: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     /// Identifies the user, the database, and the parameters with which the session began.
-    role: u64,
+    pub role: u64,
     /// What names depend on besides: hashes of the last texts that have changed it.
     path: u64,
     acts_as: u64,
@@ -72,6 +72,7 @@ pub(super) enum Asked {
 #[derive(Debug)]
 pub(super) struct Learning {
     key: TextKey,
+    purpose: Purpose,
     /// Whether the text may return rows.
     returns: bool,
     inquiring: Inquiring,
@@ -80,6 +81,15 @@ pub(super) struct Learning {
 }
 
 impl Learning {
+    fn new(key: TextKey, returns: bool, inquiry: Inquiry, since: Instant) -> Self {
+        Learning { key, purpose: Purpose::Replay, returns, inquiring: Inquiring::new(inquiry, since), left: 0 }
+    }
+
+    /// An inquiry into what a text leaves in the session.
+    pub(super) fn of_residue(key: TextKey, inquiry: Inquiry, since: Instant) -> Self {
+        Learning { purpose: Purpose::Residue, ..Learning::new(key, false, inquiry, since) }
+    }
+
     /// Receives the server's answer.
     pub(super) fn hears(&mut self, answer: Backend, body: &[u8]) {
         self.inquiring.hears(answer, body);
@@ -159,7 +169,7 @@ impl Asked {
     }
 }
 
-fn hashed(foresight: &Foresight, write: impl FnOnce(&mut DefaultHasher)) -> u64 {
+pub(super) fn hashed(foresight: &Foresight, write: impl FnOnce(&mut DefaultHasher)) -> u64 {
     let mut hash = foresight.hasher();
     write(&mut hash);
     hash.finish()
@@ -309,8 +319,11 @@ impl Session {
     /// At rest: asks about a text that the transaction has run.
     pub(super) fn learn(&mut self, now: Instant, out: &mut impl Outbox) {
         let is_free = matches!(self.flow, Flow::Relay) && self.gate == Gate::Open && self.from_client.left == 0;
+        if !is_free || !self.is_at_rest() || self.transaction.is_some() || self.learn_residue(now, out) {
+            return;
+        }
         let is_soon = self.texts.at_rest_since.is_some_and(|since| now.saturating_duration_since(since) < LEARN_FOR);
-        if !is_free || !is_soon || !self.is_at_rest() || self.transaction.is_some() {
+        if !is_soon {
             return;
         }
         let (foresight, at) = (&self.governor.foresight, self.governor.clock(now));
@@ -328,14 +341,21 @@ impl Session {
             };
             let functions = &self.settings.preemption.replay_functions;
             let inquiry = Inquiry::new(text, self.reported.text_rules, name, functions, self.reported.version);
-            self.flow = Flow::Learning(Learning { key, returns, inquiring: Inquiring::new(inquiry, now), left: 0 });
+            self.flow = Flow::Learning(Learning::new(key, returns, inquiry, now));
             return self.ask_ahead(now, out);
         }
     }
 
-    fn ask_ahead(&mut self, now: Instant, out: &mut impl Outbox) {
+    pub(super) fn ask_ahead(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Learning(learning) = &mut self.flow else { return };
+        let purpose = learning.purpose;
         match learning.inquiring.inquiry.next() {
+            Next::Known(_) if purpose == Purpose::Residue => {
+                let (key, inquiry) = (learning.key, &learning.inquiring.inquiry);
+                let (residue, has_temporary) = (inquiry.residue(), inquiry.has_temporary());
+                self.learned_residue(key, &residue, has_temporary, now);
+                self.end_learning(now, out);
+            }
             Next::Known(verdict) => {
                 let outlook = match verdict {
                     Ok(safe) => Outlook::Safe(safe, learning.returns),
@@ -352,6 +372,7 @@ impl Session {
             Next::Ask(asked) => {
                 let Ok(number) = self.card.begin_unit(true) else {
                     // A cancel is on its way, and must not meet the question.
+                    self.could_not_ask(now);
                     return self.end_learning(now, out);
                 };
                 let request = Inquiring::request(&asked);
@@ -373,7 +394,10 @@ impl Session {
             return;
         }
         if !learning.inquiring.is_answered() {
-            self.governor.foresight.is_refused(self.texts.role, self.governor.clock(now));
+            match learning.purpose {
+                Purpose::Replay => self.governor.foresight.is_refused(self.texts.role, self.governor.clock(now)),
+                Purpose::Residue => self.could_not_ask(now),
+            }
             return self.end_learning(now, out);
         }
         learning.inquiring.inquiry.on_answered(true);
@@ -382,7 +406,11 @@ impl Session {
 
     fn end_learning(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Learning(learning) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
-        self.governor.foresight.has_taken(now.saturating_duration_since(learning.inquiring.since));
+        let taken = now.saturating_duration_since(learning.inquiring.since);
+        match learning.purpose {
+            Purpose::Replay => self.governor.foresight.has_taken(taken),
+            Purpose::Residue => self.governor.foresight.has_taken_for_residue(taken),
+        }
         self.unit = Unit::new(now);
         self.forget_cancels();
         self.learn(now, out);

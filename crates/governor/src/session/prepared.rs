@@ -13,6 +13,7 @@ use plimsoll_policy::{ClassIndex, Unsafe};
 use super::Session;
 use super::frames::text;
 use super::message::Message;
+use super::residue::Leaves;
 use crate::effects::TextKey;
 use crate::registry::ChosenBy;
 use crate::statement::name::stored;
@@ -20,6 +21,9 @@ use crate::statement::{self, End};
 
 /// How many bytes of statements are remembered; the worst is assumed of all others.
 const NOTES_BYTES_MAX: usize = 256 << 10;
+
+/// The same of a pooled session, which keeps the texts, most of them shared with other sessions.
+const POOLED_BYTES_MAX: usize = 4 << 20;
 
 /// How many bytes of changes may be waiting for confirmation.
 const PENDING_BYTES_MAX: usize = 2 << 20;
@@ -58,6 +62,8 @@ pub struct Note {
     pub names: Option<Arc<Names>>,
     /// What is foreseen of its text, if that may be looked up.
     pub key: Option<TextKey>,
+    /// What it leaves in a pooled session.
+    pub(super) leaves: Option<Arc<Leaves>>,
 }
 
 /// Cursors and prepared statements that a statement names.
@@ -88,6 +94,7 @@ impl Note {
         takes_advisory_lock: false,
         names: None,
         key: None,
+        leaves: None,
     };
 
     /// Whether it only rolls its transaction back.
@@ -102,7 +109,8 @@ impl Note {
     fn bytes(&self) -> usize {
         let of = |names: &[Box<[u8]>]| names.iter().map(|name| size_of::<Box<[u8]>>() + name.len()).sum::<usize>();
         let names = self.names.as_ref().map(|names| of(&names.declares) + of(&names.moves) + of(&names.executes));
-        size_of::<Note>() + names.unwrap_or(0)
+        let leaves = self.leaves.as_ref().map_or(0, |leaves| leaves.bytes());
+        size_of::<Note>() + names.unwrap_or(0) + leaves
     }
 
     /// The worse of both.
@@ -132,6 +140,7 @@ impl Note {
                 })),
             },
             key: self.key.filter(|key| other.key == Some(*key)),
+            leaves: Leaves::either(self.leaves, other.leaves.as_ref()),
         }
     }
 }
@@ -266,7 +275,8 @@ impl PreparedNotes {
         }
         self.forget(name);
         let bytes = name.len() + note.bytes();
-        let has_room = self.named_bytes + bytes <= NOTES_BYTES_MAX;
+        let bytes_max = if note.leaves.is_some() { POOLED_BYTES_MAX } else { NOTES_BYTES_MAX };
+        let has_room = self.named_bytes + bytes <= bytes_max;
         // What is foreseen may be forgotten: it is asked again.
         note.key = note.key.filter(|_| has_room);
         if note == Note::default() {
@@ -326,6 +336,7 @@ impl Session {
                     note = Note::UNREAD.clone();
                 }
                 note.key = self.foresee_parse(sql, &note);
+                note.leaves = self.leaves_of_parse(message, &note);
                 if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
                     inside.parses_unnamed();
                 }

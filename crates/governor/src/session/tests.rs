@@ -19,6 +19,7 @@ mod foresight;
 mod odd;
 mod relaying;
 mod replaying;
+mod residue;
 mod story;
 mod thinking;
 mod workers;
