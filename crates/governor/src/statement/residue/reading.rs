@@ -162,6 +162,7 @@ impl<'r> Reading<'r> {
             b"listen" => self.residue.pins(Pin::Listens),
             // PREPARE TRANSACTION 'name'; but a statement may have the name `transaction`.
             b"prepare" if is(1, "transaction") && tokens.get(2).is_some_and(|it| it.kind == TokenKind::Literal) => {}
+            b"execute" if self.form == Form::Plpgsql => {}
             b"prepare" | b"execute" => self.residue.pins(Pin::Prepares),
             b"explain" if (1..tokens.len()).any(|at| is(at, "execute")) => self.residue.pins(Pin::Prepares),
             b"explain" => self.take_created(tokens),
