@@ -60,6 +60,8 @@ pub struct Governor {
     pub(crate) awake: Awake,
     /// The pools of server connections.
     pub pools: crate::pool::pools::Pools,
+    /// What is known of the passwords of roles.
+    pub(crate) credentials: crate::credentials::Source,
     /// The capture that is being written.
     pub capture: crate::capture::Capturing,
     /// Whether a server process now serves a class with another CPU share than before.
@@ -220,6 +222,7 @@ impl Governor {
             bell: Bell::default(),
             awake: Awake::new(now),
             pools: crate::pool::pools::Pools::default(),
+            credentials: crate::credentials::Source::default(),
             capture: crate::capture::Capturing::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),

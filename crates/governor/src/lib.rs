@@ -1,7 +1,7 @@
 //! The governor: a proxy in front of a stock PostgreSQL server that keeps important work fast.
 //!
-//! Each client connection has one connection to the server, so the state of a session (settings, prepared statements,
-//! LISTEN, COPY) passes through untouched. The governor acts at the boundaries of transactions and on the server's
+//! Each session has one connection to the server, so its state (settings, prepared statements, LISTEN, COPY) passes through
+//! untouched; with a [`pool`] it has one for each transaction, and the state follows. The governor acts at the boundaries of transactions and on the server's
 //! processes. It does not decide: it passes facts to [`plimsoll_policy`] and carries out the decisions.
 //!
 //! In reading order: [`settings`] is the operator's configuration, [`governor`] the state that all threads share, [`registry`]

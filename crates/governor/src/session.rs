@@ -51,12 +51,12 @@ use crate::statistics::{AbortOutcome, ClassStatistics, count};
 pub use answers::Notice;
 pub(crate) use answers::{
     END_ANSWERS, OWN_STATEMENT, columns, end, error_response, is_fatal, message as message_of, notice_response,
-    parameter_status, run, sqlstate,
+    parameter_status, ready_for_query, run, sqlstate,
 };
 use begin::Queued;
 use class::Identity;
 use foresight::{Learning, Texts};
-use frames::Status;
+pub(crate) use frames::Status;
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
@@ -356,6 +356,11 @@ impl Session {
             Flow::Queued(_) | Flow::Limiting(_) | Flow::Learning(_) | Flow::Rewinding(_) | Flow::Ended { .. } => false,
         };
         takes_any && self.gate == Gate::Open && !self.outstanding.is_full()
+    }
+
+    /// The number of the unit that began last.
+    pub(crate) fn unit_number(&self) -> u64 {
+        self.unit_number
     }
 
     /// Whether it waits between transactions, so that a stopping governor may end it.

@@ -45,6 +45,8 @@ pub struct Statistics {
     pub reloads_failed: AtomicU64,
     /// Sessions that are ungoverned because the server sent an answer to no request.
     pub desyncs: AtomicU64,
+    /// Sessions that keep their connection of a pool.
+    pub pinned: AtomicU64,
 }
 
 /// Times of one class.
@@ -75,6 +77,7 @@ impl Statistics {
             reloads: zero(),
             reloads_failed: zero(),
             desyncs: zero(),
+            pinned: zero(),
         };
         statistics.extend(names);
         statistics

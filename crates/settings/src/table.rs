@@ -180,6 +180,8 @@ static POOL: &[Row<Settings>] = rows! { Settings;
     clean_functions = "none", List(
         |all| all.pool.clean_functions.clone(),
         |all, name, _| { all.pool.clean_functions.push(name.to_owned()); Ok(()) });
+};
+
 static LOGIN: &[Row<Settings>] = rows! { Settings;
     /// A file with the names and passwords of roles, in the format of pgbouncer's `auth_file`: a line for each, such as
     /// `"ann" "SCRAM-SHA-256$…"`. The default is none.

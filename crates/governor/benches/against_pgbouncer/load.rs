@@ -18,6 +18,10 @@ const SAMPLED: &str = "0.02";
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     pub clients: u32,
+    /// The protocol, as pgbench names it.
+    pub mode: &'static str,
+    /// Whether each transaction is pgbench's own, which writes (TPC-B), and not a read.
+    pub writes: bool,
     pub threads: u32,
     pub seconds: u32,
     /// Statements of a transaction, each sent after the answer to the one before, between BEGIN and END; 1 for a
@@ -56,13 +60,15 @@ impl Load {
         let folder = tempfile::tempdir().unwrap();
         let mut command = server.pgbench(way.map_or(server.port, |proxy| proxy.port));
         let script = folder.path().join("chain.sql");
-        if self.chain == 1 {
+        if self.writes {
+            command.args(["-b", "tpcb-like"]);
+        } else if self.chain == 1 {
             command.arg("-S");
         } else {
             fs::write(&script, format!("BEGIN;\n{}END;\n", STATEMENT.repeat(self.chain))).unwrap();
             command.arg("-f").arg(&script);
         }
-        command.args(["-n", "-M", "prepared", "-c", &self.clients.to_string(), "-j", &self.threads.to_string()]);
+        command.args(["-n", "-M", self.mode, "-c", &self.clients.to_string(), "-j", &self.threads.to_string()]);
         command.args(["-T", &self.seconds.to_string(), "-l", "--log-prefix", "log"]);
         command.args(["--sampling-rate", if self.chain == 1 { SAMPLED } else { "1" }]).current_dir(folder.path());
         command.arg(server.private.database());
@@ -163,7 +169,7 @@ fn times_us(stat: &str, places: std::ops::RangeInclusive<usize>) -> Option<f64> 
 }
 
 /// Resident memory of a process, MB (10^6 bytes).
-fn resident_mb(process: i32) -> f64 {
+pub fn resident_mb(process: i32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1e6

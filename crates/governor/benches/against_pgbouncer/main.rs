@@ -16,6 +16,9 @@
 //! `-- --only chain --rounds 9 --seconds 3` measures only that. `beside-reports` is the same chain beside four clients
 //! that compute endlessly, which belong to a class with `cpu = "idle"` if the path has classes.
 //!
+//! `--pooled` compares both as poolers: 1,000 clients on 20 server connections, transaction by transaction. Goals: at
+//! least pgbouncer's throughput with at most its CPU time per transaction and its memory.
+//!
 //! Under `cargo test` it runs briefly and checks that all figures are measured. If pgbouncer is missing, the rest is
 //! measured.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
@@ -40,11 +43,24 @@ struct Extent {
     idle_connections: usize,
     /// The loads to measure, by name; all if empty.
     only: Vec<String>,
+    /// Whether many clients share few server connections, transaction by transaction.
+    is_pooled: bool,
 }
 
 /// The loads by name: clients, threads of pgbench, statements of a transaction, computing clients beside them.
 const LOADS: [(&str, u32, u32, usize, u32); 4] =
     [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
+
+/// The loads of `--pooled`, by name: clients, protocol, whether they write. `prepared` needs pgbouncer 1.21.
+const POOLED_LOADS: [(&str, u32, &str, bool); 4] = [
+    ("simple", 1000, "simple", false),
+    ("extended", 1000, "extended", false),
+    ("prepared", 1000, "prepared", false),
+    ("tpcb", 1000, "simple", true),
+];
+
+/// How many server connections the clients share there.
+const POOL_SIZE: usize = 20;
 
 /// Governors with their settings: the default, whose cores sleep; one that keeps them awake; one that records all traffic;
 /// and one that connects to the server's socket.
@@ -70,12 +86,55 @@ fn main() -> ExitCode {
         };
         let (rounds, seconds) = (number("--rounds").unwrap_or(7), number("--seconds").unwrap_or(4));
         let only = arguments.windows(2).filter(|pair| pair[0] == "--only").map(|pair| pair[1].clone()).collect();
-        Extent { rounds, seconds: seconds as u32, scale: 20, idle_connections: 2_000, only }
+        let is_pooled = arguments.iter().any(|argument| argument == "--pooled");
+        Extent { rounds, seconds: seconds as u32, scale: 20, idle_connections: 2_000, only, is_pooled }
     } else {
-        Extent { rounds: 1, seconds: 1, scale: 1, idle_connections: 20, only: Vec::new() }
+        Extent { rounds: 1, seconds: 1, scale: 1, idle_connections: 20, only: Vec::new(), is_pooled: false }
     };
-    measure(&extent);
+    match extent.is_pooled {
+        true => measure_pooled(&extent, 1000),
+        false => measure(&extent),
+    }
+    if !is_bench {
+        measure_pooled(&extent, 30);
+    }
     ExitCode::SUCCESS
+}
+
+/// Both proxies as poolers: at most `clients_max` clients on [`POOL_SIZE`] server connections.
+fn measure_pooled(extent: &Extent, clients_max: u32) {
+    load::raise_descriptor_limit();
+    let server = Server::start(clients_max as usize, extent.scale);
+    let pooled = [
+        Proxy::pgbouncer_pool(&server, clients_max, POOL_SIZE),
+        Proxy::governor_pool(&server, clients_max, POOL_SIZE),
+    ];
+    let (mut proxies, mut lacking) = (Vec::new(), Vec::new());
+    for proxy in pooled {
+        match proxy {
+            Ok(proxy) => proxies.push(proxy),
+            Err(why) => lacking.push(why),
+        }
+    }
+    assert!(proxies.iter().any(|proxy| proxy.name == proxy::GOVERNOR_POOL), "{lacking:?}");
+    lacking.iter().for_each(|why| println!("not measured: {why}"));
+    report::print_place();
+    let is_wanted = |name: &str| extent.only.is_empty() || extent.only.iter().any(|only| only == name);
+    for (name, clients, mode, writes) in POOLED_LOADS.into_iter().filter(|(name, ..)| is_wanted(name)) {
+        let clients = clients.min(clients_max);
+        let load = Load { clients, mode, writes, threads: 2, seconds: extent.seconds, chain: 1, reports: 0 };
+        if mode == "prepared" && !proxy::pgbouncer_follows_statements() {
+            println!("\n{name}: pgbouncer before 1.21 does not follow prepared statements: the governor alone");
+            let own: Vec<Proxy> = proxies.extract_if(.., |proxy| proxy.name == proxy::GOVERNOR_POOL).collect();
+            compare(&server, &own, load, extent.rounds, false);
+            proxies.extend(own);
+            continue;
+        }
+        compare(&server, &proxies, load, extent.rounds, false);
+    }
+    for proxy in &proxies {
+        println!("{:<26}{:>8.1} MB after that", proxy.name, load::resident_mb(proxy.process()));
+    }
 }
 
 fn measure(extent: &Extent) {
@@ -98,8 +157,8 @@ fn measure(extent: &Extent) {
     report::print_place();
     let is_wanted = |name: &str| extent.only.is_empty() || extent.only.iter().any(|only| only == name);
     for (_, clients, threads, chain, reports) in LOADS.into_iter().filter(|(name, ..)| is_wanted(name)) {
-        let load = Load { clients, threads, seconds: extent.seconds, chain, reports };
-        compare(&server, &proxies, load, extent.rounds);
+        let load = Load { clients, mode: "prepared", writes: false, threads, seconds: extent.seconds, chain, reports };
+        compare(&server, &proxies, load, extent.rounds, true);
     }
     if !is_wanted("idle") {
         return;
@@ -117,9 +176,10 @@ fn measure(extent: &Extent) {
     }
 }
 
-/// Runs a load on every path to the server, round after round.
-fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
-    let ways: Vec<Option<&Proxy>> = std::iter::once(None).chain(proxies.iter().map(Some)).collect();
+/// Runs a load on every path to the server, round after round: the way without a proxy is one if that is possible.
+fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize, is_direct_possible: bool) {
+    let direct = is_direct_possible.then_some(None);
+    let ways: Vec<Option<&Proxy>> = direct.into_iter().chain(proxies.iter().map(Some)).collect();
     let mut ran: Vec<Vec<Ran>> = vec![Vec::new(); ways.len()];
     // Each path runs once before the measurement, to fill caches and to open the connections of a pool.
     for way in &ways {
@@ -138,10 +198,10 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
             ran[way].push(load.run(server, ways[way]));
         }
     }
-    let Load { clients, threads, seconds, chain, reports } = load;
-    let script = if chain == 1 { "-S".to_owned() } else { format!("(BEGIN, {chain} selects, END)") };
+    let Load { clients, mode, writes, threads, seconds, chain, reports } = load;
+    let script = if writes { "(tpcb-like)".to_owned() } else if chain == 1 { "-S".to_owned() } else { format!("(BEGIN, {chain} selects, END)") };
     println!(
-        "\npgbench {script} -M prepared -c {clients} -j {threads} -T {seconds}, {reports} clients with reports, {rounds} rounds, median (least-most):"
+        "\npgbench {script} -M {mode} -c {clients} -j {threads} -T {seconds}, {reports} clients with reports, {rounds} rounds, median (least-most):"
     );
     let mut table =
         Table::new(["", "transactions/s", "p50, us", "proxy's processor time, us", "server's and pgbench's, us"]);
@@ -159,11 +219,13 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
 fn print_ratios(ways: &[Option<&Proxy>], ran: &[Vec<Ran>]) {
     let name = |at: usize| ways[at].map_or("direct", |proxy| proxy.name);
     for (at, own) in ran.iter().enumerate().skip(1) {
-        let added = own.iter().zip(&ran[0]).map(|(own, direct)| own.p50_us - direct.p50_us);
-        println!("{}, added to direct's p50: {} us", name(at), spread(added, 1));
+        if ways[0].is_none() {
+            let added = own.iter().zip(&ran[0]).map(|(own, direct)| own.p50_us - direct.p50_us);
+            println!("{}, added to direct's p50: {} us", name(at), spread(added, 1));
+        }
         for (base, other) in ran.iter().enumerate().take(at) {
             let ratio = |figure: fn(&Ran) -> f64| spread(own.iter().zip(other).map(|(a, b)| figure(a) / figure(b)), 3);
-            let cpu = if base == 0 { String::new() } else { format!(", processor time {}", ratio(|ran| ran.proxy_us)) };
+            let cpu = if ways[base].is_none() { String::new() } else { format!(", processor time {}", ratio(|ran| ran.proxy_us)) };
             println!(
                 "{} / {}: throughput {}, p50 {}{cpu}",
                 name(at),

@@ -30,6 +30,29 @@ pub fn govern_if_asked(arguments: &[String]) -> Option<ExitCode> {
     })
 }
 
+/// The name of the governor with a pool.
+pub const GOVERNOR_POOL: &str = "governor, pool";
+
+/// The command of pgbouncer.
+fn pgbouncer() -> Command {
+    let mut command = Command::new("pgbouncer");
+    command.arg("-q");
+    if rustix::process::geteuid().is_root() {
+        // It refuses to run as root.
+        command.args(["-u", "postgres"]);
+    }
+    command
+}
+
+/// Whether the installed pgbouncer follows prepared statements from connection to connection (1.21).
+pub fn pgbouncer_follows_statements() -> bool {
+    let said = Command::new("pgbouncer").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let version = said.split_whitespace().nth(1).unwrap_or_default();
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or_default());
+    (numbers.next(), numbers.next()) >= (Some(1), Some(21))
+}
+
 pub struct Proxy {
     pub name: &'static str,
     pub port: u16,
@@ -55,13 +78,41 @@ impl Proxy {
              ignore_startup_parameters = extra_float_digits\nlog_connections = 0\nlog_disconnections = 0\n",
             server.port
         );
-        let mut command = Command::new("pgbouncer");
-        command.arg("-q");
-        if rustix::process::geteuid().is_root() {
-            // It refuses to run as root.
-            command.args(["-u", "postgres"]);
-        }
-        Proxy::start(name, server, port, "pgbouncer.ini", &config, command)
+        Proxy::start(name, server, port, "pgbouncer.ini", &config, pgbouncer())
+    }
+
+    /// pgbouncer with transaction pooling, or why it is missing.
+    pub fn pgbouncer_pool(server: &Server, clients: u32, size: usize) -> Result<Proxy, String> {
+        let port = free_port();
+        let (database, user) = (server.private.database(), server.private.user());
+        let follows = if pgbouncer_follows_statements() { "max_prepared_statements = 200\n" } else { "" };
+        let config = format!(
+            "[databases]\n{database} = host=127.0.0.1 port={} dbname={database} user={user}\n\
+             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+             pool_mode = transaction\nmax_client_conn = {}\ndefault_pool_size = {size}\n{follows}\
+             ignore_startup_parameters = extra_float_digits\nlog_connections = 0\nlog_disconnections = 0\n",
+            server.port,
+            clients + 50
+        );
+        Proxy::start("pgbouncer", server, port, "pgbouncer.ini", &config, pgbouncer())
+    }
+
+    /// The governor with transaction pooling.
+    pub fn governor_pool(server: &Server, clients: u32, size: usize) -> Result<Proxy, String> {
+        let port = free_port();
+        let url = server.url_by(Link::Tcp);
+        let config = format!(
+            "server = \"{url}\"\ncontrol = \"{url}\"\ndefault_class = \"high\"\n\
+             [listen]\naddresses = [\"127.0.0.1:{port}\"]\nclients_max = {}\nlogins_max_per_address = 10000\n\
+             [pool]\nmode = \"transaction\"\nsize = {size}\n\
+             [[class]]\nname = \"high\"\npriority = \"high\"\n\
+             [[class]]\nname = \"low\"\npriority = \"low\"\n\
+             [[rule]]\nclass = \"low\"\napplication_name = \"{REPORTS}\"\n\
+             [preemption]\npolicy = \"pow\"\n\
+             [admin]\ndatabase = \"console\"\n[http]\naddress = \"off\"\n[log]\nlevel = \"warn\"\n",
+            clients + 50
+        );
+        Proxy::govern(GOVERNOR_POOL, server, port, &config)
     }
 
     /// The governor: all clients are of high priority except [`REPORTS`], which get only cores that are otherwise idle;

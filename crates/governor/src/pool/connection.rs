@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::settings::{Reports, SessionSettings};
+use super::settings::{APPLICATION_NAME, Reports, SessionSettings};
 use crate::registry::BackendKey;
 use crate::session::Reported;
 
@@ -25,10 +25,32 @@ pub struct PooledConnection {
     pub prepared: PreparedTexts,
     /// Whether it may have an unnamed statement of the last client.
     pub has_unnamed: bool,
+    /// The session that has taken values of sequences on it last.
+    pub sequences_of: Option<u64>,
     /// When it was made.
     pub since: Instant,
     /// Something unexpected has happened: it serves nobody else.
     pub is_spoilt: bool,
+}
+
+impl PooledConnection {
+    /// A connection that has just been made.
+    pub fn new(key: BackendKey, reported: Reported, reports: Arc<Reports>, now: Instant) -> Self {
+        let application = reports.get(APPLICATION_NAME).cloned().unwrap_or_default();
+        let base = Arc::new(SessionSettings::from([(Box::from(APPLICATION_NAME), application)]));
+        PooledConnection {
+            key: Arc::new(key),
+            reported,
+            reports,
+            settings: Arc::clone(&base),
+            base,
+            prepared: PreparedTexts::default(),
+            has_unnamed: false,
+            sequences_of: None,
+            since: now,
+            is_spoilt: false,
+        }
+    }
 }
 
 /// The prepared texts of a connection, by number.

@@ -32,6 +32,8 @@ const IDLE: u8 = b'I';
 /// What a session needs from the server, and what follows it from connection to connection.
 #[derive(Debug)]
 pub struct Link {
+    /// The number of the session.
+    session: u64,
     registry: Arc<PreparedTextRegistry>,
     prepared_max: usize,
     connection: Option<Box<PooledConnection>>,
@@ -76,6 +78,8 @@ pub struct Link {
     refusal: Option<refusal::Refused>,
     /// The client has said goodbye.
     has_left: bool,
+    /// Everything of the session was discarded.
+    has_discarded: bool,
     broken: Option<String>,
 }
 
@@ -85,12 +89,14 @@ type SettingValue = (Box<[u8]>, Option<Box<[u8]>>, Option<bool>);
 impl Link {
     /// The link of a client that has just logged in, with those settings, and that has heard those reports.
     pub fn new(
+        session: u64,
         registry: Arc<PreparedTextRegistry>,
         prepared_max: usize,
         base: Arc<SessionSettings>,
         heard: Arc<Reports>,
     ) -> Self {
         Link {
+            session,
             registry,
             prepared_max,
             connection: None,
@@ -117,6 +123,7 @@ impl Link {
             dropping: 0,
             refusal: None,
             has_left: false,
+            has_discarded: false,
             broken: None,
         }
     }
@@ -141,7 +148,8 @@ impl Link {
         self.owes_nothing() && self.pin.is_none()
     }
 
-    fn owes_nothing(&self) -> bool {
+    /// The same, whether or not something pins it.
+    pub fn owes_nothing(&self) -> bool {
         let Some(connection) = &self.connection else { return false };
         let is_over = self.expected.is_empty() && self.unsent.is_empty() && self.streaming == 0;
         let is_heard = self.left == 0 && self.untaken == 0 && self.answers.is_empty();
@@ -156,6 +164,21 @@ impl Link {
     /// From now on the session keeps its connection, until it ends or discards everything.
     pub fn pin_because(&mut self, why: String) {
         self.pin.get_or_insert(why);
+    }
+
+    /// Whether everything of the session was discarded since this was asked last.
+    pub fn has_discarded(&mut self) -> bool {
+        std::mem::take(&mut self.has_discarded)
+    }
+
+    /// The value of a setting that follows the client.
+    pub fn setting(&self, name: &[u8]) -> Option<&[u8]> {
+        self.settings.get(name).map(|value| &**value)
+    }
+
+    /// The names of the settings that follow the client.
+    pub fn names_of_settings(&self) -> impl Iterator<Item = Box<[u8]>> {
+        self.settings.keys().cloned()
     }
 
     /// Whether its client has said goodbye.
@@ -175,8 +198,15 @@ impl Link {
             false => settings::change(&connection.settings, &self.settings),
         };
         let has_unnamed = connection.has_unnamed;
+        let has_sequences = connection.sequences_of.is_some_and(|session| session != self.session);
         let connection = self.connection.insert(connection);
         self.status = IDLE;
+        if has_sequences {
+            // Values that another client has taken are not this one's.
+            send(&message_of(b'Q', &[b"DISCARD SEQUENCES\0"]));
+            (connection.sequences_of, connection.has_unnamed) = (None, false);
+            self.expected.push_back(Expected::query(Whose::Ours, Effect::None));
+        }
         match change {
             Some(sql) => {
                 send(&message_of(b'Q', &[&sql, b"\0"]));
@@ -240,7 +270,7 @@ impl Link {
     /// Everything was discarded: DISCARD ALL.
     fn discarded(&mut self) {
         self.texts.clear();
-        (self.unnamed, self.has_own_unnamed, self.pin) = (None, true, None);
+        (self.unnamed, self.has_own_unnamed, self.pin, self.has_discarded) = (None, true, None, true);
         self.settings = Arc::clone(&self.base);
         if let Some(connection) = &mut self.connection {
             connection.settings = Arc::clone(&connection.base);

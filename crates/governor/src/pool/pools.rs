@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use plimsoll_policy::{Claim, ClassIndex, ConnectionQueue, PoolShare, Ticket};
 
+use super::settings::Reports;
 use super::statements::PreparedTextRegistry;
+use crate::credentials::ServerCredentials;
+use crate::session::Reported;
 use crate::settings::{CpuShare, Settings};
 
 /// The clients that share connections.
@@ -39,13 +42,48 @@ struct Idle {
     since: Instant,
 }
 
+/// What a new client of a pool is told when it has been let in: what a server said of itself when a connection was made.
+#[derive(Debug, Clone)]
+pub struct Welcome {
+    /// How texts are read there, and the server's version.
+    pub reported: Reported,
+    /// The parameters that it has reported.
+    pub reports: Arc<Reports>,
+}
+
+/// What it takes to open a connection without a client.
+#[derive(Debug)]
+pub struct Means {
+    /// What the server is shown for a proof.
+    pub credentials: ServerCredentials,
+    /// The start-up parameters besides user and database.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// The pauses between attempts to open a connection: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
+
+/// Attempts to open connections.
+#[derive(Debug, Default)]
+struct Openings {
+    means: Option<Arc<Means>>,
+    /// How many are under way.
+    under_way: u32,
+    /// How many have failed since one succeeded.
+    failures: u32,
+    /// Before this time there is no other attempt.
+    again_at: Option<Instant>,
+    /// Clients that have been let in, and wait for what the server says of itself.
+    unwelcomed: Vec<Place>,
+}
+
 /// The answer to one who wants a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// It has that one.
     Has(Place),
-    /// It waits until one is offered.
-    Waits,
+    /// It waits until one is offered. If `true`, another one may be opened.
+    Waits(bool),
     /// The pool has no connection, and cannot get one.
     Never,
 }
@@ -80,6 +118,8 @@ pub struct PoolView {
 struct Pool {
     /// The texts that its clients have prepared.
     texts: Arc<PreparedTextRegistry>,
+    welcome: Option<Welcome>,
+    openings: Openings,
     queue: ConnectionQueue,
     waiting: HashMap<Ticket, (Place, ClassIndex)>,
     /// The one that was used last is at the end.
@@ -93,8 +133,8 @@ struct Pool {
 impl Pool {
     fn new() -> Self {
         let queue = ConnectionQueue::new(0, Vec::new(), Duration::ZERO);
-        let texts = Arc::default();
-        Pool { texts, queue, waiting: HashMap::new(), idle: Vec::new(), open: 0, size: 0, generation: u64::MAX }
+        let (texts, openings) = (Arc::default(), Openings::default());
+        Pool { texts, welcome: None, openings, queue, waiting: HashMap::new(), idle: Vec::new(), open: 0, size: 0, generation: u64::MAX }
     }
 
     fn obey(&mut self, settings: &Settings, generation: u64) {
@@ -112,6 +152,20 @@ impl Pool {
     /// As many as serve somebody or could.
     fn resize(&mut self) {
         self.queue.resize(self.queue.in_use() + self.idle.len() as u32);
+    }
+
+    /// Whether another connection may be opened now.
+    fn may_open(&self, now: Instant) -> bool {
+        let openings = &self.openings;
+        let is_time = openings.again_at.is_none_or(|at| at <= now);
+        let is_alone = openings.failures == 0 || openings.under_way == 0;
+        openings.means.is_some() && is_time && is_alone && self.open + openings.under_way < self.size
+    }
+
+    /// Whether somebody needs one more than are under way.
+    fn needs_one(&self) -> bool {
+        let waiting = self.queue.waiting() + self.openings.unwelcomed.len();
+        self.idle.is_empty() && waiting > self.openings.under_way as usize
     }
 
     /// A connection that is idle: one of this worker, and one whose process need not change, if there is one.
@@ -148,25 +202,83 @@ impl Pools {
     }
 
     /// A client wants a connection for a transaction.
-    pub fn want(&self, key: &PoolKey, claim: Claim, client: Place, now: Duration, of: InForce<'_>) -> Wanted {
+    pub fn want(
+        &self,
+        key: &PoolKey,
+        claim: Claim,
+        client: Place,
+        (now, clock): (Instant, Duration),
+        of: InForce<'_>,
+    ) -> Wanted {
         let share = of.0.share_of(claim.class);
         self.with(key, of, |pool| {
-            if pool.open == 0 {
+            if pool.open == 0 && pool.openings.means.is_none() {
                 return Wanted::Never;
             }
             pool.resize();
-            if !pool.queue.ask(claim, now) {
+            if !pool.queue.ask(claim, clock) {
                 pool.waiting.insert(claim.ticket, (client, claim.class));
-                return Wanted::Waits;
+                return Wanted::Waits(pool.may_open(now));
             }
             let idle = pool.take_idle(client.worker, share).expect("only as many enter as are idle");
             Wanted::Has(idle.place)
         })
     }
 
-    /// A new connection exists. It must be offered next.
-    pub fn joins(&self, key: &PoolKey, of: InForce<'_>) {
-        self.with(key, of, |pool| pool.open += 1);
+    /// A new connection exists, opened by the governor itself or by a client. It must be offered next. Returns the clients
+    /// that wait for what it says of itself.
+    pub fn joins(&self, key: &PoolKey, is_own: bool, welcome: Welcome, of: InForce<'_>) -> Vec<Place> {
+        self.with(key, of, |pool| {
+            pool.open += 1;
+            pool.welcome = Some(welcome);
+            let openings = &mut pool.openings;
+            (openings.failures, openings.again_at) = (0, None);
+            openings.under_way = openings.under_way.saturating_sub(u32::from(is_own));
+            std::mem::take(&mut openings.unwelcomed)
+        })
+    }
+
+    /// A client has proved who it is: connections can be opened by the same means. Returns what it is told, if that is
+    /// known; otherwise the client waits for it.
+    pub fn admits(&self, key: &PoolKey, means: Means, client: Place, of: InForce<'_>) -> Option<Welcome> {
+        self.with(key, of, |pool| {
+            // A certificate proves who a client is, and is no means to open a connection.
+            let is_better = !matches!(means.credentials, ServerCredentials::None) || pool.openings.means.is_none();
+            if is_better {
+                pool.openings.means = Some(Arc::new(means));
+            }
+            if pool.welcome.is_none() {
+                pool.openings.unwelcomed.push(client);
+            }
+            pool.welcome.clone()
+        })
+    }
+
+    /// The means to open a connection now, if somebody needs one; it counts as under way.
+    pub fn opens(&self, key: &PoolKey, now: Instant, of: InForce<'_>) -> Option<Arc<Means>> {
+        self.with(key, of, |pool| {
+            let may = pool.may_open(now) && pool.needs_one();
+            pool.openings.under_way += u32::from(may);
+            pool.openings.means.clone().filter(|_| may)
+        })
+    }
+
+    /// A connection could not be opened. Returns the clients that wait for what the first one says of itself.
+    pub fn open_failed(&self, key: &PoolKey, now: Instant, of: InForce<'_>) -> Vec<Place> {
+        self.with(key, of, |pool| {
+            let openings = &mut pool.openings;
+            openings.under_way = openings.under_way.saturating_sub(1);
+            let pause = PAUSES.0 * 2_u32.pow(openings.failures.min(10));
+            (openings.failures, openings.again_at) = (openings.failures + 1, Some(now + pause.min(PAUSES.1)));
+            std::mem::take(&mut openings.unwelcomed)
+        })
+    }
+
+    /// The pools in which somebody waits and a connection may be opened now.
+    pub fn due(&self, now: Instant) -> Vec<PoolKey> {
+        let pools = self.pools.lock();
+        let due = pools.iter().filter(|(_, pool)| pool.needs_one() && pool.may_open(now));
+        due.map(|(key, _)| key.clone()).collect()
     }
 
     /// A connection serves nobody now; before that, a transaction of class `of_class`, if any. `share` is what its process
@@ -228,7 +340,7 @@ impl Pools {
     /// Clients that wait although their pool has no connection left.
     pub fn stranded(&self, key: &PoolKey, of: InForce<'_>) -> Vec<Place> {
         self.with(key, of, |pool| match pool.open {
-            0 => pool.waiting.values().map(|(client, _)| *client).collect(),
+            0 if pool.openings.means.is_none() => pool.waiting.values().map(|(client, _)| *client).collect(),
             _ => Vec::new(),
         })
     }

@@ -11,11 +11,6 @@ pub type Reports = BTreeMap<Box<[u8]>, Box<[u8]>>;
 /// The start-up parameter that differs between clients of one pool, and is set like a setting.
 pub const APPLICATION_NAME: &[u8] = b"application_name";
 
-/// The settings with which a session of that application begins.
-pub fn base_of(application_name: &str) -> SessionSettings {
-    [(Box::from(APPLICATION_NAME), Box::from(application_name.as_bytes()))].into()
-}
-
 /// A text that makes `wanted` of the settings `there`, without a closing zero; `None` if they are the same.
 ///
 /// `set_config` takes values as `SHOW` gives them, lists included. A parameter that the session has not set is reset.

@@ -16,7 +16,8 @@ use super::silent::SilentPlace;
 use super::socket::Socket;
 use super::{Shared, WorkerInbox};
 use crate::governor::Governor;
-use crate::pool::pools::{Place, PoolKey};
+use crate::credentials::Known;
+use crate::pool::pools::{Place, PoolKey, Welcome};
 use crate::registry::{SessionCard, SessionId};
 use crate::settings::Settings;
 
@@ -35,7 +36,14 @@ pub(super) enum Note {
     Connection { moving: Moving, pair: u64, class: ClassIndex },
     /// That pair waits for a connection in vain.
     Strands(u64),
+    /// What is known of the password of that pair's client.
+    Known(u64, Known),
+    /// That pair's client can be told what its server says of itself, or why it has none.
+    Welcome(u64, Result<Welcome, Unwelcome>),
 }
+
+/// Why no connection could be opened: for people, and the server's own error if there was one.
+pub(super) type Unwelcome = (String, Option<Box<[u8]>>);
 
 /// What is to happen to the connections of pools after a step.
 #[derive(Debug)]
@@ -44,8 +52,12 @@ pub(super) enum Lending {
     Wants(u64),
     /// A connection goes back to its home; a transaction of that class had it.
     Returns { home: u64, moving: Moving, class: ClassIndex },
-    /// A connection is new.
-    Joins(Moving),
+    /// A connection is new; the governor has opened it itself, or a client.
+    Joins(Moving, bool),
+    /// A connection of that pool is needed.
+    Opens(PoolKey),
+    /// A connection could not be opened: why, and the server's own error if there was one.
+    OpenFailed(PoolKey, String, Option<Box<[u8]>>),
     /// A connection on loan has ended, or must serve nobody else.
     Gone { home: u64, key: PoolKey, class: ClassIndex },
     /// An idle connection of that pool has ended.

@@ -1,13 +1,15 @@
 //! Moves connections of pools between their homes and the pairs of clients.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_policy::ClassIndex;
 
-use super::context::{Lending, Note};
+use super::context::{Lending, Note, Unwelcome};
 use super::pair::{Moving, Pair, home_token};
 use super::worker::Worker;
-use crate::pool::pools::{InForce, Offered, Place, PoolKey, Pools, Wanted};
+use crate::governor::Repeated;
+use crate::pool::pools::{InForce, Offered, Place, PoolKey, Pools, Wanted, Welcome};
 use crate::settings::CpuShare;
 
 /// How often idle connections are looked for that are idle for too long.
@@ -32,7 +34,9 @@ impl Worker {
             match lending {
                 Lending::Wants(client) => self.find_connection(client, now),
                 Lending::Returns { home, moving, class } => self.take_back(home, moving, class, now),
-                Lending::Joins(moving) => self.join(moving, now),
+                Lending::Joins(moving, is_own) => self.join(moving, is_own, now),
+                Lending::Opens(key) => self.open(&key, now),
+                Lending::OpenFailed(key, why, error) => self.note_failure(&key, &why, error, now),
                 Lending::Gone { home, key, class } => {
                     self.remove(home, now);
                     self.with_settings(|settings, pools| pools.lost(&key, class, settings));
@@ -54,10 +58,11 @@ impl Worker {
         // It may have left.
         let Some((key, claim)) = self.pair(client).and_then(Pair::claim) else { return };
         let place = Place { worker: self.context.worker, pair: client };
-        let clock = self.context.governor.clock(now);
-        match self.with_settings(|settings, pools| pools.want(&key, claim, place, clock, settings)) {
+        let times = (now, self.context.governor.clock(now));
+        match self.with_settings(|settings, pools| pools.want(&key, claim, place, times, settings)) {
             Wanted::Has(home) => self.lend(home, place, claim.class, now),
-            Wanted::Waits => {}
+            Wanted::Waits(true) => self.open(&key, now),
+            Wanted::Waits(false) => {}
             Wanted::Never => self.move_pair(client, now, |pair, context| pair.is_stranded(context, now)),
         }
     }
@@ -118,14 +123,47 @@ impl Worker {
     }
 
     /// A new connection gets a home.
-    fn join(&mut self, moving: Moving, now: Instant) {
+    fn join(&mut self, moving: Moving, is_own: bool, now: Instant) {
         let key = moving.key.clone();
-        self.with_settings(|settings, pools| pools.joins(&key, settings));
+        let (reported, reports) = (moving.connection.reported, Arc::clone(&moving.connection.reports));
+        let welcome = Welcome { reported, reports };
+        let unwelcomed = self.with_settings(|settings, pools| pools.joins(&key, is_own, welcome.clone(), settings));
         self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
+        self.answer_admitted(unwelcomed, Ok(welcome), now);
         let share = moving.share;
         match self.add_home(moving, false) {
             Some(home) => self.offer(home, &key, share, None, now),
             None => self.with_settings(|settings, pools| pools.lost(&key, ClassIndex(0), settings)),
+        }
+    }
+
+    /// Opens a connection, if somebody needs one.
+    fn open(&mut self, key: &PoolKey, now: Instant) {
+        self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
+        if let Some(means) = self.with_settings(|settings, pools| pools.opens(key, now, settings)) {
+            let key = key.clone();
+            self.add(now, |id, context| Ok(Pair::opening(id, key, means, context, now)));
+        }
+    }
+
+    /// A connection could not be opened. Clients that wait for one go on waiting: it is tried again.
+    fn note_failure(&mut self, key: &PoolKey, why: &str, error: Option<Box<[u8]>>, now: Instant) {
+        if self.context.governor.logs(Repeated::ServerUnreachable) {
+            let PoolKey { user, database, .. } = key;
+            tracing::warn!(user, database, "no server connection can be opened for the pool: {why}");
+        }
+        let unwelcomed = self.with_settings(|settings, pools| pools.open_failed(key, now, settings));
+        self.answer_admitted(unwelcomed, Err((why.to_owned(), error)), now);
+    }
+
+    /// Tells clients that have been let in what their server says of itself, or why it has none.
+    fn answer_admitted(&mut self, clients: Vec<Place>, welcome: Result<Welcome, Unwelcome>, now: Instant) {
+        for client in clients {
+            let welcome = welcome.clone();
+            match client.worker == self.context.worker {
+                true => self.move_pair(client.pair, now, |pair, context| pair.on_welcome(welcome, context, now)),
+                false => self.tell_worker(client.worker, Note::Welcome(client.pair, welcome)),
+            }
         }
     }
 
@@ -179,6 +217,7 @@ impl Worker {
 
     /// Clients that wait for a connection of a pool that has none.
     fn strand(&mut self, key: &PoolKey, now: Instant) {
+        self.open(key, now);
         for client in self.with_settings(|settings, pools| pools.stranded(key, settings)) {
             match client.worker == self.context.worker {
                 true => self.move_pair(client.pair, now, |pair, context| pair.is_stranded(context, now)),
@@ -193,6 +232,9 @@ impl Worker {
             return;
         }
         self.looks_for_idle_at = Some(now + LOOK_EVERY);
+        for key in self.context.governor.pools.due(now) {
+            self.open(&key, now);
+        }
         let timeout = self.context.governor.settings().pool.idle_timeout;
         let Some(then) = timeout.and_then(|timeout| now.checked_sub(timeout)) else { return };
         for (key, place) in self.context.governor.pools.idle_since(self.context.worker, then) {

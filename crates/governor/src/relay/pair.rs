@@ -11,6 +11,7 @@
 
 mod cancel;
 mod dial;
+mod gated;
 mod greet;
 mod leaving;
 mod pooled;
@@ -26,6 +27,7 @@ use mio::event::Event;
 
 pub(super) use cancel::Aimed;
 use dial::Dial;
+use gated::{Gated, Opening};
 use greet::Greeting;
 use leaving::Leaving;
 pub(super) use pooled::{Home, Moving, home_token};
@@ -89,6 +91,8 @@ pub(super) struct Pair {
     card: Option<Arc<SessionCard>>,
     /// What a session of a pool has besides.
     pooled: Option<Box<Pooled>>,
+    /// The connection that is opened for a pool.
+    opening: Option<Box<Opening>>,
     /// Follows a governed session while traffic is recorded.
     follower: Option<Box<Follower>>,
     /// When the phase times out.
@@ -113,6 +117,10 @@ enum Phase {
     Dialling(Box<Dial>),
     /// The client authenticates to the server.
     Login(Box<Login>, Conduct),
+    /// A client of a pool proves to the governor who it is.
+    Gate(Box<Gated>),
+    /// The governor logs in at the server for a pool.
+    OwnLogin,
     /// Governed.
     Session(Box<Session>),
     /// Ungoverned: all bytes are passed on unread.
@@ -156,6 +164,7 @@ impl Pair {
             server: None,
             card: None,
             pooled: None,
+            opening: None,
             follower: None,
             deadline: None,
             timer: None,
@@ -261,6 +270,7 @@ impl Pair {
     fn takes(&self, end: End) -> bool {
         match (&self.phase, end) {
             (Phase::Session(session), End::Client) => session.takes_client_bytes() && !self.waits_for_connection(),
+            (Phase::Gate(gated), End::Client) => gated.asks(),
             (Phase::Dialling(dial), End::Server) => dial.is_asking(),
             (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => {
                 false
@@ -327,13 +337,16 @@ impl Pair {
                 self.on_command(SessionCommand::End { why: what.to_owned() }, context, now);
             }
             Phase::Dialling(dial) if !dial.is_for_session() => {}
-            Phase::Dialling(_) | Phase::Login(..) => self.refuse(&Refusal::new("57P03", what), context, now),
+            Phase::Dialling(_) | Phase::Login(..) | Phase::Gate(_) => {
+                self.refuse(&Refusal::new("57P03", what), context, now);
+            }
             // Operators may still connect, to see what the drain waits for.
             Phase::Greeting(_) | Phase::Console(_) => {}
             // The ends of their transactions are unknown here, and no drain waits for those that are not governed.
             Phase::Session(_)
             | Phase::Raw
             | Phase::Home(_)
+            | Phase::OwnLogin
             | Phase::Cancel { .. }
             | Phase::Closing { .. }
             | Phase::Over => {}
@@ -343,7 +356,7 @@ impl Pair {
     /// Whether a stopping governor waits for it.
     pub(super) fn is_waited_for(&self) -> bool {
         match &self.phase {
-            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw | Phase::Home(_) => false,
+            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw | Phase::Home(_) | Phase::OwnLogin => false,
             Phase::Session(session) => !session.is_ungoverned(),
             _ => true,
         }
@@ -404,6 +417,7 @@ impl Pair {
     /// Leaves all shared structures: places, queues, registry.
     pub(super) fn leave(&mut self, context: &mut Context, now: Instant) {
         self.leave_pool(context, now);
+        self.fails_to_open("it took too long".to_owned(), None, context);
         if let Phase::Home(home) = &self.phase {
             Pair::leave_home(home, Place { worker: context.worker, pair: self.id }, context);
         }

@@ -211,6 +211,12 @@ impl Worker {
                 }
                 Note::Fetch { home, client, class } => self.send_connection(home, client, class, now),
                 Note::Connection { moving, pair, class } => self.receive_connection(moving, (pair, class), now),
+                Note::Known(id, known) => {
+                    self.move_pair(id, now, |pair, context| pair.on_known(known, context, now));
+                }
+                Note::Welcome(id, welcome) => {
+                    self.move_pair(id, now, |pair, context| pair.on_welcome(welcome, context, now));
+                }
                 Note::Strands(id) => self.move_pair(id, now, |pair, context| pair.is_stranded(context, now)),
             }
         }
@@ -320,7 +326,7 @@ impl Worker {
         });
     }
 
-    fn add(&mut self, now: Instant, make: impl FnOnce(u64, &mut Context) -> io::Result<Pair>) {
+    pub(super) fn add(&mut self, now: Instant, make: impl FnOnce(u64, &mut Context) -> io::Result<Pair>) {
         let id = self.reserve();
         match make(id, &mut self.context) {
             Ok(pair) => {

@@ -153,6 +153,12 @@ impl Session {
         }
     }
 
+    /// The limit that the session has set for itself, as a setting, when its connection goes to another one.
+    pub(crate) fn leaves_worker_limit(&mut self) -> Option<(&'static [u8], String)> {
+        let limit = self.workers.in_session.take()?;
+        Some((PARAMETER.as_bytes(), limit.to_string()))
+    }
+
     fn step_in_block(&self, now: Instant) -> Option<WorkersAction> {
         let inside = self.transaction.as_ref()?;
         if inside.keeps_workers {

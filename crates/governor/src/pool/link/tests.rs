@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::*;
-use crate::pool::connection::PreparedTexts;
-use crate::pool::settings::base_of;
 use crate::registry::BackendKey;
 use crate::session::Reported;
 
@@ -21,26 +19,16 @@ struct Stage {
 }
 
 fn connection(application: &str) -> Box<PooledConnection> {
-    let base = Arc::new(base_of(application));
     let value: Box<[u8]> = application.as_bytes().into();
     let reports: Reports = [(b"application_name"[..].into(), value)].into();
-    Box::new(PooledConnection {
-        key: Arc::new(BackendKey { process: 7, secret: Box::default() }),
-        reported: Reported::default(),
-        reports: Arc::new(reports),
-        settings: Arc::clone(&base),
-        base,
-        prepared: PreparedTexts::default(),
-        has_unnamed: false,
-        since: Instant::now(),
-        is_spoilt: false,
-    })
+    let key = BackendKey { process: 7, secret: Box::default() };
+    Box::new(PooledConnection::new(key, Reported::default(), Arc::new(reports), Instant::now()))
 }
 
 impl Stage {
     fn new(registry: &Arc<PreparedTextRegistry>, application: &str) -> Self {
         let there = connection(application);
-        let link = Link::new(Arc::clone(registry), 100, Arc::clone(&there.base), Arc::clone(&there.reports));
+        let link = Link::new(1, Arc::clone(registry), 100, Arc::clone(&there.base), Arc::clone(&there.reports));
         Stage { link, sent: Vec::new(), heard: Vec::new(), unread: Vec::new() }
     }
 
@@ -291,7 +279,7 @@ fn the_statement_that_was_not_used_for_longest_is_closed() {
     let registry: Arc<PreparedTextRegistry> = Arc::default();
     let there = connection("a");
     let base = Arc::clone(&there.base);
-    let link = Link::new(Arc::clone(&registry), 2, base, Arc::clone(&there.reports));
+    let link = Link::new(1, Arc::clone(&registry), 2, base, Arc::clone(&there.reports));
     let mut stage = Stage { link, sent: Vec::new(), heard: Vec::new(), unread: Vec::new() };
     stage.say("P[a|select 1|00] S");
     stage.attach(there);

@@ -76,6 +76,8 @@ pub(super) enum Purpose {
         /// The packet contains the session's class, which the client did not request.
         is_class_announced: bool,
     },
+    /// A connection that the governor opens for a pool.
+    Pool,
     Cancel(Aimed),
 }
 
@@ -266,7 +268,7 @@ impl Pair {
 
     /// Whether the client has presented a certificate that names the user. Clients are asked for one only if the
     /// settings have certificate authorities, one of which has signed it.
-    fn has_shown_its_name(&mut self) -> bool {
+    pub(super) fn has_shown_its_name(&mut self) -> bool {
         let certificate = self.client.as_mut().and_then(|client| client.wire().peer_certificate());
         let name = certificate.and_then(common_name);
         name.is_some() && name.as_ref() == self.card.as_ref().map(|card| &card.login.user)
@@ -343,6 +345,7 @@ impl Pair {
                 let terms = Terms { must_be_asked, is_class_announced, own_key, ..Terms::default() };
                 self.phase = Phase::Login(Box::new(Login::new(terms)), conduct);
             }
+            Purpose::Pool => self.log_in(context),
             Purpose::Cancel(aimed) => self.send_cancel(aimed, context, now),
         }
     }
@@ -375,6 +378,10 @@ impl Pair {
     fn fail_dial(&mut self, dial: Dial, context: &mut Context, now: Instant) {
         match dial.purpose {
             Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, dial.hint, context, now),
+            Purpose::Pool => {
+                context.governor.reach.failed(&dial.failure);
+                self.fails_to_open(format!("{}: {}", dial.settings.server.address(), dial.failure), None, context);
+            }
             Purpose::Cancel(_) => {
                 if context.governor.logs(Repeated::CancelNotDelivered) {
                     tracing::warn!("cancel not delivered: {}: {}", dial.settings.server.address(), dial.failure);

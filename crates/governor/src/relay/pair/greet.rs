@@ -211,6 +211,9 @@ impl Pair {
                 None => is_class_announced = self.announce_class(&mut packet, &settings),
             }
         }
+        if conduct == Conduct::Pooled && self.begin_gate(&settings, context, now) {
+            return;
+        }
         self.dial(Dial::new(settings, Purpose::Session { packet, conduct, is_class_announced }, now), context, now);
     }
 

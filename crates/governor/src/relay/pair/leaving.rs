@@ -47,7 +47,7 @@ impl Pair {
             Phase::Cancel { .. } => self.client = None,
             Phase::Dialling(dial) if !dial.is_for_session() => self.client = None,
             Phase::Closing { .. } => self.client = None,
-            Phase::Session(_) | Phase::Raw | Phase::Dialling(_) | Phase::Login(..) => {}
+            Phase::Session(_) | Phase::Raw | Phase::Gate(_) | Phase::Dialling(_) | Phase::Login(..) => {}
             _ => (self.client, self.phase) = (None, Phase::Over),
         }
     }

@@ -3,6 +3,7 @@
 //! A connection of a pool has a pair of its own, its *home*, whose number is in the socket's token. While it is on loan,
 //! its socket is with the client's pair, and the worker passes its events on.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::sync::Arc;
@@ -12,16 +13,18 @@ use plimsoll_policy::{Claim, ClassIndex, Ticket};
 
 use super::{Conduct, End, Pair, Phase, token};
 use crate::governor::Repeated;
-use crate::pool::connection::{PooledConnection, PreparedTexts};
+use crate::pool::connection::PooledConnection;
 use crate::pool::link::Link;
 use crate::pool::pools::{Place, PoolKey};
-use crate::pool::settings::{APPLICATION_NAME, Reports, base_of};
-use crate::registry::BackendKey;
+use crate::pool::settings::Reports;
+use crate::registry::{BackendKey, SessionCard};
 use crate::relay::context::{Context, Lending};
 use crate::relay::listener::Peer;
 use crate::relay::refusal::Refusal;
 use crate::relay::side::Side;
 use crate::session::{Notice, Reported, error_response};
+use crate::statement::residue::Pin;
+use crate::statistics::count;
 use crate::settings::{CpuShare, FairBy, PoolMode, Settings};
 
 /// A session of a pool.
@@ -35,6 +38,10 @@ pub(super) struct Pooled {
     waits_since: Option<Instant>,
     /// When it waits no longer.
     gives_up_at: Option<Instant>,
+    /// The unit after which the server was asked for the values of settings.
+    asked_after: Option<u64>,
+    /// It has read values of sequences by `currval` or `lastval`.
+    reads_sequences: bool,
 }
 
 /// A connection on loan.
@@ -94,46 +101,57 @@ impl Pair {
         }
     }
 
-    /// A client has logged in over a connection of its own, which now belongs to a pool.
-    pub(super) fn begin_pooled(
-        &mut self,
-        (key, reported, reports): (BackendKey, Reported, Reports),
-        context: &mut Context,
-        now: Instant,
-    ) {
-        let (Some(card), Some(side)) = (self.card.clone(), self.server.take()) else { return };
-        let settings = context.governor.settings();
-        let application = reports.get(APPLICATION_NAME).map(|name| String::from_utf8_lossy(name).into_owned());
-        let base = Arc::new(base_of(application.as_deref().unwrap_or_default()));
-        let reports = Arc::new(reports);
-        let pool = PoolKey {
+    /// The pool of the client.
+    pub(super) fn pool_key(&self) -> Option<PoolKey> {
+        let card = self.card.as_ref()?;
+        Some(PoolKey {
             database: card.login.database.clone(),
             user: card.login.user.clone(),
             parameters: card.parameters.get().copied().unwrap_or_default(),
-        };
-        let texts = context.governor.pools.texts(&pool, (&settings, context.governor.generation()));
-        let prepared_max = settings.pool.prepared_max as usize;
+        })
+    }
+
+    /// A client of a pool has been let in: over a connection of its own with that key, which now belongs to the pool, or
+    /// by the governor.
+    pub(super) fn begin_pooled(
+        &mut self,
+        (key, reported, reports): (Option<BackendKey>, Reported, Reports),
+        context: &mut Context,
+        now: Instant,
+    ) {
+        let (Some(card), Some(pool)) = (self.card.clone(), self.pool_key()) else { return };
+        let Phase::Session(session) = &mut self.phase else { return };
+        let settings = context.governor.settings();
+        session.set_pooled(true);
+        session.set_clean_functions(settings.pool.clean_functions.clone().into());
         let tenant = match settings.pool.fair_by {
             FairBy::User => hash_of(&card.login.user),
             FairBy::Application => hash_of(&card.login.application_name),
             FairBy::Client => hash_of(&self.peer.ip()),
         };
-        let link = Link::new(texts, prepared_max, Arc::clone(&base), Arc::clone(&reports));
+        // With no key it is not a connection that could serve anybody, but its settings are those of the client.
+        let connection =
+            PooledConnection::new(key.clone().unwrap_or_else(made_up_key), reported, Arc::new(reports), now);
+        let texts = context.governor.pools.texts(&pool, (&settings, context.governor.generation()));
+        let prepared_max = settings.pool.prepared_max as usize;
+        let (base, heard) = (Arc::clone(&connection.base), Arc::clone(&connection.reports));
+        let link = Link::new(card.id.0, texts, prepared_max, base, heard);
         card.is_served_by(None);
-        let connection = Box::new(PooledConnection {
-            key: Arc::new(key),
-            reported,
-            reports,
-            settings: Arc::clone(&base),
-            base,
-            prepared: PreparedTexts::default(),
-            has_unnamed: false,
-            since: now,
-            is_spoilt: false,
-        });
-        self.pooled = Some(Box::new(Pooled { link, key: pool.clone(), tenant, loan: None, waits_since: None, gives_up_at: None }));
-        let moving = Moving { side, connection, key: pool, share: CpuShare::Untouched };
-        context.lending.push_back(Lending::Joins(moving));
+        let key = pool.clone();
+        self.pooled = Some(Box::new(Pooled {
+            link,
+            key,
+            tenant,
+            loan: None,
+            waits_since: None,
+            gives_up_at: None,
+            asked_after: None,
+            reads_sequences: false,
+        }));
+        if let Some(side) = self.server.take() {
+            let moving = Moving { side, connection: Box::new(connection), key: pool, share: CpuShare::Untouched };
+            context.lending.push_back(Lending::Joins(moving, false));
+        }
     }
 
     /// What the session's pool must know before it can have a connection.
@@ -256,11 +274,55 @@ impl Pair {
             }
             return has_answered;
         }
-        let is_at_rest = pooled.link.is_attached() && session.is_idle() && !session.is_ungoverned();
-        if is_at_rest && pooled.link.is_free() {
-            self.give_back(context, now);
+        if pooled.link.is_attached() && pooled.link.owes_nothing() && session.is_idle() {
+            return self.clear_up(context, now) || has_answered;
         }
         has_answered
+    }
+
+    /// The session is at rest: the connection goes back, unless something of the session is left in it. Returns whether
+    /// the server was asked for it.
+    fn clear_up(&mut self, context: &mut Context, now: Instant) -> bool {
+        let (Phase::Session(session), Some(pooled), Some(card)) = (&mut self.phase, &mut self.pooled, &self.card) else {
+            return false;
+        };
+        if pooled.link.has_discarded() {
+            session.clear_residue();
+            session.knows_settings(b"", b"");
+            pooled.asked_after = None;
+            card.state().pinned = None;
+        }
+        let residue = session.residue();
+        pooled.reads_sequences |= residue.reads_sequences;
+        if residue.sequences && pooled.reads_sequences {
+            pooled.link.pin_because("it reads the values that it takes of sequences".to_owned());
+        }
+        let because = residue.pin.as_ref().map(ToString::to_string).or_else(|| pooled.link.pin().map(str::to_owned));
+        if let Some(because) = because {
+            if residue.pin != Some(Pin::Unasked) {
+                note_pin(card, because, context);
+            }
+            return false;
+        }
+        let asks = residue.all_settings || !residue.settings.is_empty();
+        if asks && pooled.asked_after != Some(session.unit_number()) {
+            pooled.asked_after = Some(session.unit_number());
+            let named = residue.settings.iter().cloned();
+            let own = pooled.link.names_of_settings().filter(|_| residue.all_settings);
+            let names: BTreeSet<Box<[u8]>> = named.chain(own).collect();
+            let mut out = Vec::new();
+            pooled.link.ask_settings(names.into_iter(), &mut |bytes| out.extend_from_slice(bytes));
+            if let Some(server) = &mut self.server {
+                server.send(&out, &mut context.spare);
+            }
+            return true;
+        }
+        if asks {
+            let value = |name: &[u8]| pooled.link.setting(name).unwrap_or_default().to_vec();
+            session.knows_settings(&value(b"search_path"), &value(b"role"));
+        }
+        self.give_back(context, now);
+        false
     }
 
     fn hear_answers(&mut self, context: &mut Context, now: Instant) -> bool {
@@ -297,16 +359,31 @@ impl Pair {
     /// Gives the connection back, or closes it if it must serve nobody else.
     fn give_back(&mut self, context: &mut Context, now: Instant) {
         let (Some(pooled), Some(card)) = (&mut self.pooled, &self.card) else { return };
-        let is_aimed_at = {
-            let state = card.state();
-            state.cancels.in_flight > 0 || state.cancels.preempting.is_some()
-        };
-        if is_aimed_at {
+        if card.state().cancels.in_flight > 0 {
+            // The session is told when the cancel has arrived.
             return;
         }
         let Some(loan) = pooled.loan.take() else { return };
         card.is_served_by(None);
-        let (Some(connection), Some(side)) = (pooled.link.release(), self.server.take()) else { return };
+        let (Some(mut connection), Some(side)) = (pooled.link.release(), self.server.take()) else { return };
+        if let Phase::Session(session) = &mut self.phase {
+            if session.residue().sequences {
+                connection.sequences_of = Some(card.id.0);
+            }
+            if pooled.asked_after != Some(session.unit_number()) {
+                // Its client has left, and nobody knows the values: the next client's are set in any case.
+                let unknown = session.residue().settings.iter().map(|name| (name.clone(), Box::from(&b"\0"[..])));
+                let unknown: Vec<_> = unknown.collect();
+                if !unknown.is_empty() {
+                    Arc::make_mut(&mut connection.settings).extend(unknown);
+                }
+            }
+            if let Some((name, value)) = session.leaves_worker_limit() {
+                Arc::make_mut(&mut connection.settings).insert(name.into(), value.into_bytes().into());
+            }
+            session.clear_residue();
+            pooled.asked_after = None;
+        }
         let settings = context.governor.settings();
         let is_old = settings.pool.lifetime.is_some_and(|lifetime| now.saturating_duration_since(connection.since) > lifetime);
         let is_lost = mem::take(&mut card.state().cancels.is_lost);
@@ -322,8 +399,8 @@ impl Pair {
 
     /// The client's session ends: its connection goes back if nothing is left in it, and is closed otherwise.
     pub(super) fn leave_pool(&mut self, context: &mut Context, now: Instant) {
-        let is_at_rest = matches!(&self.phase, Phase::Session(session) if session.is_idle() && !session.is_ungoverned());
-        if self.pooled.as_ref().is_some_and(|pooled| is_at_rest && pooled.link.is_free()) {
+        let is_clean = matches!(&self.phase, Phase::Session(session) if session.is_idle() && session.residue().pin.is_none());
+        if self.pooled.as_ref().is_some_and(|pooled| is_clean && pooled.link.is_free()) {
             self.give_back(context, now);
         }
         let Some(pooled) = self.pooled.take() else { return };
@@ -377,18 +454,17 @@ impl Pair {
             context.lending.push_back(Lending::Ended(home.key.clone()));
         }
     }
+}
 
-    /// Tells the operator why a session keeps its connection.
-    pub(super) fn note_pin(&self, context: &Context) {
-        let (Some(pooled), Some(card)) = (&self.pooled, &self.card) else { return };
-        let Some(why) = pooled.link.pin() else { return };
-        let mut state = card.state();
-        if state.pinned.is_none() {
-            state.pinned = Some(why.to_owned());
-            if context.governor.logs(Repeated::SessionPinned) {
-                tracing::debug!(session = card.id.0, "the session keeps its server connection: {why}");
-            }
+/// Tells the operator why a session keeps its connection.
+fn note_pin(card: &SessionCard, because: String, context: &Context) {
+    let mut state = card.state();
+    if state.pinned.is_none() {
+        if context.governor.logs(Repeated::SessionPinned) {
+            tracing::debug!(session = card.id.0, "the session keeps its server connection: {because}");
         }
+        count(&context.governor.statistics.pinned);
+        state.pinned = Some(because);
     }
 }
 

@@ -20,8 +20,10 @@ use crate::session::{Outbox, ProtocolError, Reported, Session};
 impl Pair {
     /// Handles bytes of the client; returns how many are accepted.
     pub(super) fn on_client(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
-        if matches!(self.phase, Phase::Greeting(_)) {
-            return self.greet(bytes, context, now);
+        match &self.phase {
+            Phase::Greeting(_) => return self.greet(bytes, context, now),
+            Phase::Gate(_) => return self.on_gate(bytes, context, now),
+            _ => {}
         }
         if let (Phase::Session(session), Some(follower)) = (&self.phase, &mut self.follower) {
             follower.look(&context.governor.capture, session.is_idle(), now);
@@ -61,7 +63,12 @@ impl Pair {
                 taken
             }
             Phase::Closing { .. } | Phase::Over => bytes.len(),
-            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Home(_) | Phase::Cancel { .. } => 0,
+            Phase::Greeting(_)
+            | Phase::Gate(_)
+            | Phase::Dialling(_)
+            | Phase::OwnLogin
+            | Phase::Home(_)
+            | Phase::Cancel { .. } => 0,
         }
     }
 
@@ -89,6 +96,7 @@ impl Pair {
             Phase::Session(_) if self.pooled.is_some() => return self.scan(bytes, context, now),
             Phase::Session(_) => return self.session_hears(bytes, context, now),
             Phase::Home(_) => return self.on_idle_server(bytes, context),
+            Phase::OwnLogin => return self.on_own_login(bytes, context, now),
             _ => {}
         }
         let mut out = Pair::out(&mut self.client, &mut self.server, context);
@@ -125,7 +133,7 @@ impl Pair {
     }
 
     /// The server has accepted the client's login.
-    fn on_login(
+    pub(super) fn on_login(
         &mut self,
         (conduct, own): (Conduct, Option<registry::BackendKey>),
         (key, reported, reports): (Option<registry::BackendKey>, Reported, Reports),
@@ -157,7 +165,7 @@ impl Pair {
                 Phase::Session(Box::new(Session::new(context.governor.clone(), card, reported, now)))
             }
         };
-        if let (Conduct::Pooled, Some(key)) = (conduct, key) {
+        if conduct == Conduct::Pooled {
             self.begin_pooled((key, reported, reports), context, now);
         }
         if let Some(client) = &mut self.client {
@@ -221,6 +229,10 @@ impl Pair {
                 }
                 self.phase = Phase::Over;
             }
+            Phase::OwnLogin => {
+                let why = error.map_or_else(|| "it closed the connection and gave no reason".to_owned(), |e| e.to_string());
+                self.fails_to_open(why, None, context);
+            }
             Phase::Home(_) => (self.server, self.phase) = (None, self.over(context)),
             // Its last bytes are passed on; then the client's connection is closed, too.
             _ => {
@@ -246,7 +258,7 @@ impl Pair {
                 self.server = None;
                 self.close(context, now);
             }
-            Phase::Session(_) | Phase::Raw | Phase::Dialling(_) | Phase::Login(..) if has_left => {
+            Phase::Session(_) | Phase::Raw | Phase::Gate(_) | Phase::Dialling(_) | Phase::Login(..) if has_left => {
                 self.on_client_leaving(context, now);
             }
             _ => {}

@@ -29,7 +29,7 @@ impl Pair {
     fn on_deadline(&mut self, context: &mut Context, now: Instant) {
         match &self.phase {
             Phase::Dialling(_) => self.on_dial_deadline(context, now),
-            Phase::Login(..) | Phase::Console(_) => {
+            Phase::Login(..) | Phase::Gate(_) | Phase::Console(_) => {
                 let what = "canceling authentication due to timeout";
                 self.refuse(&Refusal::new("57014", what), context, now);
             }

@@ -1,0 +1,225 @@
+//! Single promises of a pool.
+
+use std::time::Duration;
+
+use plimsoll_testing::until;
+
+use super::client::{Client, Failure, PASSWORD, cancel};
+use super::world::World;
+
+/// Long enough to see that nothing arrives.
+const A_WHILE: Duration = Duration::from_millis(200);
+
+fn state(result: Result<super::client::Answer, Failure>) -> String {
+    match result {
+        Ok(_) => "ok".to_owned(),
+        Err(Failure::Refused(refusal)) => refusal.state,
+        Err(Failure::Lost(error)) => panic!("{error}"),
+    }
+}
+
+fn waiting(world: &World) -> usize {
+    let clock = world.governor.clock(std::time::Instant::now());
+    world.governor.pools.view(clock).iter().map(|pool| pool.waiting).sum()
+}
+
+/// The server processes of clients.
+fn processes(world: &World) -> String {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE usename IN ('ann', 'ben')";
+    world.connection().text(sql).unwrap().unwrap()
+}
+
+#[test]
+fn many_clients_share_few_connections() {
+    let world = World::new(2, false, |_| {});
+    let mut clients: Vec<Client> = (0..10).map(|_| world.client("ann")).collect();
+    until("the connections of logins are closed", || processes(&world) == "2");
+    for round in 0..3 {
+        for client in &mut clients {
+            assert_eq!(client.value(&format!("SELECT {round}")).unwrap(), round.to_string());
+        }
+    }
+    assert_eq!(processes(&world), "2");
+}
+
+#[test]
+fn the_important_class_goes_first_in_the_queue_for_connections() {
+    let world = World::new(1, true, |settings| settings.pool.size = 1);
+    // Users have pools of their own: both classes are one user's here.
+    let mut holder = world.client("ben");
+    let mut patient = world.client("ben");
+    let mut urgent = {
+        let user = [("user", "ben"), ("database", world.server.database()), ("plimsoll.class", "low")];
+        Client::log_in(world.place(), &user, PASSWORD).unwrap()
+    };
+    holder.query("BEGIN").unwrap();
+    patient.send_query("SELECT 1").unwrap();
+    until("one waits", || waiting(&world) == 1);
+    urgent.send_query("SELECT 2").unwrap();
+    until("both wait", || waiting(&world) == 2);
+    holder.query("COMMIT").unwrap();
+    assert_eq!(patient.answer().unwrap().value(), Some("1"));
+    assert_eq!(urgent.answer().unwrap().value(), Some("2"));
+    assert_eq!(waiting(&world), 0);
+}
+
+#[test]
+fn a_cancel_meets_its_own_statement_and_nobody_elses() {
+    let world = World::new(1, true, |_| {});
+    let (mut one, mut other) = (world.client("ann"), world.client("ann"));
+    one.send_query("SELECT pg_sleep(30)").unwrap();
+    other.send_query("SELECT 7").unwrap();
+    until("the other waits", || waiting(&world) == 1);
+    // One that waits is cancelled in the queue; the one that runs is not.
+    cancel(world.place(), &other.key).unwrap();
+    assert_eq!(other.answer().unwrap().refusal.unwrap().state, "57014");
+    assert_eq!(waiting(&world), 0);
+    other.send_query("SELECT 8").unwrap();
+    until("the other waits again", || waiting(&world) == 1);
+    cancel(world.place(), &one.key).unwrap();
+    assert_eq!(one.answer().unwrap().refusal.unwrap().state, "57014");
+    assert_eq!(other.answer().unwrap().value(), Some("8"));
+    // A cancel of a client that runs nothing meets nothing.
+    cancel(world.place(), &one.key).unwrap();
+    assert_eq!(other.value("SELECT 9").unwrap(), "9");
+}
+
+#[test]
+fn who_waits_for_too_long_is_told_and_goes_on() {
+    let world = World::new(1, true, |settings| {
+        settings.classes.iter_mut().for_each(|class| class.limits.timeout = Some(Duration::from_millis(300)));
+    });
+    let (mut holder, mut waiter) = (world.client("ann"), world.client("ann"));
+    holder.query("BEGIN").unwrap();
+    assert_eq!(state(waiter.query("SELECT 1")), "53300");
+    holder.query("COMMIT").unwrap();
+    assert_eq!(waiter.value("SELECT 1").unwrap(), "1");
+}
+
+#[test]
+fn a_client_that_leaves_within_a_transaction_leaves_nothing() {
+    let world = World::new(1, true, |_| {});
+    world.connection().run("CREATE TABLE t (a int); INSERT INTO t VALUES (1); GRANT ALL ON t TO public").unwrap();
+    let mut leaver = world.client("ann");
+    leaver.query("BEGIN; UPDATE t SET a = 2; SELECT pg_advisory_lock(1)").unwrap();
+    drop(leaver);
+    let mut next = world.client("ann");
+    assert_eq!(next.value("UPDATE t SET a = a + 10 RETURNING a").unwrap(), "11");
+    assert_eq!(next.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").unwrap(), "0");
+}
+
+/// A client that closes its connection right behind a statement has it run, as by a server of its own.
+#[test]
+fn the_last_words_of_a_client_are_carried_out() {
+    let world = World::new(1, true, |_| {});
+    world.connection().run("CREATE TABLE t (a int); GRANT ALL ON t TO public").unwrap();
+    let mut holder = world.client("ann");
+    holder.query("BEGIN").unwrap();
+    let mut leaver = world.client("ann");
+    leaver.send_query("INSERT INTO t VALUES (1)").unwrap();
+    until("it waits", || waiting(&world) == 1);
+    leaver.close_sending().unwrap();
+    std::thread::sleep(A_WHILE);
+    holder.query("COMMIT").unwrap();
+    until("the row is there", || world.connection().text("SELECT count(*) FROM t").unwrap().as_deref() == Some("1"));
+}
+
+#[test]
+fn clients_live_through_a_restart_of_the_server_if_the_governor_can_log_in() {
+    let mut world = World::new(2, true, |_| {});
+    let (mut idle, mut busy) = (world.client("ann"), world.client("ann"));
+    busy.query("BEGIN").unwrap();
+    world.server.restart().unwrap();
+    assert!(busy.query("SELECT 1").is_err(), "its transaction is lost, and it must know");
+    assert_eq!(idle.value("SELECT 1").unwrap(), "1");
+    assert_eq!(world.client("ann").value("SELECT 2").unwrap(), "2");
+}
+
+#[test]
+fn without_credentials_clients_are_told_to_connect_again() {
+    let mut world = World::new(2, false, |_| {});
+    let mut idle = world.client("ann");
+    assert_eq!(idle.value("SELECT 1").unwrap(), "1");
+    world.server.restart().unwrap();
+    until("the lost connections are noticed", || {
+        let clock = world.governor.clock(std::time::Instant::now());
+        world.governor.pools.view(clock).iter().all(|pool| pool.open == 0)
+    });
+    assert_eq!(idle.query("SELECT 1").unwrap_err().state(), Some("57P01"));
+    assert_eq!(world.client("ann").value("SELECT 2").unwrap(), "2");
+}
+
+#[test]
+fn passwords_are_checked_by_whoever_knows_them() {
+    for has_users in [false, true] {
+        let world = World::new(2, has_users, |_| {});
+        let log_in = |user: &str, password: &str| {
+            let parameters = [("user", user), ("database", world.server.database())];
+            Client::log_in(world.place(), &parameters, password).map(drop)
+        };
+        for (user, password) in [("ann", "wrong"), ("nobody", PASSWORD), ("ann", "")] {
+            assert_eq!(log_in(user, password).unwrap_err().state(), Some("28P01"), "{user} {password} {has_users}");
+        }
+        log_in("ann", PASSWORD).unwrap();
+    }
+}
+
+/// `currval` in another connection must not return what another client has taken.
+#[test]
+fn values_of_sequences_are_the_clients_own() {
+    let world = World::new(1, true, |_| {});
+    world.connection().run("CREATE SEQUENCE s; GRANT ALL ON s TO public").unwrap();
+    let (mut one, mut other) = (world.client("ann"), world.client("ann"));
+    assert_eq!(one.value("SELECT nextval('s')").unwrap(), "1");
+    assert_eq!(state(other.query("SELECT currval('s')")), "55000");
+    // In one transaction it works, and a client that has asked once keeps its connection with its next value.
+    let both = other.query("BEGIN; SELECT nextval('s'); SELECT currval('s'); COMMIT").unwrap();
+    assert_eq!(both.rows.concat(), [Some("2".to_owned()), Some("2".to_owned())]);
+    assert_eq!(other.value("SELECT currval('s')").unwrap(), "2");
+}
+
+#[test]
+fn a_session_that_keeps_something_keeps_its_connection_and_says_why() {
+    let world = World::new(2, true, |_| {});
+    let mut client = world.client("ann");
+    client.query("LISTEN news").unwrap();
+    let mut teller = world.client("ann");
+    teller.query("NOTIFY news").unwrap();
+    let why = || world.governor.registry.all().iter().find_map(|card| card.state().pinned.clone());
+    until("the reason is known", || why().is_some());
+    assert!(why().unwrap().contains("notifications"), "{:?}", why());
+    assert_eq!(client.message().unwrap().tag, b'A');
+    client.query("DISCARD ALL").unwrap();
+    until("it is free again", || why().is_none());
+}
+
+/// Clients that ask and leave in any state, many at once: afterwards the pool has all its connections again.
+#[test]
+fn clients_that_leave_in_any_state_leave_the_pool_whole() {
+    let world = World::new(3, true, |_| {});
+    std::thread::scope(|scope| {
+        for worker in 0..6 {
+            let world = &world;
+            scope.spawn(move || {
+                for round in 0..25 {
+                    let mut client = world.client("ann");
+                    let said = match (worker + round) % 5 {
+                        0 => client.send_query("SELECT pg_sleep(0.01)"),
+                        1 => client.send_query("BEGIN"),
+                        2 => client.query("BEGIN; SELECT 1").map_or(Ok(()), |_| Ok(())),
+                        3 => client.send(b"P\0\0\0\x10x\0select"),
+                        _ => client.send_query("SELECT 1/0"),
+                    };
+                    said.unwrap();
+                }
+            });
+        }
+    });
+    until("nothing is in use", || {
+        let clock = world.governor.clock(std::time::Instant::now());
+        world.governor.pools.view(clock).iter().all(|pool| pool.in_use == 0 && pool.waiting == 0)
+    });
+    let mut clients: Vec<Client> = (0..3).map(|_| world.client("ann")).collect();
+    clients.iter_mut().for_each(|client| drop(client.query("BEGIN").unwrap()));
+    clients.iter_mut().for_each(|client| drop(client.query("COMMIT").unwrap()));
+}
