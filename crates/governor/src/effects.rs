@@ -181,6 +181,8 @@ pub struct Inquiry {
     numbers: Objects,
     has_asked_names: bool,
     has_asked_events: bool,
+    /// Whether the session has temporary objects is asked, too.
+    asks_temporary: bool,
     values: rows::GeneratedValues,
     /// The transaction has run; otherwise the inquiry is a forecast.
     has_run: bool,
@@ -278,6 +280,7 @@ impl Inquiry {
             numbers: Objects::default(),
             has_asked_names: false,
             has_asked_events: false,
+            asks_temporary: false,
             values: rows::GeneratedValues::default(),
             has_run: false,
             horizon: None,

@@ -40,6 +40,9 @@ impl Inquiry {
         if self.found.is_ddl && !std::mem::replace(&mut self.has_asked_events, self.found.is_ddl) {
             parts.push(Part::Events);
         }
+        if self.asks_temporary {
+            parts.push(Part::Temporary);
+        }
         let calls = std::mem::take(&mut self.found.calls);
         let judges_values = self.purpose == Purpose::Replay;
         if judges_values && !self.generates() && calls.iter().any(|call| !self.calls.contains(call)) {

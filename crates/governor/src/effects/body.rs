@@ -130,6 +130,7 @@ fn read_once(
             _ => {}
         }
         read_facts(&token, before.as_ref(), found);
+        found.any_schema |= judges && may_move_path(&token, before.as_ref());
         if language == Language::Plpgsql && token.kind == TokenKind::Word && !is_after_dot {
             read_word(&token, tokens.peek(), found).or_else(|because| if judges { Err(because) } else { Ok(()) })?;
             // Where it may run twice, code that changes code is unsafe.
@@ -198,10 +199,20 @@ fn read_facts(token: &Token<'_>, before: Option<&Token<'_>>, found: &mut Found) 
     found.arranges |= token.is_word("from") && found.updates;
     found.updates |= token.is_word("update") && !is_after(&["for", "key"]);
     found.has_floats |= is_one(FLOATS);
-    // SET ROLE, SET SESSION AUTHORIZATION, SET SCHEMA, RESET ALL.
-    let sets = is_after(&["set", "local", "session", "reset"]);
     found.catches |= is_one(TIMEOUTS) || is_one(SETTERS);
-    found.any_schema |= is_one(PATHS) || sets && is_one(&["all", "authorization", "role", "schema"]);
+}
+
+/// Whether a word shows that names may reach other schemas, given the piece before it. For leftovers, the statements that do it
+/// are read as a whole.
+fn may_move_path(token: &Token<'_>, before: Option<&Token<'_>>) -> bool {
+    if !matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
+        return false;
+    }
+    let is_one = |words: &[&str]| words.iter().any(|word| token.is_word(word));
+    // SET ROLE, SET SESSION AUTHORIZATION, SET SCHEMA, RESET ALL.
+    let sets =
+        before.is_some_and(|before| ["set", "local", "session", "reset"].iter().any(|word| before.is_word(word)));
+    is_one(PATHS) || sets && is_one(&["all", "authorization", "role", "schema"])
 }
 
 fn read_operator(operator: &[u8], found: &mut Found) {

@@ -36,8 +36,8 @@ pub enum Purpose {
 impl Inquiry {
     /// Begins an inquiry into what a text may leave in its session besides what it shows itself.
     ///
-    /// With `any_schema`, the answer holds for every `search_path` and role: names may reach any schema. `clean` lists functions
-    /// that the operator declares to leave nothing.
+    /// With `any_schema`, names may reach any schema: the answer holds for every `search_path` and role, and also if the text
+    /// changes them itself. `clean` lists functions that the operator declares to leave nothing.
     pub fn of_residue(
         text: &[u8],
         rules: TextRules,
@@ -48,6 +48,13 @@ impl Inquiry {
         let mut inquiry = Inquiry::empty(Purpose::Residue, rules, clean, server_version_num);
         inquiry.found.any_schema = any_schema;
         inquiry.read_for_residue(text);
+        inquiry
+    }
+
+    /// Begins an inquiry into whether the session has temporary objects.
+    pub fn of_temporary(rules: TextRules, server_version_num: u32) -> Self {
+        let mut inquiry = Inquiry::empty(Purpose::Residue, rules, &[], server_version_num);
+        inquiry.asks_temporary = true;
         inquiry
     }
 
@@ -100,11 +107,6 @@ impl Inquiry {
         residue
     }
 
-    /// Whether the session has temporary objects, according to the answers.
-    pub fn has_temporary(&self) -> bool {
-        self.ground.as_ref().is_some_and(|ground| memchr::memmem::find(&ground.path, b"pg_temp_").is_some())
-    }
-
     /// The session must keep its connection, which ends the inquiry.
     pub(super) fn pins(&mut self, pin: Pin) -> Unsafe {
         self.residue.pins(pin);
@@ -129,6 +131,7 @@ impl Inquiry {
                 if left.creates && has_ignoring_case(settings, b"pg_temp") {
                     left.pins(Pin::Temporary);
                 }
+                self.found.any_schema |= left.moves_path;
                 self.residue.add(&left);
                 self.goes_on()?;
                 self.read_body(function.body, language).map_err(|_| self.pins(Pin::UnreadName))?;

@@ -39,6 +39,8 @@ pub(super) enum Part {
     Calls,
     /// Event triggers.
     Events,
+    /// Temporary objects of the session.
+    Temporary,
     /// What reading a relation may run.
     Relations,
     /// What writing to it may run besides.
@@ -99,7 +101,7 @@ const NOT_PLAIN: &str = "(p.oid [<] 16384::pc.oid or p.provolatile [=] 'v'::pc.\
 /// `F`, `T`); expressions and queries (`n`), and those of defaults (`d`); the server's own functions that are called (`b`);
 /// functions (`f`, number, name, language, volatility, body, parsed body, defaults, settings); foreign-data wrappers
 /// (`w`, name, whether it runs a program); triggers (`t`, function, relation, condition); identity columns (`i`);
-/// sequences (`q`); sizes of relations (`l`, pages).
+/// sequences (`q`); sizes of relations (`l`, pages); that the session has temporary objects (`m`).
 ///
 /// The numbers from 1646 to 1653 are the trigger functions of foreign keys with ON DELETE or ON UPDATE CASCADE, SET NULL or
 /// SET DEFAULT.
@@ -173,6 +175,14 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         versions: "e.xmin::pc.text",
         columns: &["'F'", "e.evtfoid::pc.text"],
         from: "from pc.pg_event_trigger e where e.evtevent [<>] 'login'::pc.name",
+    },
+    // The schema remains when they are dropped.
+    Branch {
+        part: Part::Temporary,
+        versions: "null",
+        columns: &["'m'"],
+        from: "where pc.pg_my_temp_schema() [<>] 0::pc.oid and exists (
+  select from pc.pg_class c where c.relnamespace [=] pc.pg_my_temp_schema())",
     },
     Branch {
         part: Part::Relations,

@@ -9,6 +9,7 @@ use super::body;
 use super::known::{self, Function, Judgement};
 use super::tree::{self, FIRST_OWN, Item};
 use super::{Inquiry, Purpose, Safe, Verdict, horizon, names};
+use crate::statement::residue::Pin;
 
 /// The state of the server and the session when the inquiry began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +101,7 @@ impl Inquiry {
         match text(0)? {
             b"g" => self.ground = Some(ground(text)?),
             b"x" => {}
+            b"m" => return Some(Err(self.pins(Pin::Temporary))),
             b"R" => self.relations.add(number(2)?),
             b"F" => self.functions.add(number(2)?),
             b"T" => self.add_type(number(2)?),

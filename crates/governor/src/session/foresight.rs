@@ -316,10 +316,15 @@ impl Session {
         self.governor.clock(self.unit.since)
     }
 
+    /// Whether the session may ask a question of its own.
+    pub(super) fn may_learn(&self) -> bool {
+        let is_free = matches!(self.flow, Flow::Relay) && self.gate == Gate::Open && self.from_client.left == 0;
+        is_free && self.is_at_rest() && self.transaction.is_none()
+    }
+
     /// At rest: asks about a text that the transaction has run.
     pub(super) fn learn(&mut self, now: Instant, out: &mut impl Outbox) {
-        let is_free = matches!(self.flow, Flow::Relay) && self.gate == Gate::Open && self.from_client.left == 0;
-        if !is_free || !self.is_at_rest() || self.transaction.is_some() || self.learn_residue(now, out) {
+        if !self.may_learn() || self.learn_residue(now, out) {
             return;
         }
         let is_soon = self.texts.at_rest_since.is_some_and(|since| now.saturating_duration_since(since) < LEARN_FOR);
@@ -351,9 +356,8 @@ impl Session {
         let purpose = learning.purpose;
         match learning.inquiring.inquiry.next() {
             Next::Known(_) if purpose == Purpose::Residue => {
-                let (key, inquiry) = (learning.key, &learning.inquiring.inquiry);
-                let (residue, has_temporary) = (inquiry.residue(), inquiry.has_temporary());
-                self.learned_residue(key, &residue, has_temporary, now);
+                let (key, residue) = (learning.key, learning.inquiring.inquiry.residue());
+                self.learned_residue(key, &residue, now);
                 self.end_learning(now, out);
             }
             Next::Known(verdict) => {

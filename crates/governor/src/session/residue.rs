@@ -96,6 +96,11 @@ struct Names {
     is_open: bool,
 }
 
+impl Names {
+    /// They may mean anything.
+    const OPEN: Names = Names { path: 0, is_open: true };
+}
+
 /// What a pooled session may have left.
 #[derive(Debug, Default)]
 pub(super) struct Trail {
@@ -119,8 +124,7 @@ pub(super) struct Trail {
 
 impl Trail {
     fn names(&self) -> Names {
-        let is_open = self.is_path_open || self.is_path_local;
-        Names { path: if is_open { 0 } else { self.path }, is_open }
+        if self.is_path_open || self.is_path_local { Names::OPEN } else { Names { path: self.path, is_open: false } }
     }
 
     /// Adds what a text may have left.
@@ -264,11 +268,12 @@ impl Session {
     /// A text is run as it is.
     fn runs_text(&mut self, sql: &[u8]) {
         let rules = self.reported.text_rules;
+        let shown = residue_of(sql, rules);
         if !runs_no_code(sql) && self.residue.as_ref().is_some_and(|trail| !trail.is_pinned()) {
             let hash = text_hash(&self.governor.foresight, sql, rules);
-            self.looks_up(hash, || sql.into());
+            self.looks_up(hash, &shown, || sql.into());
         }
-        self.shows(&residue_of(sql, rules));
+        self.shows(&shown);
     }
 
     /// A prepared statement is run.
@@ -276,7 +281,7 @@ impl Session {
         if let Some(asked) = &leaves.asked
             && self.residue.as_ref().is_some_and(|trail| !trail.is_pinned())
         {
-            self.looks_up(asked.hash, || asked.sql.clone());
+            self.looks_up(asked.hash, &leaves.shown, || asked.sql.clone());
         }
         self.shows(&leaves.shown);
     }
@@ -295,10 +300,11 @@ impl Session {
     }
 
     /// Adds what is known of the code that a text runs, or notes that the server must be asked.
-    fn looks_up(&mut self, hash: u64, sql: impl FnOnce() -> Arc<[u8]>) {
+    fn looks_up(&mut self, hash: u64, shown: &Residue, sql: impl FnOnce() -> Arc<[u8]>) {
         let at = self.governor.clock(self.unit.since);
         let Some(trail) = &mut self.residue else { return };
-        let names = trail.names();
+        // The text may move the path for its own names, depending on its values, which the hash does not have.
+        let names = if shown.moves_path { Names::OPEN } else { trail.names() };
         let role = self.texts.role;
         let key =
             hashed(&self.governor.foresight, |state| ("residue", role, trail.clean_hash, names, hash).hash(state));
@@ -324,9 +330,11 @@ impl Session {
         (asked.is_some() || !shown.is_nothing()).then(|| Arc::new(Leaves { shown, asked }))
     }
 
-    /// When the server may be asked again.
+    /// When the server may be asked again: now, if the session came to rest where nothing could be asked.
     pub(super) fn asks_again_at(&self) -> Option<Instant> {
-        self.residue.as_ref()?.again_at
+        let trail = self.residue.as_ref()?;
+        let is_missed = || trail.left.pin == Some(Pin::Unasked) && self.may_learn();
+        trail.again_at.or_else(|| is_missed().then_some(self.since))
     }
 
     /// The time may have come to ask again.
@@ -380,27 +388,25 @@ impl Session {
         if !trail.left.creates || trail.is_pinned() || trail.again_at.is_some_and(|again| again > now) {
             return false;
         }
-        // A table was created, in the schema of temporary objects if the path began with it. Every answer tells.
-        let inquiry = Inquiry::of_residue(b"", self.reported.text_rules, false, &[], self.reported.version);
+        // What was created is temporary if the path began with that schema.
+        let inquiry = Inquiry::of_temporary(self.reported.text_rules, self.reported.version);
         self.flow = Flow::Learning(Learning::of_residue(NO_TEXT, inquiry, now));
         self.ask_ahead(now, out);
         true
     }
 
-    /// The server has answered what the first unknown text leaves, and whether the session has temporary objects.
-    pub(super) fn learned_residue(&mut self, key: TextKey, residue: &Residue, has_temporary: bool, now: Instant) {
+    /// The server has answered what the first unknown text leaves, or whether the session has temporary objects.
+    pub(super) fn learned_residue(&mut self, key: TextKey, residue: &Residue, now: Instant) {
         if key != NO_TEXT {
             self.governor.foresight.learn_residue(key, residue, self.governor.clock(now));
         }
         let Some(trail) = &mut self.residue else { return };
-        if trail.unknown.front().is_some_and(|first| first.key == key) {
+        if key == NO_TEXT {
+            trail.left.creates = false;
+            trail.add(residue);
+        } else if trail.unknown.front().is_some_and(|first| first.key == key) {
             trail.knows_first(Some(residue));
         }
-        trail.left.creates = false;
-        if has_temporary {
-            trail.add(&Residue::pinned_by(Some(Pin::Temporary)));
-        }
-        trail.settle();
     }
 }
 

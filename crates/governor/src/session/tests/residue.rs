@@ -51,6 +51,7 @@ const CODE: &[&str] = &[
     "create function on_delete() returns trigger language plpgsql as $$ begin perform locks(9); return old; end $$",
     "create trigger t after delete on referring for each row execute function on_delete()",
     "insert into referring values (1), (2), (3)",
+    "create table top (a int primary key); create table below (a int references top)",
     "create view looking as select locks(4) as a",
     "create view over_it as select * from looking",
     "create table ruled (a int); create rule r as on insert to ruled do also select sets()",
@@ -225,7 +226,7 @@ impl Pooled {
              union all select 'channel ' || c from pg_listening_channels() c \
              union all select 'cursor ' || name from pg_cursors where is_holdable \
              union all select 'statement ' || name from pg_prepared_statements where from_sql \
-             union all select 'temporary schema' where pg_my_temp_schema() <> 0",
+             union all select 'relation ' || relname from pg_class where relnamespace = pg_my_temp_schema()",
         );
         let begins_with = self.begins_with.clone();
         let is_said = |name: &String| residue.settings.contains(name.as_bytes());
@@ -298,7 +299,7 @@ fn what_code_leaves_is_found_in_the_catalogs() {
             ("insert into triggered values (1)", lock.clone()),
             ("copy triggered from stdin", lock.clone()),
             ("delete from referred where a = 3", lock.clone()),
-            ("truncate referred cascade", Some(Pin::MuchCode)),
+            ("truncate top cascade", Some(Pin::MuchCode)),
             ("select * from over_it", lock.clone()),
             ("select 5::guarded", lock.clone()),
             ("select 1 ~~~> 2", lock.clone()),
@@ -309,7 +310,7 @@ fn what_code_leaves_is_found_in_the_catalogs() {
             ("select listens()", Some(Pin::Listens)),
             ("select makes()", Some(Pin::Temporary)),
             ("create table made_of (a int); drop table made_of", None),
-            ("begin; set local search_path = pg_catalog, public; create table again (a int); rollback", None),
+            ("begin; set local search_path = public, other; create table again (a int); rollback", None),
             ("select makes_elsewhere()", Some(Pin::Temporary)),
             (
                 "do $$ begin perform set_config('search_path', 'pg' || '_temp', true); create table t (a int); end $$",
