@@ -31,8 +31,7 @@
 //!
 //! # Purposes
 //!
-//! The same walk also finds what a text may leave in its session when the transaction has ended (see `leftovers`): a pooler
-//! gives the connection to another client only if that is known.
+//! The same walk also finds what a text may leave in its session when the transaction has ended (see `leftovers`).
 //!
 //! # Assumptions
 //!
@@ -49,12 +48,13 @@ mod horizon;
 mod known;
 mod leftovers;
 mod names;
+mod objects;
 mod question;
 mod rows;
 mod texts;
 mod tree;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plimsoll_policy::Unsafe;
@@ -69,6 +69,7 @@ pub use foresight::{Foresight, KnownResidue, KnownText, Outlook, TextKey};
 pub use horizon::{Horizon, SharedHorizon};
 pub(crate) use known::newer_version;
 pub use leftovers::Purpose;
+use objects::Objects;
 pub use question::LIMITS;
 use rows::Ground;
 
@@ -220,21 +221,6 @@ enum Verdict {
     /// The transaction may run twice if no cursor is older than the transaction.
     SafeWithoutCursors,
     Unsafe(Unsafe),
-}
-
-/// Objects of one kind by number. Each is examined once.
-#[derive(Debug, Default)]
-struct Objects {
-    seen: HashSet<u32>,
-    new: Vec<u32>,
-}
-
-impl Objects {
-    fn add(&mut self, oid: u32) {
-        if oid != 0 && self.seen.insert(oid) {
-            self.new.push(oid);
-        }
-    }
 }
 
 impl Inquiry {

@@ -23,7 +23,7 @@ const SHARE: f64 = 0.25;
 const NOTED: u64 = 4;
 pub(super) const RESIDUE_CODES: u64 = NOTED + 1;
 
-/// How many answers are noted, and how many texts are shared. When there are more, all are forgotten, or those that nobody uses.
+/// How many answers are noted, and how many texts are shared. When there are more, all are forgotten, or those that no session uses.
 const NOTED_MAX: usize = 4096;
 const SHARED_MIN: usize = 1024;
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_keeps_is_dropped_and_notes_are_bounded() {
+    fn what_no_session_keeps_is_dropped_and_notes_are_bounded() {
         let foresight = Foresight::default();
         let kept = foresight.shared_text(7, b"select 1");
         assert!(Arc::ptr_eq(&kept, &foresight.shared_text(7, b"select 2")));

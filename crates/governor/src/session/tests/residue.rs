@@ -1,5 +1,7 @@
 //! What pooled sessions are said to leave, against what real servers say is left.
 
+mod blocks;
+
 use std::path::Path;
 
 use plimsoll_pg::connection::Connection;
@@ -9,128 +11,7 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use super::story::{Sent, framed};
 use super::*;
 use crate::statement::residue::{Pin, Residue};
-
-/// Code that leaves something, behind functions, triggers, views, rules, defaults, policies, conditions, domains and operators.
-const CODE: &[&str] = &[
-    "create function clean(int) returns int language plpgsql as \
-     $$ declare r int; begin select $1 + 1 into r; perform set_config('app.local', 'x', true); return r; end $$",
-    "create function sets() returns int language plpgsql as \
-     $$ begin perform set_config('app.name', 'x', false); return 1; end $$",
-    "create function sets_by_statement() returns int language plpgsql as \
-     $$ begin if true then set work_mem = '5MB'; end if; return 1; end $$",
-    "create function sets_in_sql() returns text language sql as 'select set_config(''app.sql'', ''1'', false)'",
-    "create function sets_its_own() returns text language sql set work_mem = '6MB' as 'select current_setting(''work_mem'')'",
-    "create function resets() returns int language plpgsql as $$ begin reset all; set app.after = 1; return 1; end $$",
-    "create function locks(int) returns bool language plpgsql as $$ begin perform pg_advisory_lock($1); return true; end $$",
-    "create schema hidden; create function hidden.locks_too() returns bool language sql as 'select public.locks(2)'",
-    "create function listens() returns int language plpgsql as $$ begin listen news; return 1; end $$",
-    "create function makes() returns int language plpgsql as \
-     $$ begin create temp table if not exists made (a int); return 1; end $$",
-    "create function makes_elsewhere() returns int language plpgsql set search_path = pg_temp as \
-     $$ begin create table if not exists made_elsewhere (a int); return 1; end $$",
-    "create function dynamic(text) returns int language plpgsql as $$ begin execute $1; return 1; end $$",
-    "create function by_default(a bool default public.locks(3)) returns int language sql as 'select 1'",
-    "create sequence s",
-    "create function numbers() returns bigint language sql as 'select nextval(''s'')'",
-    "create procedure proceeds() language plpgsql as $$ begin perform hidden.locks_too(); end $$",
-    "create procedure commits() language plpgsql as $$ begin insert into plain values (1); commit; set app.later = 1; end $$",
-    "create table plain (a int)",
-    "create table numbered (id serial, a int)",
-    "create table identified (id int generated always as identity, a int)",
-    "create table defaulted (a int, b text default set_config('app.default', '1', false))",
-    "create table checked (a int check (locks(a)))",
-    "create table triggered (a int)",
-    "create function on_row() returns trigger language plpgsql as $$ begin perform locks(new.a); return new; end $$",
-    "create trigger t after insert on triggered for each row execute function on_row()",
-    "create table deferring (a int)",
-    "create function on_commit() returns trigger language plpgsql as $$ begin perform sets(); return null; end $$",
-    "create constraint trigger t after insert on deferring deferrable initially deferred for each row \
-     execute function on_commit()",
-    "create table referred (a int primary key); insert into referred values (1), (2), (3)",
-    "create table referring (a int references referred on delete cascade)",
-    "create function on_delete() returns trigger language plpgsql as $$ begin perform locks(9); return old; end $$",
-    "create trigger t after delete on referring for each row execute function on_delete()",
-    "insert into referring values (1), (2), (3)",
-    "create table top (a int primary key); create table below (a int references top)",
-    "create view looking as select locks(4) as a",
-    "create view over_it as select * from looking",
-    "create table ruled (a int); create rule r as on insert to ruled do also select sets()",
-    "create domain guarded as int check (locks(value))",
-    "create function steps(int, int) returns int language plpgsql as $$ begin perform locks($2); return $1; end $$",
-    "create operator ~~~> (leftarg = int, rightarg = int, function = steps)",
-    "create aggregate summed(int) (sfunc = steps, stype = int, initcond = '0')",
-    "create schema other; create function other.clean(int) returns int language sql as 'select 1 from locks($1)'",
-];
-
-/// Texts that run it or leave something themselves, and texts that do not.
-const TEXTS: &[&str] = &[
-    "select 1",
-    "select clean(2)",
-    "select public.clean(2)",
-    "select * from plain order by a limit 5",
-    "insert into plain values (1), (2)",
-    "update plain set a = a + 1 where a = 5",
-    "delete from plain where a = 6",
-    "select sets()",
-    "select sets_by_statement()",
-    "select sets_in_sql()",
-    "select sets_its_own()",
-    "select resets()",
-    "select locks(1)",
-    "SELECT LOCKS(1) WHERE FALSE",
-    "select hidden.locks_too()",
-    "select listens()",
-    "select makes()",
-    "select dynamic('set app.dynamic = 1')",
-    "select by_default()",
-    "select numbers()",
-    "call proceeds()",
-    "call commits()",
-    "insert into numbered (a) values (1)",
-    "insert into identified (a) values (1) returning id",
-    "insert into defaulted (a) values (1)",
-    "insert into defaulted values (1, 'x')",
-    "insert into checked values (5)",
-    "insert into triggered values (6)",
-    "insert into deferring values (7)",
-    "delete from referred where a = 1",
-    "select * from over_it",
-    "insert into ruled values (1)",
-    "select 5::guarded",
-    "select 1 ~~~> 2",
-    "select summed(a) from plain",
-    "set search_path = other, public",
-    "set local search_path = other, public",
-    "select set_config('search_path', 'other, public', true)",
-    "reset search_path",
-    "set work_mem = '7MB'",
-    "set local work_mem = '8MB'",
-    "reset work_mem",
-    "reset all",
-    "set time zone 'UTC'",
-    "set app.direct = 'x'",
-    "set \"App\".quoted to 'x'",
-    "select set_config('app.config', 'x', false)",
-    "select set_config('app.config', 'x', true)",
-    "set session characteristics as transaction read write",
-    "do $$ begin perform locks(8); end $$",
-    "do $$ begin set app.block = 1; end $$",
-    "do $$ begin perform clean(1); end $$",
-    "listen direct",
-    "unlisten *",
-    "declare held cursor with hold for select 1",
-    "declare plain_cursor cursor for select 1",
-    "create temp table if not exists direct (a int)",
-    "prepare p as select 1",
-    "select pg_advisory_lock(5)",
-    "select pg_advisory_unlock_all()",
-    "select pg_advisory_xact_lock(5)",
-    "select nextval('s')",
-    "select missing_function(1)",
-    "select 1 / 0",
-    "savepoint a",
-    "copy plain to stdout",
-];
+use blocks::{CODE, TEXTS};
 
 fn server(folder: Option<&Path>) -> PrivateServer {
     let mut settings = ServerSettings::for_this_machine();
