@@ -22,7 +22,7 @@ const VERIFIER: &str = "SCRAM-SHA-256$";
 const MD5: &str = "md5";
 const MD5_DIGITS: usize = 32;
 
-/// Hashing a password 4,096 times takes a millisecond. A machine that is too busy to do it in this time serves nobody.
+/// Hashing a password 4,096 times takes less than a millisecond. A machine that cannot do it in this time is of no use.
 const HASHING_MAX: Duration = Duration::from_secs(60);
 
 /// The file with the machine's own random number.

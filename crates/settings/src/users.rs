@@ -127,7 +127,7 @@ impl Users {
         let what = match (clear, md5, self.secrets.len()) {
             (_, _, 0) => return None,
             (0, 0, _) => "the SCRAM verifiers, against which passwords can be guessed,".to_owned(),
-            (0, md5, _) => format!("MD5 hashes ({md5}), with which servers that ask for MD5 let anybody in,"),
+            (0, md5, _) => format!("MD5 hashes ({md5}), which are as good as passwords where a server asks for MD5,"),
             (clear, ..) => format!("passwords in clear text ({clear})"),
         };
         Some(format!("every user of this machine can read {what} in {file}: chmod o-r {file}"))
@@ -175,7 +175,7 @@ fn entry(line: &str) -> Result<Option<(String, Secret)>, String> {
         return Err("it has a zero byte, which no name or password of a role has".to_owned());
     }
     if password.is_empty() {
-        return Err(format!("the password of \"{name}\" is empty, and nobody can log in with it; remove the line"));
+        return Err(format!("the password of \"{name}\" is empty, and no client can log in with it; remove the line"));
     }
     let secret = Secret::parse(&name, &password).map_err(|why| format!("user \"{name}\": {why}"))?;
     Ok(Some((name, secret)))

@@ -172,7 +172,7 @@ impl Gate {
         step
     }
 
-    /// What a client is told: not whether there is such a user, nor what was wrong with its proof.
+    /// The error for the client. It says neither whether there is such a user, nor what was wrong with the proof.
     fn refusal(&self, why: &Refused) -> Vec<u8> {
         match why {
             Refused::Proof(_) => password_refusal(&self.user),
@@ -186,7 +186,7 @@ impl Gate {
 }
 
 /// The error for a client whose password is wrong, in PostgreSQL's words.
-fn password_refusal(user: &str) -> Vec<u8> {
+pub(super) fn password_refusal(user: &str) -> Vec<u8> {
     let message = format!("password authentication failed for user \"{user}\"");
     error_response(&Notice::new("FATAL", "28P01", &message))
 }

@@ -67,6 +67,13 @@ struct State {
     stops: bool,
 }
 
+impl State {
+    /// Takes the questions to that server.
+    fn take_queue(&mut self, asks: &Asks) -> VecDeque<String> {
+        if self.asks.as_ref() == Some(asks) { std::mem::take(&mut self.queue) } else { VecDeque::new() }
+    }
+}
+
 struct Waiting {
     since: Instant,
     like: Option<Secret>,
@@ -135,7 +142,7 @@ impl Lookup {
     }
 }
 
-/// A secret, or that of nobody.
+/// A secret, or that of an unknown user.
 fn known(user: &str, secret: Option<Secret>, like: Option<&Secret>) -> Known {
     match secret {
         Some(secret) => Known { secret, origin: Origin::Server },
@@ -170,11 +177,11 @@ impl Shared {
                 None => continue,
             };
             let is_away = asker.as_ref().is_some_and(|asker| !asker.is_up()) && matches!(finding, Finding::Failed(_));
+            // The server is away: asking for each of the others would take as long again. Questions that come later, and
+            // those to another server, are not among them.
+            let others = if is_away { self.state.lock().take_queue(&asks) } else { VecDeque::new() };
             self.tell(&user, &asks, &finding);
-            // The server is away: asking for each of the others would take as long again.
-            while let Some(user) = is_away.then(|| self.state.lock().queue.pop_front()).flatten() {
-                self.tell(&user, &asks, &finding);
-            }
+            others.iter().for_each(|user| self.tell(user, &asks, &finding));
         }
     }
 

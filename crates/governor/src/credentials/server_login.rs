@@ -12,6 +12,7 @@ use plimsoll_pg::secret::{ClearPassword, Md5Hash};
 use postgres_protocol::message::frontend;
 
 use super::ServerCredentials;
+use super::gate::password_refusal;
 use crate::admin::wire::{Fields, Message, first_message};
 use crate::registry::BackendKey;
 
@@ -21,14 +22,14 @@ const MESSAGE_MAX: usize = 64 << 10;
 /// More messages than any server sends while a session begins.
 const MESSAGES_MAX: usize = 10_000;
 
-/// How long a password may be hashed for a server. It takes a millisecond for 4,096 iterations, once for each verifier,
-/// on the thread of the caller.
+/// How long a password may be hashed for a server, on the thread of the caller. That happens once for each verifier;
+/// 4,096 iterations take less than a millisecond, and 600,000 a hundred times as long.
 const HASHING_MAX: Duration = Duration::from_secs(1);
 
 /// The conditions of a login besides its messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terms {
-    /// Nobody else can read the connection: it uses TLS, or a Unix socket.
+    /// No other party can read the connection: it uses TLS, or a Unix socket.
     pub is_private: bool,
     /// The server must ask for a proof: it must not take the governor's own account, address or certificate for one.
     pub must_be_asked: bool,
@@ -84,7 +85,8 @@ pub struct LoginFailure {
     pub kind: FailureKind,
     /// What happened, and the remedy, for our log.
     pub message: String,
-    /// The server's own ErrorResponse, whole, if it sent one: a client may receive it.
+    /// An ErrorResponse, whole, that the client may receive: the server's own, or that its password is wrong. `None` for
+    /// faults that are not the client's concern.
     pub error: Option<Box<[u8]>>,
 }
 
@@ -101,7 +103,7 @@ pub enum FailureKind {
     Credentials,
     /// The server asks for nothing, and it must.
     Unasked,
-    /// The server refuses this role or database, and will until somebody changes that.
+    /// The server refuses this role or database, and will until an operator changes that.
     Refused,
     /// The server violates the protocol.
     Disorder,
@@ -278,10 +280,11 @@ impl ServerLogin {
             ProofError::OtherVerifier => LoginFailure {
                 kind: FailureKind::Secret,
                 message: format!(
-                    "the server's verifier of role \"{user}\" is not the one that the governor knows; copy \
-                     rolpassword from the server's pg_authid to the users file, or let auth_query find it"
+                    "the server's verifier of role \"{user}\" is not the one that the governor knows, or the server has no \
+                     valid one (VALID UNTIL); copy rolpassword from the server's pg_authid to the users file, or let \
+                     auth_query find it"
                 ),
-                error: None,
+                error: Some(password_refusal(user).into()),
             },
             why => LoginFailure {
                 kind: FailureKind::Disorder,

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asking;
+mod bound;
 #[path = "../common/certificates.rs"]
 mod certificates;
 mod encrypted;

@@ -195,9 +195,9 @@ impl Exchange {
                 begins(BOUND_HEADER).ok_or(ScramError("the first message has another binding than the mechanism"))
             }
             // The client could bind and was not offered to: what it received is not what we sent (RFC 5802, section 6).
-            MECHANISM if self.end_point.is_some() && message.starts_with('y') => {
-                Err(ScramError("the client did not receive the offer of channel binding; somebody may have removed it"))
-            }
+            MECHANISM if self.end_point.is_some() && message.starts_with('y') => Err(ScramError(
+                "the client did not receive the offer of channel binding; a relay between may have removed it",
+            )),
             // `n,,` or `y,,`: no channel binding.
             MECHANISM => begins("n,,")
                 .or_else(|| begins("y,,"))

@@ -21,7 +21,7 @@ pub(crate) enum Finding {
 }
 
 impl Finding {
-    /// Reports an answer with which nobody is let in.
+    /// Reports an answer with which no client is let in.
     pub(super) fn log(&self, user: &str) {
         match self {
             Finding::Secret(_) => {}

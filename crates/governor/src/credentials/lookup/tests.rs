@@ -36,6 +36,18 @@ fn a_server_that_is_away_lets_nobody_in_and_keeps_nobody_waiting() {
     assert!(lookup.shared.state.lock().waiting.is_empty());
 }
 
+/// A question that came after the failure of another got the same answer, even where another server was set meanwhile.
+#[test]
+fn the_questions_to_another_server_are_left() {
+    let lookup = Lookup::default();
+    lookup.shared.state.lock().has_thread = true;
+    let find = |port| lookup.find(asks(port), &format!("of {port}"), None, Instant::now(), Box::new(|_| {}));
+    assert!(matches!((find(1), find(2)), (Found::Asking, Found::Asking)));
+    let mut state = lookup.shared.state.lock();
+    assert!(state.take_queue(&asks(1)).is_empty());
+    assert_eq!(state.take_queue(&asks(2)), ["of 1", "of 2"]);
+}
+
 #[test]
 fn no_more_users_are_asked_for_than_can_be() {
     // Nobody takes the questions: the thread is said to run.
