@@ -275,6 +275,9 @@ impl Plan {
             setting.apply(&axis.place, value).expect("every value of a plan was checked");
             setting.swept.insert(axis.key.clone(), value.clone());
         }
+        if self.run.search == Search::Size {
+            size::resources::fit_buffers(&mut setting);
+        }
         setting
     }
 

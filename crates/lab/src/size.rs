@@ -9,7 +9,7 @@
 pub(crate) mod answer;
 pub mod catalogue;
 mod pilot;
-mod resources;
+pub(crate) mod resources;
 pub(crate) mod search;
 mod slow_downs;
 pub(crate) mod words;
@@ -30,6 +30,7 @@ use serde_json::Value;
 
 use crate::execution::{self, Conclusion, Execution, ExecutionError, Request, Start};
 use crate::experiment::parse;
+use crate::limits::MEMORY_MIB;
 use crate::program::Program;
 use crate::results::{NotTried, Results, Sizes};
 use crate::run_directory::{RunDirectory, amend};
@@ -42,6 +43,9 @@ pub const BUDGET: Duration = Duration::from_secs(300);
 
 /// Shorter searches cannot run two blocks.
 pub const BUDGET_LEAST: Duration = Duration::from_secs(20);
+
+/// The option of a private server that makes it a copy of another.
+pub const COPY_OF: &str = "copy_of";
 
 /// Windows are this part of the budget, within bounds, so that a search has some hundred runs.
 const WINDOWS: u32 = 120;
@@ -122,9 +126,9 @@ impl SizeRequest {
     fn check(&self, targets: &dyn Targets) -> Result<(), String> {
         if self.url.starts_with("postgres://") || self.url.starts_with("postgresql://") {
             return Err(format!(
-                "{} is a server of yours, whose cores, memory and disk cannot be limited from outside; size the workload on a private server with \
-                 --target postgres:, with data of the same size from the file's `setup`",
-                targets.shown(&self.url)
+                "{shown} is a server of yours, whose cores, memory and disk cannot be limited from outside; size the workload on a private server \
+                 with a copy of its data (--copy {shown}), or with data of the same size from the file's `setup` (--target postgres:)",
+                shown = targets.shown(&self.url)
             ));
         }
         if self.budget < BUDGET_LEAST {
@@ -138,6 +142,16 @@ impl SizeRequest {
                 Err(format!("--resources: there is no resource `{unknown}`{meant}; there are {all}"))
             }
         }
+    }
+
+    /// Why a resource is not tried unless it is asked for.
+    fn too_dear(&self, resource: &Resource) -> Option<NotTried> {
+        let is_dear = resource.key == MEMORY_MIB && self.resources.is_empty() && self.options.contains_key(COPY_OF);
+        is_dear.then(|| NotTried {
+            resource: resource.name.to_owned(),
+            why: "each amount needs a new server, for which all data would be copied from yours again".to_owned(),
+            remedy: Some(format!("--resources {}, if your server can bear it", resource.name)),
+        })
     }
 
     fn is_wanted(&self, resource: &Resource) -> bool {
@@ -157,7 +171,7 @@ impl SizeRequest {
         let supply = Supply::here(&host, self.is_embedded(), options.collect());
         let (mut axes, mut not_tried) = (Vec::new(), Vec::new());
         for resource in RESOURCES.iter().filter(|resource| self.is_wanted(resource)) {
-            if let Some(obstacle) = resource.obstacle(&host, &supply) {
+            if let Some(obstacle) = resource.obstacle(&host, &supply).or_else(|| self.too_dear(resource)) {
                 not_tried.push(obstacle);
                 continue;
             }

@@ -41,6 +41,10 @@ pub struct Study<'a> {
     pub seed: u64,
     /// Workloads in place of its own.
     pub sides: Sides,
+    /// The line to draw, if one is wanted.
+    pub line: Option<LineRequest>,
+    /// The time that measuring may take where requests are slow, if not the default.
+    pub budget: Option<Duration>,
 }
 
 /// How long the runs of a study are.
@@ -83,6 +87,12 @@ const PROPAGATION: &str = "propagation";
 /// default a chunk waits for enough changes, which takes longer.
 const PROPAGATION_AGE: (&str, &str) = ("propagation_age", "50ms");
 
+/// The time that measuring may take where requests are slow, so that a whole study takes some five minutes.
+const BUDGET: Duration = Duration::from_secs(240);
+
+/// The same of a quick study.
+const BUDGET_QUICK: Duration = Duration::from_secs(60);
+
 /// Windows are longer than their required requests need, by this factor, because no two windows hold the same mix.
 const MARGIN: f64 = 1.5;
 
@@ -98,9 +108,15 @@ enum Runs<'a> {
 }
 
 impl<'a> Study<'a> {
-    /// A study on this machine.
+    /// A study on this machine, without a line.
     pub fn here(url: &'a str, options: &'a BTreeMap<String, String>, quick: bool, seed: u64, sides: Sides) -> Self {
-        Study { url, options, cores: cores_usable(), free_memory: available_memory(), quick, seed, sides }
+        let (cores, free_memory) = (cores_usable(), available_memory());
+        Study { url, options, cores, free_memory, quick, seed, sides, line: None, budget: None }
+    }
+
+    /// The time that measuring may take.
+    fn budget(&self) -> Duration {
+        self.budget.unwrap_or(if self.quick { BUDGET_QUICK } else { BUDGET })
     }
 
     /// The shortest runs, for databases that answer fast.
@@ -112,9 +128,11 @@ impl<'a> Study<'a> {
         if self.quick { ms(250, 900) } else { ms(1_000, 5_000) }
     }
 
-    /// The longest window that is chosen automatically.
+    /// The longest window with which all runs keep to the budget, in tenths of a second.
     fn longest(&self) -> Duration {
-        Duration::from_secs(if self.quick { 10 } else { 60 })
+        let Lengths { warmup, measure } = self.shortest();
+        let window = (self.budget() / self.runs()).saturating_sub(warmup).max(measure);
+        Duration::from_secs_f64((window.as_secs_f64() * 10.0).floor() / 10.0).max(measure)
     }
 
     /// Windows in which each workload completes enough requests at the measured speed, up to the limit.
@@ -132,8 +150,12 @@ impl<'a> Study<'a> {
                 false => "nothing that was seen".to_owned(),
             };
             let remedy = match self.quick {
-                true => "study without --quick",
-                false => "run an experiment with longer windows or smaller data",
+                true => "study without --quick".to_owned(),
+                false if needed.is_finite() => {
+                    let minutes = ((needed + warmup.as_secs_f64()) * f64::from(self.runs()) / 60.0).ceil();
+                    format!("give it more time (--budget {minutes:.0}min), or smaller data")
+                }
+                false => "take smaller data".to_owned(),
             };
             let most = seconds(longest);
             format!(
@@ -148,8 +170,7 @@ impl<'a> Study<'a> {
     /// The experiment file. Each side can use the whole machine: as many transactional clients as cores, without think
     /// time, one warehouse each; and one analytical client whose queries run on all cores. Idle cores therefore do not
     /// hide the cost of sharing. On the embedded engine queries read the rows that the transactions write, and fresh
-    /// data. On other targets they have tables of their own, at a tenth of the scale on a small machine, and smaller
-    /// still in a quick study.
+    /// data. On other targets they have tables of their own, of less data.
     pub fn experiment(&self, lengths: Lengths) -> String {
         self.text(Runs::All, lengths)
     }
@@ -185,7 +206,8 @@ impl<'a> Study<'a> {
     }
 
     /// The scale of the study's own benchmarks: one warehouse for each client, fewer in a quick study; queries over a
-    /// tenth on a small machine, and less in a quick study.
+    /// tenth on a small machine, and less in a quick study. A server answers them a tenth as fast as the embedded engine,
+    /// so there they have data with which twenty of them fit into a window.
     fn scale_of(&self, kind: &str) -> Option<f64> {
         let clients = self.clients(0);
         let is_small = self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
@@ -193,6 +215,7 @@ impl<'a> Study<'a> {
             ("tpcc" | "ch", true) => Some(clients.min(2) as f64),
             ("tpcc" | "ch", false) => Some(clients as f64),
             ("tpch", true) => Some(0.02),
+            ("tpch", false) if !self.url.starts_with("embedded:") => Some(0.05),
             ("tpch", false) => Some(if is_small { 0.1 } else { 1.0 }),
             _ => None,
         }
@@ -265,9 +288,14 @@ impl<'a> Study<'a> {
     }
 
     /// How long its runs of a length take together, with the line if that is wanted, without loading.
-    pub fn time(&self, Lengths { warmup, measure }: Lengths, line: Option<&LineRequest>) -> Duration {
-        let runs = REPEATS as usize * (SIDES.len() + 2) + line.map_or(0, |line| line.runs_max(SIDES.len()));
-        (warmup + measure) * u32::try_from(runs).unwrap_or(u32::MAX)
+    pub fn time(&self, Lengths { warmup, measure }: Lengths) -> Duration {
+        (warmup + measure) * self.runs()
+    }
+
+    /// The most runs that it takes.
+    fn runs(&self) -> u32 {
+        let line = self.line.as_ref().map_or(0, |line| line.runs_max(SIDES.len()));
+        u32::try_from(REPEATS as usize * (SIDES.len() + 2) + line).unwrap_or(u32::MAX)
     }
 }
 

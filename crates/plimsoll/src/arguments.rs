@@ -122,6 +122,9 @@ pub struct StudyOptions {
     /// Small data and short runs, for a first impression
     #[arg(long)]
     pub quick: bool,
+    /// The time that measuring may take if requests are slow, loading not counted [default: 4min, with --quick 1min]
+    #[arg(long, value_name = "TIME", value_parser = sitting_time)]
+    pub budget: Option<std::time::Duration>,
     /// The folder for results.json and report.html [default: runs/study-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

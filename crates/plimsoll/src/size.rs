@@ -8,7 +8,7 @@ use plimsoll_commands::failure::Failure;
 use plimsoll_commands::interrupt;
 use plimsoll_commands::place::default_place;
 use plimsoll_lab::size::catalogue::{CatalogueMachine, read_catalogue};
-use plimsoll_lab::size::{self, SizeRequest};
+use plimsoll_lab::size::{self, COPY_OF, SizeRequest};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_target::DEFAULT_URL;
 
@@ -41,9 +41,10 @@ fn request(options: &SizeOptions) -> Result<SizeRequest, Failure> {
     // The command line asks for one of the two.
     let workload = options.workload.clone().expect("either a workload or a folder to resume");
     let is_of_server = ["file:", "capture:"].iter().any(|kind| workload.starts_with(kind));
-    let usual = if is_of_server { SERVER_URL } else { DEFAULT_URL };
+    let usual = if is_of_server || options.copy.is_some() { SERVER_URL } else { DEFAULT_URL };
     let target = options.target.clone().unwrap_or_else(|| usual.to_owned());
-    let target = TargetOptions { target, options: options.options.clone() };
+    let copy = options.copy.iter().map(|url| format!("{COPY_OF}={url}"));
+    let target = TargetOptions { target, options: options.options.iter().cloned().chain(copy).collect() };
     Ok(SizeRequest {
         workload,
         parameters: parameters(&options.parameters)?,

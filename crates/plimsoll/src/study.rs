@@ -25,12 +25,15 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     let target_options = target_options(&options.target)?;
     // The text is kept with the results, which must not contain a password.
     let shown_url = parse_target(&options.target)?.url();
-    let study = Study::here(&shown_url, &target_options, options.quick, options.seed, sides);
+    let study = Study {
+        line: (!options.no_line).then_some(wanted),
+        budget: options.budget,
+        ..Study::here(&shown_url, &target_options, options.quick, options.seed, sides)
+    };
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
     let progress = Progress::new();
     let program = program(interrupt::listen()?, &progress);
-    let wanted = (!options.no_line).then_some(&wanted);
-    let ended = study.carry_out(&options.target.target, wanted, &place, &program).map_err(failure)?;
+    let ended = study.carry_out(&options.target.target, &place, &program).map_err(failure)?;
     let StudyConclusion { study, line_stopped } = ended;
     let code = show(&study, options.json)?;
     let Some(line) = line_stopped else { return Ok(code) };

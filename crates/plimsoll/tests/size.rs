@@ -11,6 +11,8 @@ use std::process::Command;
 
 use plimsoll_machine::control::CONTROLS;
 use plimsoll_machine::host::Host;
+use plimsoll_pg::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_testing::{Need, skip};
 use program::{RunningProgram, assert_ended, items, json, plimsoll};
 use serde_json::Value;
@@ -87,6 +89,30 @@ fn the_least_that_is_enough_is_found_in_the_time_allowed() {
     assert_eq!((&choice["best"], &choice["machines"][0]["standing"]), (&1.into(), &"broken".into()), "{choice}");
     let report = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     assert!(report.contains("The least that is enough"));
+}
+
+/// Scripts over tables that a server has: they run on a private server with a copy.
+#[test]
+fn a_database_with_data_is_copied_and_sized() {
+    if !has_quota() {
+        return;
+    }
+    let settings = ServerSettings::for_this_machine().with(&[("shared_buffers", "64MB"), ("fsync", "off")]).unwrap();
+    let original = PrivateServer::start(settings).expect("this test needs a PostgreSQL server");
+    let items = "create table item (id int primary key, n int); insert into item select i, 0 from generate_series(1, 1000) as i";
+    let mut connection = Connection::open(&original.url()).unwrap();
+    connection.run(items).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let script = "\\set id random(1, 1000)\nupdate item set n = n + 1 where id = :id;\n";
+    fs::write(folder.path().join("add.sql"), script).unwrap();
+    let url = original.url().to_string();
+    let arguments = ["size", "file:add.sql", "--copy", &url, "--clients", "2", "--resources", "cores"];
+    let arguments = [&arguments[..], &["--option", "shared_buffers=64MB", "--budget", "30s", "--json"]].concat();
+    let results = json(&command(&arguments, folder.path()).output().unwrap());
+    let sizes = &results["sizes"];
+    assert!(sizes["full_per_s"]["value"].as_f64().is_some_and(|full| full > 1.0), "{sizes}");
+    assert_eq!(results["experiment"]["settings"]["target.copy_of"], url.as_str());
+    assert_eq!(connection.text("select sum(n) from item").unwrap().as_deref(), Some("0"), "the original is as it was");
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl PostgresDatabase {
 
     /// A private server, which ends with this value. A governor that its settings ask for is not started yet.
     pub fn private(server: PrivateServer) -> Self {
-        let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+        let url = server.url();
         let degrees = Mutex::new(QueryDegrees::of(server.settings(), None));
         let cache_classes = Mutex::new(CacheClasses::of(&server, None));
         let server = Server::Private(Box::new(RwLock::new(server)));

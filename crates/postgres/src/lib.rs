@@ -3,17 +3,20 @@
 //! In reading order: `session` and [`database`] are the view of a workload, over a connection of [`plimsoll_pg`].
 //! `degrees` decides how many processes work on a query, `plan` reads the answers of EXPLAIN, and [`cache_classes`] decides
 //! which part of the cache a query may fill. [`server`] is a private server, [`governor`] the governor between it and its
-//! clients, and [`activity`] observes backends.
+//! clients, and [`activity`] observes backends. [`copy`] makes a server a copy of another, by statements of [`load`].
 
 pub mod activity;
 mod arrow_rows;
 mod binary_copy;
 pub mod cache_classes;
+pub mod copy;
 pub mod database;
 mod degrees;
 mod failure;
 pub mod governor;
 mod hidden_table;
+pub mod load;
+pub mod message;
 mod plan;
 pub mod server;
 mod session;

@@ -35,6 +35,7 @@ mod standby;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_workload::database::Footprint;
 
 use account::Account;
@@ -49,6 +50,8 @@ pub use options::{DOP_MAX, Effect, SERVER_OPTIONS, ServerOption};
 use running::Running;
 pub use settings::{Isolation, ServerSettings};
 use standby::Standby;
+
+use crate::copy::copy;
 
 /// A running private server. Dropping it stops it and removes everything it had.
 #[derive(Debug)]
@@ -111,8 +114,16 @@ impl PrivateServer {
             settings,
             has_statement_statistics,
         };
+        if let Some(from) = server.settings.copy_of() {
+            copy(&from, &server.url(), &server.installation).map_err(Box::new)?;
+        }
         server.make_standby()?;
         Ok(server)
+    }
+
+    /// Where its user reaches its database.
+    pub fn url(&self) -> ServerUrl {
+        ServerUrl::of_socket(self.socket_folder(), self.port(), self.user(), self.database())
     }
 
     /// Creates the standby that the settings ask for, again if there was one.

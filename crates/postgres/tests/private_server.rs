@@ -65,6 +65,25 @@ fn is_noted(home: &Path) -> bool {
     notes.join(home.file_name().unwrap()).with_extension("json").exists()
 }
 
+/// A server that begins as a copy has the other's tables, rows, sequences and statistics, and leaves the other as it was.
+#[test]
+fn a_server_can_begin_as_a_copy_of_another() {
+    let original = start(&[]);
+    let items = "create table item (id serial primary key, title text); \
+        insert into item (title) select 'item ' || i from generate_series(1, 1000) as i";
+    ask(&original, items);
+    let url = original.url().to_string();
+    let copy = start(&[("copy_of", &url)]);
+    assert_eq!(ask(&copy, "select count(*), max(id) from item"), "1000|1000");
+    assert_eq!(ask(&copy, "select reltuples from pg_class where relname = 'item'"), "1000");
+    assert_eq!(ask(&copy, "insert into item (title) values ('new') returning id"), "1001");
+    ask(&copy, "drop table item");
+    assert_eq!(ask(&original, "select count(*) from item"), "1000");
+    drop(original);
+    let error = PrivateServer::start(settings(&[("copy_of", &url)])).unwrap_err().to_string();
+    assert!(error.starts_with("the server cannot begin as a copy: postgres://plimsoll@"), "{error}");
+}
+
 #[test]
 fn it_answers_as_it_is_set_and_leaves_nothing() {
     let server =

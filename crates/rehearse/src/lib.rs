@@ -12,7 +12,6 @@ pub mod check;
 mod explain;
 pub mod input;
 mod latency;
-mod load;
 mod message;
 pub mod plan;
 pub mod private;
@@ -28,5 +27,5 @@ mod testing;
 mod value;
 
 pub use latency::{Estimate, Latencies, Latency};
-pub use load::LoadError;
+pub use plimsoll_postgres::load::LoadError;
 pub use server::PostgresServer;

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+pub(crate) use plimsoll_postgres::message::{field, message, query};
+
 /// The bytes of tag and length before each message's body.
 const HEAD_BYTES: usize = 5;
 
@@ -30,17 +32,6 @@ pub(crate) fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
 /// Whether bytes are whole messages and nothing else.
 pub(crate) fn are_whole(bytes: &[u8]) -> bool {
     messages(bytes).map(|message| HEAD_BYTES + message.body.len()).sum::<usize>() == bytes.len()
-}
-
-/// A message, as bytes.
-pub(crate) fn message(tag: u8, body: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(body.len() + 4).expect("a message is shorter than 4 GiB");
-    [&[tag], length.to_be_bytes().as_slice(), body].concat()
-}
-
-/// A text with its closing zero as a `Query`.
-pub(crate) fn query(sql: &str) -> Vec<u8> {
-    message(b'Q', &[sql.as_bytes(), b"\0"].concat())
 }
 
 /// What a client's message asks for.
@@ -162,13 +153,6 @@ pub(crate) fn row(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
 /// The SQLSTATE of an `ErrorResponse`.
 pub(crate) fn sqlstate(body: &[u8]) -> Option<String> {
     field(body, b'C')
-}
-
-/// A field of an `ErrorResponse`, such as `M`, its message.
-pub(crate) fn field(body: &[u8], kind: u8) -> Option<String> {
-    let mut fields = body.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-    let found = fields.find(|field| field[0] == kind)?;
-    Some(String::from_utf8_lossy(&found[1..]).into_owned())
 }
 
 /// Reads the parts of a message.

@@ -5,14 +5,13 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use plimsoll_pg::connection::{Connection, WireError};
-use plimsoll_pg::url::{ServerHost, ServerUrl, UrlError};
+use plimsoll_pg::url::{ServerUrl, UrlError};
+use plimsoll_postgres::copy::{CopyError, copy};
+use plimsoll_postgres::load::{LoadError, execute, load};
 use plimsoll_postgres::server::{Installation, PrivateServer, ServerError, ServerSettings};
-
-use crate::load::{LoadError, execute, load};
 
 /// The database of a replay.
 const REHEARSAL: &str = "rehearsal";
@@ -54,22 +53,14 @@ pub enum PrivateError {
     /// A statement of the data failed.
     #[error("the data cannot be loaded: {origin}, {why}")]
     Load {
-        /// The file or the database.
+        /// The file.
         origin: String,
         /// The place and the reason.
         why: LoadError,
     },
-    /// There is no program to dump a database with.
-    #[error("{0}")]
-    NoDump(String),
-    /// The dump failed.
-    #[error("{program} failed: {why}", program = program.display())]
-    Dump {
-        /// The program.
-        program: PathBuf,
-        /// What it said.
-        why: String,
-    },
+    /// The database cannot be copied.
+    #[error(transparent)]
+    Dump(#[from] CopyError),
     /// The server refused.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -105,18 +96,20 @@ impl PrivateTarget {
     pub fn start(settings: ServerSettings, data: &Data) -> Result<Self, PrivateError> {
         let server = PrivateServer::start(settings)?;
         let target = PrivateTarget { server };
-        let mut connection = Connection::open(&target.url(target.server.database()))?;
         match data {
             Data::Setup(file) => {
+                let mut connection = Connection::open(&target.loaded())?;
                 let opened = File::open(file).map_err(|why| PrivateError::File { file: file.clone(), why })?;
                 let origin = file.display().to_string();
                 load(&mut connection, BufReader::new(opened)).map_err(|why| PrivateError::Load { origin, why })?;
             }
-            Data::CopyOf(url) => target.copy(url, &mut connection)?,
+            Data::CopyOf(url) => {
+                copy(url, &target.loaded(), target.server.installation())?;
+                return Ok(target);
+            }
         }
-        // What the dump or the file has set for its session ends with it, such as an empty search path.
-        drop(connection);
-        let mut connection = Connection::open(&target.url(target.server.database()))?;
+        // What the file has set for its session has ended with it, such as an empty search path.
+        let mut connection = Connection::open(&target.loaded())?;
         execute(&mut connection, "VACUUM (ANALYZE)").map_err(PrivateError::Copy)?;
         Ok(target)
     }
@@ -128,7 +121,7 @@ impl PrivateTarget {
 
     /// The database with the data as loaded, for looking at it before the run.
     pub fn loaded(&self) -> ServerUrl {
-        self.url(self.server.database())
+        self.server.url()
     }
 
     /// A new copy of the data, in place of the one before.
@@ -148,61 +141,4 @@ impl PrivateTarget {
     fn url(&self, database: &str) -> ServerUrl {
         ServerUrl::of_socket(self.server.socket_folder(), self.server.port(), self.server.user(), database)
     }
-
-    fn copy(&self, url: &ServerUrl, connection: &mut Connection) -> Result<(), PrivateError> {
-        let major = Connection::open(url)?.server_version_num() / 10_000;
-        let program = dump_program(self.server.installation(), major)?;
-        let failed = |why: String| PrivateError::Dump { program: program.clone(), why };
-        let mut dump = dump_command(&program, url);
-        let mut child =
-            dump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|why| failed(why.to_string()))?;
-        let output = child.stdout.take().expect("piped above");
-        // Its messages are few; a pipe has room for them until it has ended.
-        let loaded = load(connection, BufReader::new(output));
-        // A load that ends early closes the pipe, which ends the dump: then the load has the reason.
-        let loaded = loaded.map_err(|why| PrivateError::Load { origin: url.to_string(), why });
-        let ended = child.wait_with_output().map_err(|why| failed(why.to_string()))?;
-        loaded?;
-        if !ended.status.success() {
-            let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
-            return Err(failed(if said.is_empty() { ended.status.to_string() } else { said }));
-        }
-        Ok(())
-    }
-}
-
-/// A `pg_dump` that is at least as new as the server that is dumped: the target's own if it has one.
-fn dump_program(target: &Installation, major: u32) -> Result<PathBuf, PrivateError> {
-    let mut all = vec![target.clone()];
-    all.extend(Installation::all());
-    let fits = |one: &&Installation| one.version.major >= major && one.program("pg_dump").is_file();
-    // The nearest version writes what the target most likely understands.
-    let found = all.iter().filter(fits).min_by_key(|one| one.version.major.abs_diff(target.version.major));
-    found.map(|one| one.program("pg_dump")).ok_or_else(|| {
-        PrivateError::NoDump(format!(
-            "there is no pg_dump of version {major} or newer here to copy the data with; install one (apt install \
-             postgresql-client-{major}), or dump the database elsewhere and load it with --setup FILE.sql"
-        ))
-    })
-}
-
-fn dump_command(program: &Path, url: &ServerUrl) -> Command {
-    let mut dump = Command::new(program);
-    dump.args(["--format=plain", "--no-owner", "--no-privileges", "--no-publications", "--no-subscriptions"]);
-    dump.args(["--username", &url.user, "--port", &url.port.to_string(), "--no-password"]);
-    match &url.host {
-        ServerHost::Tcp(host) => dump.args(["--host", host]),
-        ServerHost::Socket(folder) => dump.arg("--host").arg(folder),
-    };
-    dump.args(["--dbname", &url.database]).env("PGSSLMODE", url.ssl_mode.name()).stdin(Stdio::null());
-    if let Some(password) = &url.password {
-        dump.env("PGPASSWORD", String::from_utf8_lossy(password.bytes()).as_ref());
-    }
-    if let Some(file) = &url.ssl_root_certificate {
-        dump.env("PGSSLROOTCERT", file);
-    }
-    if let Some(certificate) = &url.ssl_certificate {
-        dump.env("PGSSLCERT", &certificate.certificate).env("PGSSLKEY", &certificate.key);
-    }
-    dump
 }

@@ -96,7 +96,10 @@ fn of_workload(
     let wider = |ratio| others::widened(ratio, by);
     Some(KeptShare {
         workload: name.to_owned(),
-        throughput: wider(ratio(&alone, &beside, &throughput, looks, floor)?),
+        throughput: match ratio(&alone, &beside, &throughput, looks, floor) {
+            Some(ratio) => wider(ratio),
+            None => pooled(&alone, &beside, costs.as_ref())?,
+        },
         p95: ratio(&alone, &beside, &speed_at_p95, looks, floor_p95).map(wider),
     })
 }
@@ -150,6 +153,17 @@ fn ratio(alone: &[Run<'_>], beside: &[Run<'_>], figure: Figure<'_>, looks: usize
     let margin = Margin::of_blocks(&distances, Levels::of_looks(looks), least);
     let end = |end: f64| Some(end.exp()).filter(|end| end.is_finite());
     Some(Interval { value: margin.value.exp(), low: end(margin.low), high: end(margin.high) })
+}
+
+/// The ratio of mean throughputs, with a spread that is not known: some run completed nothing, which has no logarithm, as
+/// queries that get idle cores only may. `None` with fewer than two runs of either side.
+fn pooled(alone: &[Run<'_>], beside: &[Run<'_>], costs: Option<&Costs>) -> Option<Interval> {
+    let mean = |runs: &[Run<'_>]| {
+        let total: f64 = runs.iter().map(|run| speed(run.result, costs)).sum();
+        (runs.len() > 1).then(|| total / runs.len() as f64)
+    };
+    let (alone, beside) = (mean(alone)?, mean(beside)?);
+    (alone > 0.0).then(|| Interval { value: beside / alone, low: None, high: None })
 }
 
 /// The mean difference between the two equal runs of blocks that have them; 0 without any.

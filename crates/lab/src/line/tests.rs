@@ -30,7 +30,8 @@ fn run(text: &str, noise: f64, truth: Truth) -> Results {
 }
 
 fn study(options: &BTreeMap<String, String>) -> Study<'_> {
-    Study { url: URL, options, cores: 2, free_memory: None, quick: false, seed: 7, sides: Sides::default() }
+    let (sides, line, budget) = (Sides::default(), None, None);
+    Study { url: URL, options, cores: 2, free_memory: None, quick: false, seed: 7, sides, line, budget }
 }
 
 fn lengths() -> Lengths {
@@ -93,6 +94,17 @@ fn what_isolates_is_found_and_told_with_its_cost() {
     assert_eq!(measured, 3, "as they are, and two settings");
     let shown = crate::table::line_of(&line);
     assert!(shown.iter().all(|line| line.chars().count() <= 80), "{}", shown.join("\n"));
+}
+
+/// Queries that get idle cores only may complete nothing in a window, which has no logarithm.
+#[test]
+fn a_setting_that_starves_the_others_is_told_with_its_cost() {
+    let (line, _) = line(0.005, |name, is_alone, swept| match (name, is_alone, is(swept, "governor", "beside")) {
+        ("olap", false, true) => 0.0,
+        _ => helped(name, is_alone, swept),
+    });
+    assert_eq!(line.tried[line.best.expect("measured")].standing, Some(LineStanding::Kept), "{line:#?}");
+    assert!(line.sentence.ends_with("olap keeps 0.00 (spread unknown) of its throughput alone."), "{}", line.sentence);
 }
 
 #[test]

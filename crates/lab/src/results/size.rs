@@ -111,6 +111,9 @@ pub struct SizedLevel {
     pub at_most: Option<Value>,
     /// Whether the two are neighbours, so that the bracket is as narrow as the amounts allow.
     pub is_narrow: bool,
+    /// Whether the time was over before noise was known to hide the rest: more time may narrow the bracket.
+    #[serde(default)]
+    pub is_open: bool,
 }
 
 /// The runs of an amount.
@@ -124,6 +127,9 @@ pub struct SizeTrial {
     pub latency_ms: Option<Interval>,
     /// Valid runs. A count.
     pub runs: usize,
+    /// Whether they are too few to decide what the bracket needs to know.
+    #[serde(default)]
+    pub is_open: bool,
 }
 
 /// What less of a resource does to a kind of request.

@@ -87,6 +87,7 @@ fn resource(evidence: &Evidence<'_>, plan: &Plan, axis: usize, whole: Option<f64
             more_than: shifted.low.map(|low| of.values[low].clone()),
             at_most: shifted.high.map(|high| of.values[high].clone()),
             is_narrow: shifted.high.is_some_and(|high| shifted.low.map_or(0, |low| low + 1) == high),
+            is_open: evidence.search(axis, goal).next().is_some(),
         }
     };
     let trial = |at: usize| {
@@ -98,6 +99,7 @@ fn resource(evidence: &Evidence<'_>, plan: &Plan, axis: usize, whole: Option<f64
             ratio: if at + 1 == of.values.len() { None } else { mean(evidence.ratios(setting)) },
             latency_ms: promise.and_then(|target| milliseconds(evidence.latencies_us(setting, target))),
             runs,
+            is_open: goals(plan).iter().any(|goal| evidence.search(axis, *goal).next() == Some(at)),
         })
     };
     let mut found = SizedResource {
@@ -111,7 +113,7 @@ fn resource(evidence: &Evidence<'_>, plan: &Plan, axis: usize, whole: Option<f64
         why_not: evidence.is_mute(axis).then(|| words::mute(&evidence.reasons(axis))),
         sentence: String::new(),
     };
-    found.sentence = words::resource(&found, plan.run.sizing.promise, others_cores);
+    found.sentence = words::resource(&found, plan.run.sizing, others_cores);
     found
 }
 

@@ -194,7 +194,7 @@ mod tests {
         [[machine]]\nname = \"medium\"\ncores = 2\nmemory_gib = 4\nprice = 25\n";
 
     fn resource(key: &str, full: f64, more_than: Option<Value>, at_most: Option<Value>) -> SizedResource {
-        let level = SizedLevel { share: Some(0.95), more_than, at_most, is_narrow: true };
+        let level = SizedLevel { share: Some(0.95), more_than, at_most, is_narrow: true, is_open: false };
         SizedResource {
             key: key.to_owned(),
             name: super::super::resources::of_key(key).expect("it is listed").name.to_owned(),

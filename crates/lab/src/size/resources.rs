@@ -1,7 +1,7 @@
 //! The resources whose least sufficient amounts are looked for, and the amounts of each that are tried.
 
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::control::CONTROLS;
+use plimsoll_machine::control::{Amount, CONTROLS};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::host::Host;
 use serde_json::Value;
@@ -9,7 +9,11 @@ use serde_json::Value;
 use crate::amounts::Amounts;
 use crate::host_limits::llc_ways;
 use crate::limits::{MEMORY_MIB, UNLIMITED};
+use crate::plan::Setting;
 use crate::results::NotTried;
+
+/// The option of a private server for its own cache.
+const SHARED_BUFFERS: &str = "shared_buffers";
 
 /// How a resource is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +69,7 @@ const WHOLE: &[f64] =
 pub(crate) static RESOURCES: &[Resource] = &[
     control("cpu_quota", "cores", "cores", CORES),
     control(MEMORY_MIB, "memory", "MiB", MEMORY),
-    option("shared_buffers", "MB", MEGABYTES),
+    option(SHARED_BUFFERS, "MB", MEGABYTES),
     option("work_mem", "kB", KILOBYTES),
     control("read_mb_s", "read_mb_s", "MB/s", MB_PER_SECOND),
     control("write_mb_s", "write_mb_s", "MB/s", MB_PER_SECOND),
@@ -180,6 +184,22 @@ impl Resource {
     }
 }
 
+/// A private server whose memory is limited has at most a quarter of it as its own cache, as it would have on a machine of
+/// that size. With more it would end as soon as that cache is full, and its size would be that of the cache.
+pub(crate) fn fit_buffers(setting: &mut Setting) {
+    let Some(Amount::Number(mib)) = setting.limits.get(MEMORY_MIB) else { return };
+    let is_private = setting.url.split('?').next() == Some("postgres:");
+    let quarter = format!("{:.0}MB", (mib / 4.0).floor().max(1.0));
+    let own = setting.options.get(SHARED_BUFFERS).map(|own| Value::from(own.as_str()));
+    let smaller = own.is_none_or(|own| {
+        let amounts = Amounts::of(&[own.clone(), quarter.clone().into()]);
+        amounts.amount(&own) > amounts.amount(&quarter.clone().into())
+    });
+    if is_private && smaller {
+        setting.options.insert(SHARED_BUFFERS.to_owned(), quarter);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -212,6 +232,23 @@ mod tests {
         assert_eq!(values("dop"), Ok(vec![json!(1), json!(2)]));
         assert_eq!(values("memory_mib").map(|all| all[all.len() - 2].clone()), Ok(json!(768)));
         assert_eq!(values("shared_buffers"), Err("this target has no option `shared_buffers`".to_owned()));
+    }
+
+    #[test]
+    fn the_cache_of_a_server_fits_into_its_memory() {
+        let text = "name = \"size\"\n[target]\nurl = \"postgres:\"\n[[workload]]\nname = \"shop\"\nkind = \"tpcc\"\n\
+            [run]\nsearch = \"size\"\n[sweep]\nmemory_mib = [256, 4096, \"unlimited\"]\n\
+            shared_buffers = [\"32MB\", \"512MB\"]\n";
+        let plan = crate::analysis::made_up::plan(text);
+        let buffers = |at: [usize; 2]| plan.setting(plan.setting_number(&at)).options["shared_buffers"].clone();
+        assert_eq!(buffers([0, 1]), "64MB", "a quarter");
+        assert_eq!((buffers([0, 0]), buffers([1, 1])), ("32MB".to_owned(), "512MB".to_owned()), "less is left alone");
+        assert_eq!(buffers([2, 1]), "512MB", "no limit");
+        let without = text.replace("shared_buffers = [\"32MB\", \"512MB\"]\n", "dop = [1, 2]\n");
+        let plan = crate::analysis::made_up::plan(&without);
+        assert_eq!(plan.setting(0).options["shared_buffers"], "64MB");
+        let grid = crate::analysis::made_up::plan(&without.replace("search = \"size\"\n", ""));
+        assert!(!grid.setting(0).options.contains_key("shared_buffers"), "only a search for sizes does so");
     }
 
     /// Every list is one of amounts, which the search needs.

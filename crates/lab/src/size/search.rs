@@ -15,6 +15,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 
+use super::slow_downs;
 use crate::analysis::equal_mix::{Costs, speed};
 use crate::limits::MEMORY_MIB;
 use crate::plan::{Plan, SweepTarget};
@@ -222,6 +223,10 @@ impl<'a> Evidence<'a> {
         }
         if wanted.is_empty() {
             wanted.extend(self.joint().and_then(|setting| self.unless_known(setting)));
+        }
+        // What time is left goes to the question which request is hurt by what.
+        if wanted.is_empty() {
+            wanted.extend(slow_downs::undecided(self, self.plan));
         }
         wanted
     }

@@ -18,17 +18,47 @@ const NOTICED: f64 = 1.1;
 /// Blocks from which there is an interval.
 const BLOCKS_LEAST: usize = 2;
 
+/// Blocks after which noise is taken to hide the rest.
+const BLOCKS_MOST: usize = 12;
+
+/// The settings with more runs of which it may be decided whether a kind of request is hurt.
+pub(super) fn undecided(evidence: &Evidence<'_>, plan: &Plan) -> Vec<usize> {
+    let open = |found: &Found| found.slow_downs.iter().any(|one| one.finding == SlowDownFinding::Undecided);
+    let found = of_axes(evidence, plan).into_iter().filter(open).map(|found| found.setting);
+    found.filter(|setting| evidence.of_setting(*setting).count() < BLOCKS_MOST).collect()
+}
+
 /// The slow-down of each kind of request with the least amount of each resource that has figures, the worst first.
 pub(super) fn of(evidence: &Evidence<'_>, plan: &Plan, records: &[RunRecord]) -> Vec<SlowDown> {
     let full = evidence.full();
+    let with_plans = |Found { setting, slow_downs }| {
+        slow_downs.into_iter().map(move |one: SlowDown| SlowDown {
+            plan_changed: is_changed(records, full, setting, &one.request),
+            ..one
+        })
+    };
+    let mut found: Vec<SlowDown> = of_axes(evidence, plan).into_iter().flat_map(with_plans).collect();
+    found.sort_by(|a, b| b.times.value.total_cmp(&a.times.value));
+    found
+}
+
+/// What the least amount of a resource does.
+struct Found {
+    setting: usize,
+    slow_downs: Vec<SlowDown>,
+}
+
+fn of_axes(evidence: &Evidence<'_>, plan: &Plan) -> Vec<Found> {
+    let full = evidence.full();
     let kinds: BTreeSet<&str> =
         evidence.of_setting(full).flat_map(|(_, result)| result.transactions.keys().map(String::as_str)).collect();
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for axis in (0..plan.axes.len()).filter(|axis| !is_load(plan, *axis)) {
         let key = plan.axes[axis].key.as_str();
         let settings = (0..plan.axes[axis].values.len() - 1).map(|at| (at, evidence.with(&[(axis, at)])));
         let mut settings = settings.filter(|(_, setting)| evidence.of_setting(*setting).count() >= BLOCKS_LEAST);
         let Some((at, setting)) = settings.next() else { continue };
+        let mut slow_downs = Vec::new();
         for kind in &kinds {
             let pairs = evidence.of_setting(setting).filter_map(|(block, limited)| {
                 let full = evidence.of_setting(full).find(|(other, _)| *other == block)?.1;
@@ -40,19 +70,19 @@ pub(super) fn of(evidence: &Evidence<'_>, plan: &Plan, records: &[RunRecord]) ->
                 continue;
             }
             let Some(times) = over_blocks(pairs) else { continue };
-            found.push(SlowDown {
+            slow_downs.push(SlowDown {
                 request: (*kind).to_owned(),
                 key: key.to_owned(),
                 resource: of_key(key).map_or(key, |resource| resource.name).to_owned(),
                 amount: plan.axes[axis].values[at].clone(),
                 times,
                 finding: finding(times.low, times.high),
-                plan_changed: is_changed(records, full, setting, kind),
+                plan_changed: None,
             });
         }
+        all.push(Found { setting, slow_downs });
     }
-    found.sort_by(|a, b| b.times.value.total_cmp(&a.times.value));
-    found
+    all
 }
 
 fn latency_us(result: &WorkloadResult, kind: &str) -> Option<f64> {

@@ -1,13 +1,16 @@
 //! Sizes in sentences.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use plimsoll_display::{bytes, list, percent, significant, value};
 use plimsoll_policy::Target;
 use serde_json::Value;
 
+use super::BUDGET;
 use super::resources::of_key;
 use crate::limits::{MEMORY_MIB, UNLIMITED};
+use crate::plan::SizingTerms;
 use crate::results::{Headroom, Interval, SizeStanding, SizedLevel, SizedResource};
 
 /// `1.5 cores`, `64MB`, `512 MiB`.
@@ -57,11 +60,11 @@ pub(super) fn mute(reasons: &[&str]) -> String {
 }
 
 /// `cores: more than 0.5 and at most 1 of 2 for 90 % of full speed; …`
-pub(super) fn resource(resource: &SizedResource, promise: Option<Target>, others_cores: f64) -> String {
+pub(super) fn resource(resource: &SizedResource, terms: SizingTerms, others_cores: f64) -> String {
     if let Some(why) = &resource.why_not {
         return format!("{}: not determined, because {why}", resource.name);
     }
-    let promise = promise.map(|target| target.to_string());
+    let promise = terms.promise.map(|target| target.to_string());
     let mut told: Vec<(String, Vec<String>)> = Vec::new();
     for level in &resource.levels {
         let (where_, goal) = (place(resource, level), goal(level, promise.as_deref()));
@@ -80,7 +83,23 @@ pub(super) fn resource(resource: &SizedResource, promise: Option<Target>, others
     } else {
         String::new()
     };
-    format!("{}: {told}{caution}", resource.name)
+    let more = if resource.levels.iter().any(|level| is_undecided(resource, level)) {
+        format!("; more time would tell (--budget {})", longer(terms.budget))
+    } else {
+        String::new()
+    };
+    format!("{}: {told}{caution}{more}", resource.name)
+}
+
+/// Whether the upper end of a bracket is the full amount only because the time was over.
+pub(crate) fn is_undecided(resource: &SizedResource, level: &SizedLevel) -> bool {
+    level.is_open && !level.is_narrow && level.at_most.as_ref() == Some(&resource.full)
+}
+
+/// A budget that is worth trying after this one was too short: `10min`.
+pub(crate) fn longer(budget: Duration) -> String {
+    let minutes = (2.0 * budget.as_secs_f64()).max(BUDGET.as_secs_f64()) / 60.0;
+    format!("{:.0}min", minutes.ceil())
 }
 
 /// Where the least sufficient amount is.
@@ -89,6 +108,10 @@ fn place(resource: &SizedResource, level: &SizedLevel) -> String {
         if *value == resource.full { full(resource) } else { amount(value, &resource.unit) }
     };
     match (&level.more_than, &level.at_most) {
+        (None, Some(_)) if is_undecided(resource, level) => "not decided".to_owned(),
+        (Some(low), Some(_)) if is_undecided(resource, level) => {
+            format!("more than {}, and how much more is not decided,", written(low))
+        }
         (None, Some(high)) if level.is_narrow => format!("{} is enough, the least that was tried,", written(high)),
         (None, Some(high)) if *high == resource.full => {
             format!("at most {}, since noise hides how much less would do,", written(high))
@@ -194,7 +217,12 @@ mod tests {
     use super::*;
 
     fn sized(more_than: Option<Value>, at_most: Option<Value>, is_narrow: bool) -> String {
-        let level = |share| SizedLevel { share, more_than: more_than.clone(), at_most: at_most.clone(), is_narrow };
+        sized_until(more_than, at_most, is_narrow, false)
+    }
+
+    fn sized_until(more_than: Option<Value>, at_most: Option<Value>, is_narrow: bool, is_open: bool) -> String {
+        let level =
+            |share| SizedLevel { share, more_than: more_than.clone(), at_most: at_most.clone(), is_narrow, is_open };
         let cores = SizedResource {
             key: "cpu_quota".to_owned(),
             name: "cores".to_owned(),
@@ -206,7 +234,8 @@ mod tests {
             why_not: None,
             sentence: String::new(),
         };
-        resource(&cores, None, 0.0)
+        let terms = SizingTerms { budget: Duration::from_secs(75), promise: None };
+        resource(&cores, terms, 0.0)
     }
 
     #[test]
@@ -223,6 +252,21 @@ mod tests {
             sized(None, Some(json!("unlimited")), false),
             "at most the full 2 cores, since noise hides how much less would do,",
         );
+    }
+
+    /// Two blocks may show 1.04 (1.02 to 1.05) of full speed, and be too few to decide at an error of 1 %.
+    #[test]
+    fn time_that_was_over_is_not_called_a_need_for_everything() {
+        let goals = "for 90 % of full speed and 95 % of full speed; more time would tell (--budget 5min)";
+        let check = |found: String, expect: &str| assert_eq!(found, format!("cores: {expect} {goals}"));
+        check(sized_until(None, Some(json!("unlimited")), false, true), "not decided");
+        check(
+            sized_until(Some(json!(0.75)), Some(json!("unlimited")), false, true),
+            "more than 0.75 cores, and how much more is not decided,",
+        );
+        let narrowed = sized_until(Some(json!(0.75)), Some(json!(1.5)), false, true);
+        assert!(!narrowed.contains("more time"), "a bracket is an answer: {narrowed}");
+        assert_eq!(longer(BUDGET), "10min");
     }
 
     #[test]

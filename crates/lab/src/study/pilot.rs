@@ -63,7 +63,8 @@ fn chosen(study: &Study<'_>, measure: Duration, workloads: &[&WorkloadResult]) -
         workload: workload.name.clone(),
         per_s: workload.all.throughput_per_s,
     };
-    let is_last = measure * GROWTH > study.longest();
+    // Longer than the study's own: for requests that take seconds, it tells how much time would be enough.
+    let is_last = measure * GROWTH > study.longest() * GROWTH;
     (is_told || is_last).then(|| study.choose(&workloads.iter().map(seen).collect::<Vec<_>>()))
 }
 
@@ -86,6 +87,8 @@ mod tests {
             quick: true,
             seed: 7,
             sides: Sides::default(),
+            line: None,
+            budget: None,
         };
         let check = |length: u64, completed: u64, expect: Option<f64>| {
             let all = Part { completed, throughput_per_s: completed as f64 / length as f64, ..Part::default() };
@@ -95,10 +98,10 @@ mod tests {
             assert_eq!(found.map(|chosen| chosen.lengths.measure.as_secs_f64()), expect, "{completed} in {length} s");
         };
         check(1, 4, None);
-        check(1, 5, Some(6.0));
+        check(1, 5, Some(2.7));
         check(1, 500, Some(0.9));
-        // The next window would be longer than the study's own.
-        check(4, 4, Some(10.0));
-        check(4, 0, Some(10.0));
+        // The next window would be much longer than the study's own.
+        check(4, 4, Some(2.7));
+        check(4, 0, Some(2.7));
     }
 }

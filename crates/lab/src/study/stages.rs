@@ -26,17 +26,10 @@ pub struct StudyConclusion {
 }
 
 impl Study<'_> {
-    /// Carries it out in a new or empty folder. `url` is the target's with its password. Without `wanted`, no line is
-    /// drawn.
-    pub fn carry_out(
-        &self,
-        url: &str,
-        wanted: Option<&LineRequest>,
-        place: &Path,
-        program: &Program<'_>,
-    ) -> Result<StudyConclusion, ExecutionError> {
+    /// Carries it out in a new or empty folder. `url` is the target's with its password.
+    pub fn carry_out(&self, url: &str, place: &Path, program: &Program<'_>) -> Result<StudyConclusion, ExecutionError> {
         RunDirectory::check_place(place).map_err(ExecutionError::of_place)?;
-        let least = told_length(self.time(self.shortest(), wanted));
+        let least = told_length(self.time(self.shortest()));
         program.reporter.tell(&format!(
             "study of {}: {least} of measuring if requests are fast, loading not counted",
             self.sides.names().join(" and ")
@@ -48,14 +41,14 @@ impl Study<'_> {
         }
         let text = self.experiment(chosen.lengths);
         if chosen.lengths != self.shortest() {
-            let time = told_length(self.time(chosen.lengths, wanted));
+            let time = told_length(self.time(chosen.lengths));
             program.reporter.tell(&format!("requests are slow: windows are longer, and measuring takes {time}"));
         }
         let warnings = too_short.map(|why| format!("windows were too short: {why}")).into_iter().collect();
         let execution = execution(&text, url, program.targets)?;
         let mut study = execution.begin_with(Start { warnings, opened }, place, program)?;
         let is_complete = !study.stopped && !study.given_up;
-        let line_stopped = match wanted.filter(|_| is_complete) {
+        let line_stopped = match self.line.as_ref().filter(|_| is_complete) {
             Some(wanted) => self.draw_line(url, wanted, chosen.lengths, &mut study, place, program)?,
             None => None,
         };

@@ -31,6 +31,8 @@ fn it_resolves_on_machines_of_any_size() {
                     quick,
                     seed: 11,
                     sides: Sides::default(),
+                    line: None,
+                    budget: None,
                 });
                 assert_eq!((plan.base.url.as_str(), &plan.base.options), (URL, &options));
                 let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
@@ -40,17 +42,7 @@ fn it_resolves_on_machines_of_any_size() {
                 assert_eq!((oltp.clients.clients, olap.clients.clients), (clients, 1));
                 let warehouses = if quick { clients.min(2) } else { clients };
                 assert_eq!(oltp.scale, warehouses as f64);
-                let is_small = free_memory == Some(1 << 30);
-                assert_eq!(
-                    olap.scale,
-                    if quick {
-                        0.02
-                    } else if is_small {
-                        0.1
-                    } else {
-                        1.0
-                    }
-                );
+                assert_eq!(olap.scale, if quick { 0.02 } else { 0.05 });
                 assert_eq!((plan.run.seed, plan.run.reload, plan.run.search), (11, Reload::Never, Search::Grid));
                 // Each block has the three arms, and `together` once more.
                 assert_eq!((plan.axes.len(), plan.run_count()), (0, 4 * plan.run.repeats as usize));
@@ -73,6 +65,8 @@ fn queries_of_the_embedded_engine_read_what_transactions_write() {
             quick: true,
             seed: 7,
             sides: Sides::default(),
+            line: None,
+            budget: None,
         });
         let [oltp, olap] = &plan.base.workloads[..] else { panic!("two workloads") };
         assert_eq!([oltp.kind.as_str(), olap.kind.as_str()], kinds, "{said:?}");
@@ -99,6 +93,8 @@ fn a_quick_study_takes_less_time() {
             quick,
             seed: 7,
             sides: Sides::default(),
+            line: None,
+            budget: None,
         };
         let plan = plan(&study);
         plan.estimated_time(plan.run_count())
@@ -117,13 +113,16 @@ fn seeds_of_any_size_survive() {
             quick: true,
             seed,
             sides: Sides::default(),
+            line: None,
+            budget: None,
         };
         assert_eq!(plan(&study).run.seed, seed);
     }
 }
 
 fn study<'a>(quick: bool, options: &'a BTreeMap<String, String>) -> Study<'a> {
-    Study { url: "memory:", options, cores: 2, free_memory: None, quick, seed: 7, sides: Sides::default() }
+    let (sides, line, budget) = (Sides::default(), None, None);
+    Study { url: "memory:", options, cores: 2, free_memory: None, quick, seed: 7, sides, line, budget }
 }
 
 #[test]
@@ -137,18 +136,38 @@ fn windows_hold_enough_requests_or_say_that_they_cannot() {
     };
     assert_eq!(choose(true, 100.0), (0.9, None), "the shortest will do");
     assert_eq!(choose(true, 12.0), (2.5, None), "half as many again as are needed");
-    assert_eq!(choose(true, 2.5), (10.0, None), "up to the limit");
-    let (measure, why) = choose(true, 0.8);
-    assert_eq!(measure, 10.0);
+    assert_eq!(choose(true, 8.0), (2.7, None), "up to the limit");
+    let (measure, why) = choose(true, 2.5);
+    assert_eq!(measure, 2.7);
     assert_eq!(
         why.as_deref(),
         Some(
-            "olap completes 0.800 /s, so that 20 take 25.0 s beside the others, and windows are at most 10.0 s long; study without --quick"
+            "olap completes 2.50 /s, so that 20 take 8.00 s beside the others, and windows are at most 2.7 s long; study without --quick"
         )
     );
-    assert_eq!(choose(false, 0.8), (37.5, None), "a full study has the time");
+    assert_eq!(choose(false, 2.5), (11.0, None), "a full study has the time");
+    let why = choose(false, 0.8).1.expect("25 s do not fit");
+    assert!(why.ends_with("; give it more time (--budget 9min), or smaller data"), "{why}");
     let why = choose(false, 0.0).1.expect("nothing was completed");
     assert!(why.starts_with("olap completes nothing that was seen beside the others, and windows"), "{why}");
+}
+
+/// A study takes as long as the README says, on databases of any speed, and longer only if it was asked to.
+#[test]
+fn all_runs_keep_to_the_budget() {
+    let options = BTreeMap::new();
+    let sides = Sides::default();
+    let line = Some(LineRequest::of_study("oltp", 0.9, &sides).expect("a study has it"));
+    for (quick, budget, most) in [(true, None, 60), (false, None, 240), (false, Some(900), 900), (false, Some(30), 240)]
+    {
+        let budget = budget.map(Duration::from_secs);
+        let study = Study { line: line.clone(), budget, ..study(quick, &options) };
+        for per_s in [0.01, 1.0, 3.0, 10.0, 1_000.0] {
+            let seen = [MeasuredSpeed { workload: "olap".to_owned(), per_s }];
+            let time = study.time(study.choose(&seen).lengths);
+            assert!(time <= Duration::from_secs(most), "{time:?} at {per_s} in {budget:?}");
+        }
+    }
 }
 
 /// Workloads of one's own keep their names and their scale, and share their tables on the embedded engine.
@@ -159,7 +178,7 @@ fn workloads_of_ones_own_are_studied_like_the_studys() {
     let sides = Sides::read(&[file("shop", None), file("reports", Some(5))], 7).expect("two files");
     let of = |url| {
         let options = BTreeMap::new();
-        plan(&Study { url, options: &options, cores: 2, free_memory: None, quick: true, seed: 7, sides: sides.clone() })
+        plan(&Study { url, sides: sides.clone(), ..study(true, &options) })
     };
     let on_engine = of("embedded:");
     let [shop, reports] = &on_engine.base.workloads[..] else { panic!("two workloads") };

@@ -1,5 +1,7 @@
 //! Sizes, in the table: a line for each resource and goal, and the machines of a catalogue.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::results::{
@@ -27,9 +29,9 @@ pub(super) fn lines(sizes: &Sizes) -> Vec<String> {
     }
     if sizes.out_of_time {
         let took = format!(
-            "the time was over after {}; a longer --budget than {} narrows the brackets",
+            "the time was over after {}; more decides what is not decided, and narrows the brackets (--budget {})",
             seconds(sizes.took_s),
-            seconds(sizes.budget_s)
+            words::longer(Duration::from_secs_f64(sizes.budget_s))
         );
         out.extend(wrap(&took, "  ", "    "));
     }
@@ -93,7 +95,10 @@ fn of_resource(resource: &SizedResource, promise: Option<&str>) -> Vec<String> {
     let row = |(at, level): (usize, &SizedLevel)| {
         let name = if at == 0 { resource.name.as_str() } else { "" };
         let goal = words::goal(level, promise);
-        let (low, high) = (written(&level.more_than, "-"), written(&level.at_most, "not known"));
+        let (low, mut high) = (written(&level.more_than, "-"), written(&level.at_most, "not known"));
+        if words::is_undecided(resource, level) {
+            "not decided".clone_into(&mut high);
+        }
         format!("  {name:<NAME$}{goal:<GOAL$}{low:>16}{high:>16}")
     };
     let mut out: Vec<String> = resource.levels.iter().enumerate().map(row).collect();
@@ -114,7 +119,12 @@ fn full(resource: &SizedResource) -> String {
 fn of_trial(resource: &SizedResource, trial: &SizeTrial) -> Option<String> {
     let Interval { value, low, high } = trial.ratio?;
     let ends = low.zip(high).map(|(low, high)| format!(" ({low:.2} to {high:.2})")).unwrap_or_default();
-    Some(format!("{} {value:.2}{ends}", words::amount(&trial.amount, &resource.unit)))
+    let doubt = match trial.runs {
+        _ if !trial.is_open => String::new(),
+        1 => ", 1 run: too few to decide".to_owned(),
+        runs => format!(", {runs} runs: too few to decide"),
+    };
+    Some(format!("{} {value:.2}{ends}{doubt}", words::amount(&trial.amount, &resource.unit)))
 }
 
 fn machines(choice: &CatalogueChoice) -> Vec<String> {

@@ -91,6 +91,8 @@ fn studies_tell_what_failed() {
             quick: true,
             seed: 7,
             sides: Sides::default(),
+            line: None,
+            budget: None,
         };
         targets.opened.store(0, Ordering::Relaxed);
         if percent == 100 {

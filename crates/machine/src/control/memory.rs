@@ -1,9 +1,10 @@
 //! `memory_mib`: the memory that may be charged to the subject from now on.
 //!
 //! A page is charged to the group of the process that first touched it and stays there when the process is moved to
-//! another group (version 1 could move charges until Linux 6.x removed that; version 2 never could). The limit
-//! therefore applies to memory that is allocated after it was set, and [`verify`](Control::verify) reports how much was
-//! allocated before.
+//! another group (version 1 could move charges until Linux 6.x removed that; version 2 never could). The memory that
+//! processes had allocated elsewhere when they joined, such as what a server touches while it starts, is therefore taken
+//! off the limit of the group: both together are the amount. [`verify`](Control::verify) reports memory elsewhere that
+//! was not counted. Page cache from before never counts.
 
 use super::{Amount, Control, ControlContext, ControlError, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
@@ -17,8 +18,10 @@ const KEY: &str = "memory_mib";
 const MIB: f64 = 1024.0 * 1024.0;
 /// With less than this, a process is killed before it has loaded its libraries.
 const LEAST_MIB: f64 = 16.0;
-/// Fewer pages charged elsewhere than this are not reported: libraries, and pages that the kernel charges in batches.
-const ELSEWHERE_LEAST_MIB: f64 = 8.0;
+/// Fewer pages charged elsewhere than this do not count: libraries, and pages that the kernel charges in batches.
+const ELSEWHERE_LEAST: u64 = 8 << 20;
+/// The kernel rounds limits to pages.
+const PAGES: u64 = 1 << 16;
 
 struct Files {
     limit: &'static str,
@@ -50,7 +53,7 @@ impl Control for Memory {
     }
 
     fn meaning(&self) -> &'static str {
-        "memory and page cache that may be charged to it; what was allocated before the limit does not count"
+        "memory and page cache that it may have; page cache from before the limit does not count"
     }
 
     fn probe(&self, host: &Host) -> Availability {
@@ -65,14 +68,15 @@ impl Control for Memory {
         let limit = limit(context.host, amount)?;
         let group = groups::join(context, KEY, MEMORY)?;
         let files = files(&group);
+        let elsewhere = elsewhere(context.host, &group).filter(|bytes| *bytes > tolerance(limit)).unwrap_or(0);
         // Version 2 accepts a limit below the memory in use, and then kills processes. Version 1 refuses it by itself.
-        let kept = kept(context.host, &group);
-        if kept > limit {
+        let used = kept(context.host, &group) + elsewhere;
+        if used >= limit {
             let why =
-                format!("{:.0} MiB are in use that cannot be dropped; restart the database first", kept as f64 / MIB);
+                format!("{:.0} MiB are in use that cannot be dropped; restart the database first", used as f64 / MIB);
             return Err(ControlError::amount(KEY, amount, why));
         }
-        group.set(context, KEY, files.limit, &limit.to_string(), files.free)
+        group.set(context, KEY, files.limit, &(limit - elsewhere).to_string(), files.free)
     }
 
     fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
@@ -82,23 +86,28 @@ impl Control for Memory {
         let files = files(&group);
         // The kernel counts in whole pages.
         let set: Option<u64> = host.value(group.file(files.limit));
-        if set.is_none_or(|set| set.abs_diff(limit) >= 1 << 16) {
+        let Some(set) = set.filter(|set| *set < limit + PAGES) else {
             return Err(format!("{} holds {set:?}, not {limit}", group.file(files.limit)).into());
-        }
+        };
         let usage: Option<u64> = host.value(group.file(files.usage));
         let usage = usage.ok_or_else(|| format!("{} cannot be read", group.file(files.usage)))?;
-        let achieved = Amount::Number(usage as f64 / MIB);
-        if usage > limit {
-            return Ok(Verdict::escaped(achieved, format!("{usage} bytes are charged, {limit} allowed")));
+        let elsewhere =
+            elsewhere(host, &group).ok_or("what its processes hold is not told (/proc/PID/smaps_rollup)")?;
+        let counted = if limit - set.min(limit) < PAGES { 0 } else { limit - set };
+        let achieved = Amount::Number((usage + counted) as f64 / MIB);
+        if usage > set {
+            return Ok(Verdict::escaped(achieved, format!("{usage} bytes are charged, {set} allowed")));
         }
-        let held = held(host, &group).ok_or("what its processes hold is not told (/proc/PID/smaps_rollup)")?;
-        let elsewhere = held.saturating_sub(kept(host, &group)) as f64 / MIB;
-        if elsewhere > ELSEWHERE_LEAST_MIB.max(limit as f64 / MIB * 0.05) {
-            let reason =
-                format!("does not bite: {elsewhere:.0} MiB were allocated before the limit; load again inside it");
-            return Ok(Verdict::escaped(achieved, reason));
-        }
-        Ok(Verdict::held(achieved))
+        let reason = if elsewhere > counted + tolerance(limit) {
+            let mib = elsewhere as f64 / MIB;
+            format!("does not bite: {mib:.0} MiB were allocated before the limit; load again inside it")
+        } else if counted > elsewhere + tolerance(limit) {
+            let mib = (counted - elsewhere) as f64 / MIB;
+            format!("is {mib:.0} MiB too tight: processes that had allocated as much before the limit have ended")
+        } else {
+            return Ok(Verdict::held(achieved));
+        };
+        Ok(Verdict::escaped(achieved, reason))
     }
 }
 
@@ -106,6 +115,16 @@ impl Control for Memory {
 fn limit(host: &Host, amount: &Amount) -> Result<u64, ControlError> {
     let most = host.line_value("/proc/meminfo", "MemTotal").map_or(f64::MAX, |bytes| (bytes as f64 / MIB).floor());
     Ok((amount::number(KEY, amount, LEAST_MIB, most, "MiB")? * MIB) as u64)
+}
+
+/// The memory elsewhere that does not matter beside a limit, bytes.
+fn tolerance(limit: u64) -> u64 {
+    ELSEWHERE_LEAST.max(limit / 20)
+}
+
+/// Bytes that the group's processes hold and that are charged elsewhere; `None` if that is not told.
+fn elsewhere(host: &Host, group: &Group) -> Option<u64> {
+    Some(held(host, group)?.saturating_sub(kept(host, group)))
 }
 
 /// Bytes charged to the group that cannot be dropped as page cache can.

@@ -216,6 +216,34 @@ fn memory_from_before_is_told() {
     }
 }
 
+/// A server with 4 GB of shared buffers has touched 122 MiB before it can be moved to the group: they are part of the amount.
+#[test]
+fn memory_that_a_server_had_before_it_was_limited_is_taken_off() {
+    for groups in super::fake::EVERY {
+        let machine = Machine::new(groups);
+        let (mount, limit) = match groups {
+            Groups::V2 => ("unified", "memory.max"),
+            _ => ("memory", "memory.limit_in_bytes"),
+        };
+        machine.write("/proc/100/smaps_rollup", "x [rollup]\nPss_Anon: 1024 kB\nPss_Shmem: 123904 kB\n");
+        let amount = Amount::Number(256.0);
+        apply(&machine, "memory_mib", amount.clone()).unwrap();
+        let set = machine.host().value::<u64>(file(&machine, mount, limit));
+        // Process 200 has 1 MiB, too.
+        assert_eq!(set, Some((256 - 123) << 20), "{groups:?}");
+        let told = verdict(&machine, "memory_mib", amount.clone(), &Observation::new());
+        assert_eq!((told.achieved.clone(), why_not(told).as_str()), (Some(Amount::Number(124.0)), "it bites"));
+
+        machine.write("/proc/100/smaps_rollup", "x [rollup]\nPss_Anon: 1024 kB\nPss_Shmem: 0 kB\n");
+        let told = why_not(verdict(&machine, "memory_mib", amount, &Observation::new()));
+        assert!(told.starts_with("is 121 MiB too tight"), "{told}");
+
+        machine.write("/proc/100/smaps_rollup", "x [rollup]\nPss_Anon: 1024 kB\nPss_Shmem: 123904 kB\n");
+        let error = apply(&machine, "memory_mib", Amount::Number(100.0)).unwrap_err();
+        assert!(error.starts_with("memory_mib cannot be 100: 123 MiB are in use that cannot be dropped"), "{error}");
+    }
+}
+
 #[test]
 fn cpu_time_above_the_quota_is_told() {
     for groups in [Groups::V1, Groups::V2] {

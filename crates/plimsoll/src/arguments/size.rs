@@ -20,6 +20,10 @@ pub struct SizeOptions {
     /// workload from a file, else embedded:]
     #[arg(long, value_name = "URL")]
     pub target: Option<String>,
+    /// Size on a private server with a copy of this database of yours, made by pg_dump; its password comes from PGPASSWORD
+    /// or ~/.pgpass
+    #[arg(long, value_name = "URL", conflicts_with = "target")]
+    pub copy: Option<String>,
     /// An option of the target, such as work_mem=64MB: what "everything" means; may be given several times
     #[arg(long = "option", value_name = "KEY=VALUE")]
     pub options: Vec<String>,

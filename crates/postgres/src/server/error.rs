@@ -7,6 +7,7 @@ use plimsoll_pg::connection::SUPPORTED;
 
 use super::installation::Installation;
 use super::options::known_options;
+use crate::copy::CopyError;
 
 /// Why a private server could not be created or changed.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +120,9 @@ pub enum ServerError {
         /// The last lines of its log.
         log: String,
     },
+    /// It could not be made a copy of another.
+    #[error("the server cannot begin as a copy: {0}")]
+    Copy(#[from] Box<CopyError>),
     /// There is no such option.
     #[error("a PostgreSQL server has no option `{name}`{}", meant_or_all(nearest, known_options()))]
     NoSuchOption {

@@ -8,6 +8,7 @@ mod list;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::{
     CPU_SCHEDULERS, CpuScheduler, PARALLELISM_POLICIES, PreemptionPolicy, Target, parallelism_policy,
     preemption_policies,
@@ -86,6 +87,8 @@ pub(super) enum OptionType {
     File,
     /// A program and its arguments.
     Command,
+    /// The URL of a server, without a password, because settings are kept with results.
+    Server,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -157,6 +160,8 @@ impl OptionType {
                 let is_path = !text.is_empty() && !text.chars().any(char::is_control);
                 is_path.then(|| Setting::Folder(text.into()))
             }
+            OptionType::Server if text == "none" => Some(Setting::None),
+            OptionType::Server => is_url_without_password(text).then(|| Setting::Text(text.to_owned())),
             OptionType::Command => {
                 let is_command = !text.trim().is_empty() && !text.chars().any(char::is_control);
                 is_command.then(|| Setting::Text(text.to_owned()))
@@ -205,9 +210,20 @@ impl OptionType {
             OptionType::Target => "`none`, `p95 < 20ms` or `p95 < 1.3 x alone`".to_owned(),
             OptionType::File => "`none` or the path of a file".to_owned(),
             OptionType::Command => "a program and its arguments, separated by spaces".to_owned(),
+            OptionType::Server => "`none` or postgres://user@host:port/database, without a password: that comes from \
+                 PGPASSWORD or ~/.pgpass"
+                .to_owned(),
             OptionType::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
         }
     }
+}
+
+/// Whether a text is the URL of a server, and has no password in it.
+fn is_url_without_password(text: &str) -> bool {
+    let behind = text.split_once("://").map_or("", |(_, behind)| behind);
+    let authority = behind.split(['/', '?']).next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    !user.contains(':') && !text.contains("password=") && ServerUrl::parse(text).is_ok()
 }
 
 /// Whether a path may appear in the server's configuration, whose lists of folders have quotes of their own.

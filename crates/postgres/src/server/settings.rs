@@ -8,11 +8,12 @@ use std::sync::Arc;
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::host::Host;
 use plimsoll_notation::nearest;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::{CpuScheduler, ParallelismLimits, ParallelismPolicy, cpu_scheduler, parallelism_policy};
 use serde_json::Value;
 
 use super::error::ServerError;
-use super::options::{Effect, MachineSize, SERVER_OPTIONS, ServerOption, Setting};
+use super::options::{Effect, MachineSize, OptionType, SERVER_OPTIONS, ServerOption, Setting};
 use crate::governor::{GovernorMode, GovernorSettings};
 
 /// The options of a server, each with its value.
@@ -77,7 +78,12 @@ impl ServerSettings {
             let nearest = nearest(name, SERVER_OPTIONS.iter().map(|option| option.name));
             return Err(ServerError::NoSuchOption { name: name.to_owned(), nearest });
         };
-        let bad_value = |possible| ServerError::OptionValue { name: option.name, value: value.to_owned(), possible };
+        let bad_value = |possible| ServerError::OptionValue {
+            name: option.name,
+            // It may have a password in it.
+            value: if matches!(option.kind, OptionType::Server) { "…" } else { value }.to_owned(),
+            possible,
+        };
         self.said.insert(option.name, option.kind.parse(value, &self.machine).map_err(bad_value)?);
         Ok(())
     }
@@ -220,6 +226,14 @@ impl ServerSettings {
         self.folder("folder")
     }
 
+    /// The database that it begins as a copy of. Passwords are looked up now.
+    pub(super) fn copy_of(&self) -> Option<ServerUrl> {
+        match self.named("copy_of") {
+            Setting::Text(url) => ServerUrl::parse(&url).ok(),
+            _ => None,
+        }
+    }
+
     /// The words before the server's program.
     pub(super) fn wrapper(&self) -> Vec<String> {
         match self.named("wrapper") {
@@ -262,8 +276,8 @@ impl ServerSettings {
         match (option.name, &value) {
             // These concern us, not the server.
             (
-                "allow_tmpfs" | "bin_folder" | "cache_classes" | "cpu_policy" | "folder" | "parallelism" | "standby"
-                | "wrapper",
+                "allow_tmpfs" | "bin_folder" | "cache_classes" | "copy_of" | "cpu_policy" | "folder" | "parallelism"
+                | "standby" | "wrapper",
                 _,
             ) => Vec::new(),
             (name, _) if name.starts_with("governor") => Vec::new(),

@@ -16,6 +16,8 @@ fn a_pilot_ends_when_it_is_stopped() {
         quick: true,
         seed: 7,
         sides: Sides::default(),
+        line: None,
+        budget: None,
     };
     let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
     let stopped = run_pilot(&study, "memory:", &targets, &mut NoLimits, &mut watch);

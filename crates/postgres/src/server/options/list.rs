@@ -53,6 +53,14 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         |_| Setting::Time(Duration::from_secs(300)),
     ),
     for_ours(
+        "copy_of",
+        "a database of yours, `postgres://user@host/database`, with whose tables and rows the server begins (by `pg_dump`); the \
+                password comes from PGPASSWORD or ~/.pgpass",
+        Effect::NewServer,
+        OptionType::Server,
+        |_| Setting::None,
+    ),
+    for_ours(
         "cpu_policy",
         "how the priority of a session sets the CPU share of its server process",
         Effect::Session,

@@ -14,6 +14,21 @@ fn with(options: &[(&str, &str)]) -> ServerSettings {
     settings(16 * GIB, 4).with(options).unwrap()
 }
 
+/// Options are kept with results, and shown.
+#[test]
+fn a_copy_is_of_a_url_without_a_password() {
+    for url in ["postgres://me:secret@db/shop", "postgres://me@db/shop?password=secret", "secret"] {
+        let error = settings(16 * GIB, 4).with(&[("copy_of", url)]).unwrap_err().to_string();
+        assert!(error.contains("PGPASSWORD") && !error.contains("secret"), "{error}");
+    }
+    let copy = with(&[("copy_of", "postgres://me@db.example/shop")]);
+    assert_eq!(copy.get("copy_of"), Some("postgres://me@db.example/shop".into()));
+    assert_eq!(copy.copy_of().map(|url| url.database), Some("shop".to_owned()));
+    assert!(!copy.all_parameters().iter().any(|(name, _)| name == "copy_of"), "it is not one of PostgreSQL's");
+    assert_eq!(with(&[]).effect_of_change_to(&copy), Some(Effect::NewServer));
+    assert_eq!(with(&[("copy_of", "none")]).copy_of(), None);
+}
+
 #[test]
 fn defaults_fit_the_machine() {
     let check = |memory_bytes, cores, name: &str, expect: &str| {

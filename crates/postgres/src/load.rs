@@ -43,8 +43,8 @@ pub enum LoadError {
     Wire(#[from] WireError),
 }
 
-/// Runs a file.
-pub(crate) fn load(connection: &mut Connection, source: impl BufRead) -> Result<(), LoadError> {
+/// Runs a file. Ends at the first statement that fails; what came before it stays.
+pub fn load(connection: &mut Connection, source: impl BufRead) -> Result<(), LoadError> {
     let mut lines = Lines { source, number: 0 };
     let (mut pending, mut line) = (Vec::new(), Vec::new());
     while lines.next(&mut line)? {
@@ -164,7 +164,7 @@ fn copy<R: BufRead>(connection: &mut Connection, sql: &[u8], lines: &mut Lines<R
 }
 
 /// Runs one statement for its effect.
-pub(crate) fn execute(connection: &mut Connection, sql: &str) -> Result<(), LoadError> {
+pub fn execute(connection: &mut Connection, sql: &str) -> Result<(), LoadError> {
     exchange(connection, &query(sql), sql.as_bytes(), 1)
 }
 
