@@ -1,4 +1,4 @@
-//! Messages of the protocol as bytes, for what a typed client does not send: statements and data as somebody else wrote them.
+//! Messages of the protocol as bytes, for what a typed client does not send: recorded requests, and statements of a file.
 
 /// A message, as bytes.
 ///

@@ -163,7 +163,8 @@ fn pooled(alone: &[Run<'_>], beside: &[Run<'_>], costs: Option<&Costs>) -> Optio
         (runs.len() > 1).then(|| total / runs.len() as f64)
     };
     let (alone, beside) = (mean(alone)?, mean(beside)?);
-    (alone > 0.0).then(|| Interval { value: beside / alone, low: None, high: None })
+    // The sum of nothing is -0.
+    (alone > 0.0).then(|| Interval { value: beside / alone + 0.0, low: None, high: None })
 }
 
 /// The mean difference between the two equal runs of blocks that have them; 0 without any.

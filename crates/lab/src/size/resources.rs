@@ -237,18 +237,26 @@ mod tests {
     #[test]
     fn the_cache_of_a_server_fits_into_its_memory() {
         let text = "name = \"size\"\n[target]\nurl = \"postgres:\"\n[[workload]]\nname = \"shop\"\nkind = \"tpcc\"\n\
-            [run]\nsearch = \"size\"\n[sweep]\nmemory_mib = [256, 4096, \"unlimited\"]\n\
-            shared_buffers = [\"32MB\", \"512MB\"]\n";
+            [run]\nsearch = \"size\"\n[sweep]\nmemory_mib = [256, \"unlimited\"]\ndop = [1, 2]\n";
         let plan = crate::analysis::made_up::plan(text);
-        let buffers = |at: [usize; 2]| plan.setting(plan.setting_number(&at)).options["shared_buffers"].clone();
-        assert_eq!(buffers([0, 1]), "64MB", "a quarter");
-        assert_eq!((buffers([0, 0]), buffers([1, 1])), ("32MB".to_owned(), "512MB".to_owned()), "less is left alone");
-        assert_eq!(buffers([2, 1]), "512MB", "no limit");
-        let without = text.replace("shared_buffers = [\"32MB\", \"512MB\"]\n", "dop = [1, 2]\n");
-        let plan = crate::analysis::made_up::plan(&without);
-        assert_eq!(plan.setting(0).options["shared_buffers"], "64MB");
-        let grid = crate::analysis::made_up::plan(&without.replace("search = \"size\"\n", ""));
-        assert!(!grid.setting(0).options.contains_key("shared_buffers"), "only a search for sizes does so");
+        let buffers = |setting: Setting| setting.options.get("shared_buffers").cloned();
+        assert_eq!(buffers(plan.setting(0)).as_deref(), Some("64MB"), "a quarter");
+        assert_eq!(buffers(plan.setting(2)), None, "no limit");
+        let with = |own: &str| {
+            let mut setting = plan.setting(0);
+            setting.options.insert("shared_buffers".to_owned(), own.to_owned());
+            fit_buffers(&mut setting);
+            buffers(setting)
+        };
+        assert_eq!(
+            (with("32MB").as_deref(), with("4GB").as_deref()),
+            (Some("32MB"), Some("64MB")),
+            "no more than it had"
+        );
+        let grid = crate::analysis::made_up::plan(&text.replace("search = \"size\"\n", ""));
+        assert_eq!(buffers(grid.setting(0)), None, "only a search for sizes does so");
+        let given = crate::analysis::made_up::plan(&text.replace("\"postgres:\"", "\"embedded:\""));
+        assert_eq!(buffers(given.setting(0)), None);
     }
 
     /// Every list is one of amounts, which the search needs.

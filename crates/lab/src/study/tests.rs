@@ -142,7 +142,7 @@ fn windows_hold_enough_requests_or_say_that_they_cannot() {
     assert_eq!(
         why.as_deref(),
         Some(
-            "olap completes 2.50 /s, so that 20 take 8.00 s beside the others, and windows are at most 2.7 s long; study without --quick"
+            "olap completes 2.50 /s, so that 20 take 8.00 s beside the others, and windows are at most 2.70 s long; study without --quick"
         )
     );
     assert_eq!(choose(false, 2.5), (11.0, None), "a full study has the time");
