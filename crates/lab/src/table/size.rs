@@ -48,8 +48,8 @@ pub(super) fn lines(sizes: &Sizes) -> Vec<String> {
     out
 }
 
-/// What the least amounts do to each kind of request: a line for each kind, the resources that hurt it, and those that do
-/// not.
+/// What the least amounts do to each kind of request: a line for each kind, the resources that hurt it or change its
+/// plan, and the others.
 fn slow_downs(sizes: &Sizes) -> Vec<String> {
     let requests = distinct(sizes.slow_downs.iter().map(|one| one.request.as_str()));
     if requests.is_empty() {
@@ -58,9 +58,11 @@ fn slow_downs(sizes: &Sizes) -> Vec<String> {
     let mut out = vec![String::new(), "Which request is hurt by what (times as slow as with everything)".to_owned()];
     for request in requests {
         let of_request = sizes.slow_downs.iter().filter(|one| one.request == request);
-        let (hurt, others): (Vec<&SlowDown>, Vec<_>) =
-            of_request.partition(|one| one.finding != SlowDownFinding::Insensitive);
-        let mut parts: Vec<String> = hurt.into_iter().map(of_slow_down).collect();
+        // A query that is not hurt may owe that to another plan, with which it may even be faster.
+        let is_notable =
+            |one: &&SlowDown| one.finding != SlowDownFinding::Insensitive || one.plan_changed == Some(true);
+        let (notable, others): (Vec<&SlowDown>, Vec<_>) = of_request.partition(is_notable);
+        let mut parts: Vec<String> = notable.into_iter().map(of_slow_down).collect();
         let others: Vec<&str> = others.iter().map(|one| one.resource.as_str()).collect();
         if !others.is_empty() {
             parts.push(format!("not by {}", list(&others)));
@@ -78,8 +80,12 @@ fn of_slow_down(one: &SlowDown) -> String {
     let amount = words::amount(&one.amount, unit);
     let name = if unit == one.resource { String::new() } else { format!("{} ", one.resource) };
     let plan = if one.plan_changed == Some(true) { ", another plan" } else { "" };
-    let doubt = if one.finding == SlowDownFinding::Undecided { ", undecided" } else { "" };
-    format!("{name}{amount} {value:.2}{ends}{plan}{doubt}")
+    let finding = match one.finding {
+        SlowDownFinding::Hurt => "",
+        SlowDownFinding::Insensitive => ", not hurt",
+        SlowDownFinding::Undecided => ", undecided",
+    };
+    format!("{name}{amount} {value:.2}{ends}{plan}{finding}")
 }
 
 fn of_resource(resource: &SizedResource, promise: Option<&str>) -> Vec<String> {
@@ -142,4 +148,41 @@ fn machines(choice: &CatalogueChoice) -> Vec<String> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn plans_that_change_are_shown_even_where_nothing_is_hurt() {
+        let one = |request: &str, finding, plan_changed| SlowDown {
+            request: request.to_owned(),
+            key: "work_mem".to_owned(),
+            resource: "work_mem".to_owned(),
+            amount: json!("64kB"),
+            times: Interval { value: 0.63, low: Some(0.51), high: Some(0.78) },
+            finding,
+            plan_changed,
+        };
+        let slow_downs = vec![
+            one("q18", SlowDownFinding::Insensitive, Some(true)),
+            one("q1", SlowDownFinding::Insensitive, Some(false)),
+            one("q13", SlowDownFinding::Hurt, Some(true)),
+            one("q2", SlowDownFinding::Undecided, None),
+        ];
+        let shown = super::slow_downs(&Sizes { slow_downs, ..Sizes::default() });
+        let figures = "work_mem 64kB 0.63 (0.51 to 0.78)";
+        assert_eq!(
+            shown[2..],
+            [
+                format!("  q18: {figures}, another plan, not hurt"),
+                "  q1: not by work_mem".to_owned(),
+                format!("  q13: {figures}, another plan"),
+                format!("  q2: {figures}, undecided"),
+            ]
+        );
+    }
 }
