@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
-use plimsoll_workload::registry::{Catalog, Side, kind_and_scale, sides};
+use plimsoll_workload::registry::{Catalog, Kinds, Side, kind_and_scale, sides};
 use serde_json::Value;
 
 use crate::capacity;
@@ -37,6 +37,8 @@ pub struct BenchRequest<'a> {
     pub options: BTreeMap<String, String>,
     /// The clients of the workload, or of the first side of the mix. The data follow from their seed, too.
     pub clients: ClientOptions,
+    /// Whether their number was not given, so that a recording runs with its own.
+    pub clients_default: bool,
     /// Seconds to measure.
     pub seconds: f64,
     /// Seconds to run before measuring; by default a fifth of `seconds`, at most 5.
@@ -48,8 +50,8 @@ pub struct BenchRequest<'a> {
 }
 
 /// The plan of one run at one setting.
-pub fn plan(request: &BenchRequest<'_>) -> Result<Plan, ExecutionError> {
-    let benchmarks = Catalog::new(request.clients.seed);
+pub fn plan(request: &BenchRequest<'_>, kinds: &'static dyn Kinds) -> Result<Plan, ExecutionError> {
+    let benchmarks = Catalog::with(request.clients.seed, kinds);
     let workloads = workloads(request, &benchmarks)?;
     let name = match &workloads[..] {
         [only] => format!("alone:{}", only.name),
@@ -79,6 +81,10 @@ fn workloads(request: &BenchRequest<'_>, catalog: &Catalog) -> Result<Vec<Planne
     let sides = if parameters.is_empty() { sides(kind) } else { &[] };
     let own = sides.first().map_or_else(|| parameters.clone(), Side::parameters);
     let (benchmark, scale) = catalog.of_spec(spec, &own)?;
+    let clients = match request.clients_default {
+        true => clients.clone().of_recording(&*benchmark),
+        false => clients.clone(),
+    };
     // Checked before anything is loaded.
     if let Some(fault) = clients.fault(&*benchmark) {
         return Err(ExecutionError::Refused(fault));
@@ -175,6 +181,8 @@ pub fn run(plan: &Plan, check: bool, program: &Program<'_>) -> Result<Conclusion
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_workload::registry::NoKinds;
+
     use super::*;
 
     fn request(workload: &str) -> BenchRequest<'_> {
@@ -184,6 +192,7 @@ mod tests {
             url: "memory:",
             options: BTreeMap::new(),
             clients: ClientOptions { clients: 3, seed: 11, ..ClientOptions::default() },
+            clients_default: false,
             seconds: 10.0,
             warmup: None,
             seconds_max: None,
@@ -198,14 +207,16 @@ mod tests {
 
     #[test]
     fn a_benchmark_about_a_mix_runs_both_sides_unless_one_is_asked_for() {
-        let both = plan(&request("ch:2")).expect("it is known");
+        let both = plan(&request("ch:2"), &NoKinds).expect("it is known");
         assert_eq!(told(&both), [("oltp", 2.0, 3, 11), ("olap", 2.0, 1, 11)]);
         assert_eq!((both.arms[0].name.as_str(), &both.arms[0].members[..]), ("together", &[0, 1][..]));
         let side = |parameter: &str, value: &str| {
             let parameters = BTreeMap::from([(parameter.to_owned(), value.into())]);
-            plan(&BenchRequest { parameters, ..request("ch") }).expect("it is known")
+            plan(&BenchRequest { parameters, ..request("ch") }, &NoKinds).expect("it is known")
         };
-        for plan in [side("mix", "transactions"), side("queries", "q6"), plan(&request("tpcc")).expect("known")] {
+        for plan in
+            [side("mix", "transactions"), side("queries", "q6"), plan(&request("tpcc"), &NoKinds).expect("known")]
+        {
             assert_eq!((plan.base.workloads.len(), plan.arms.len()), (1, 1));
             assert_eq!(plan.arms[0].name, format!("alone:{}", plan.base.workloads[0].name));
         }
@@ -214,7 +225,7 @@ mod tests {
     #[test]
     fn windows_have_a_warm_up_and_bounds() {
         let run = |seconds: f64, warmup: Option<f64>, seconds_max: Option<f64>| {
-            let plan = plan(&BenchRequest { seconds, warmup, seconds_max, ..request("tpcc") });
+            let plan = plan(&BenchRequest { seconds, warmup, seconds_max, ..request("tpcc") }, &NoKinds);
             plan.map(|plan| (plan.run.warmup.at_most().as_secs_f64(), plan.run.cut_after))
                 .map_err(|error| error.to_string())
         };

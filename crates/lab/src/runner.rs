@@ -403,6 +403,9 @@ impl<'a> Runner<'a> {
         record.point.others = ProcessTimes::read(&host).busiest_since(&before, &ours);
         record.point.parallelism = database.parallelism();
         record.point.device.learning = record.point.parallelism.as_ref().and_then(Parallelism::learning);
+        for drive in &drives {
+            record.warnings.extend(drive.benchmark.notes().iter().map(|note| format!("{}: {note}", drive.name)));
+        }
         record.warnings.extend(unseen.into_iter().chain(database.warnings()));
         Ok(record)
     }

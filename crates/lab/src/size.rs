@@ -24,8 +24,7 @@ use plimsoll_notation::{choices, did_you_mean};
 pub use plimsoll_policy::Target;
 use plimsoll_policy::TargetLimit;
 use plimsoll_workload::driver::Delay;
-use plimsoll_workload::file;
-use plimsoll_workload::registry::{Catalog, kind_and_scale};
+use plimsoll_workload::registry::{Catalog, Kinds, kind_and_scale};
 use serde_json::Value;
 
 use crate::execution::{self, Conclusion, Execution, ExecutionError, Request, Start};
@@ -34,6 +33,7 @@ use crate::limits::MEMORY_MIB;
 use crate::program::Program;
 use crate::results::{NotTried, Results, Sizes};
 use crate::run_directory::{RunDirectory, amend};
+use crate::study::below_here;
 use crate::targets::Targets;
 use catalogue::CatalogueMachine;
 use resources::{Means, RESOURCES, Resource, Supply};
@@ -113,7 +113,7 @@ impl SizeRequest {
         self.check(program.targets).map_err(refused)?;
         let SizeExperiment { axes, not_tried } = self.experiment(program.targets)?;
         let pilot = pilot::run(self, &axes, program)?;
-        let text = self.text(&axes, pilot.window)?;
+        let text = self.text(&axes, pilot.window, program.targets.kinds())?;
         let request = Request { confirmed: true, ..Request::default() };
         let mut execution = Execution::of_file(&parse(&text, EXPERIMENT_NAME)?, request, program.targets)?;
         self.url.clone_into(&mut execution.plan.base.url);
@@ -200,16 +200,17 @@ impl SizeRequest {
     }
 
     /// The experiment's file. Without axes it is the pilot's.
-    fn text(&self, axes: &[(&'static str, Vec<Value>)], window: Duration) -> Result<String, ExecutionError> {
-        let catalog = Catalog::new(self.seed);
+    fn text(
+        &self,
+        axes: &[(&'static str, Vec<Value>)],
+        window: Duration,
+        kinds: &'static dyn Kinds,
+    ) -> Result<String, ExecutionError> {
+        let catalog = Catalog::with(self.seed, kinds);
         let (benchmark, scale) = catalog.of_spec(&self.workload, &self.parameters)?;
         let kind = kind_and_scale(&self.workload).0;
         // The experiment is kept in another folder, with the files that lie below this one.
-        let kind = if kind.starts_with(file::PREFIX) && kind.contains("..") {
-            file::anchored(kind, &std::env::current_dir().map_err(|error| ExecutionError::System(error.to_string()))?)
-        } else {
-            kind.to_owned()
-        };
+        let kind = below_here(kind);
         let mut text = String::new();
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
         line(format!(

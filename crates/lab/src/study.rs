@@ -21,6 +21,7 @@ mod sides;
 mod stages;
 
 pub use pilot::{Pilot, run_pilot};
+pub(crate) use sides::below_here;
 pub use sides::{SIDES, SideRequest, Sides};
 pub use stages::StudyConclusion;
 

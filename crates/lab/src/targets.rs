@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use plimsoll_workload::database::{Database, Room};
+use plimsoll_workload::registry::{Kinds, NoKinds};
 use serde_json::Value;
 
 use crate::plan::Setting;
@@ -39,6 +40,11 @@ pub trait Targets: Sync {
 
     /// The names of the options that a target has; empty if there is no such target.
     fn option_names(&self, url: &str) -> Vec<&'static str>;
+
+    /// Workloads that need one of these databases, beyond those that run on any.
+    fn kinds(&self) -> &'static dyn Kinds {
+        &NoKinds
+    }
 
     /// A URL for people: without the password that it may have.
     fn shown(&self, url: &str) -> String {

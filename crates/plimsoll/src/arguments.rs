@@ -128,8 +128,8 @@ pub struct StudyOptions {
     /// The folder for results.json and report.html [default: runs/study-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The transactions: file:shop.toml, file:a.sql@3,b.sql, or a kind with its scale such as tpcc:4 [default: those of
-    /// CH-benCHmark or TPC-C]
+    /// The transactions: file:shop.toml, file:a.sql@3,b.sql, capture:DIR, or a kind with its scale such as tpcc:4 [default:
+    /// those of CH-benCHmark or TPC-C]
     #[arg(long, value_name = "KIND")]
     pub oltp: Option<String>,
     /// The queries: file:reports.toml, or a kind with its scale such as tpch:0.1 [default: those of CH-benCHmark or TPC-H]

@@ -8,6 +8,7 @@ use plimsoll_commands::interrupt;
 use plimsoll_commands::output::{print, print_json};
 use plimsoll_lab::bench::{self, BenchRequest};
 use plimsoll_lab::table;
+use plimsoll_lab::targets::Targets;
 use plimsoll_workload::driver::ClientOptions;
 use serde_json::Value;
 
@@ -17,10 +18,11 @@ use crate::loading::target_options;
 use crate::program::{failure, program};
 use crate::progress::Progress;
 use crate::run::exit_code;
+use crate::targets::TARGETS;
 
 /// Runs one workload.
 pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
-    let plan = bench::plan(&request(options)?).map_err(failure)?;
+    let plan = bench::plan(&request(options)?, TARGETS.kinds()).map_err(failure)?;
     let progress = Progress::new();
     let program = program(interrupt::listen_to_end()?, &progress);
     let conclusion = bench::run(&plan, options.check, &program).map_err(failure)?;
@@ -41,7 +43,7 @@ fn request(options: &BenchOptions) -> Result<BenchRequest<'_>, Failure> {
         url: &options.target.target,
         options: target_options(&options.target)?,
         clients: ClientOptions {
-            clients: options.clients,
+            clients: options.clients.unwrap_or(1),
             think: options.think,
             rate: options.rate,
             round_trip: options.round_trip,
@@ -49,6 +51,7 @@ fn request(options: &BenchOptions) -> Result<BenchRequest<'_>, Failure> {
             seed: options.seed,
             ..ClientOptions::default()
         },
+        clients_default: options.clients.is_none(),
         seconds: options.seconds,
         warmup: options.warmup,
         seconds_max: options.seconds_max,

@@ -1,23 +1,27 @@
 //! `plimsoll check`: checks that data and answers are correct.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use plimsoll_commands::failure::{CHECK_FAILED, Failure};
 use plimsoll_commands::interrupt;
 use plimsoll_commands::output::{print, print_json};
+use plimsoll_lab::targets::Targets;
 use plimsoll_workload::benchmark::CheckLine;
 use plimsoll_workload::cancelling::cancelling;
-use plimsoll_workload::registry::benchmark;
+use plimsoll_workload::registry::Catalog;
 
 use crate::arguments::CheckOptions;
 use crate::loading::{load, parse_target};
 use crate::progress::Progress;
+use crate::targets::TARGETS;
 
 /// Loads a workload's data and checks it.
 pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
     let target = parse_target(&options.target)?;
-    let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
+    let catalog = Catalog::with(options.seed, TARGETS.kinds());
+    let (benchmark, scale) = catalog.of_spec(&options.workload, &BTreeMap::new()).map_err(Failure::input)?;
     let stop = interrupt::listen_to_end()?;
     let progress = Progress::new();
     let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;

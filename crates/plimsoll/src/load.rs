@@ -6,6 +6,7 @@ use std::time::Instant;
 use plimsoll_commands::failure::Failure;
 use plimsoll_commands::interrupt;
 use plimsoll_commands::output::{print, print_json};
+use plimsoll_lab::targets::Targets;
 use plimsoll_target::{DEFAULT_URL, PRIVATE_URL};
 use plimsoll_workload::registry::Catalog;
 
@@ -13,6 +14,7 @@ use crate::arguments::LoadOptions;
 use crate::bench::parameters;
 use crate::loading::{load, parse_target};
 use crate::progress::Progress;
+use crate::targets::TARGETS;
 
 /// Loads a workload's data into a database that outlives this process.
 pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
@@ -28,7 +30,7 @@ pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
         return Err(Failure::Input(anyhow::anyhow!("the data of `{url}` goes with this process; {instead}")));
     }
     let parameters = parameters(&options.parameters)?;
-    let catalog = Catalog::new(options.seed);
+    let catalog = Catalog::with(options.seed, TARGETS.kinds());
     let (benchmark, scale) = catalog.of_spec(&options.workload, &parameters).map_err(Failure::input)?;
     let stop = interrupt::listen_to_end()?;
     let progress = Progress::new();

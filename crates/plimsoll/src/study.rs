@@ -8,19 +8,21 @@ use plimsoll_commands::output::tell;
 use plimsoll_commands::place::default_place;
 use plimsoll_lab::line::LineRequest;
 use plimsoll_lab::study::{SideRequest, Sides, Study, StudyConclusion};
+use plimsoll_lab::targets::Targets;
 
 use crate::arguments::StudyOptions;
 use crate::loading::{parse_target, target_options};
 use crate::program::{failure, program};
 use crate::progress::Progress;
 use crate::run::show;
+use crate::targets::TARGETS;
 
 /// Runs the main job.
 pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     let refused = |why: String| Failure::Input(anyhow::anyhow!(why));
     let side = |kind: &Option<String>, clients| SideRequest { kind: kind.clone(), clients };
     let sides = [side(&options.oltp, options.oltp_clients), side(&options.olap, options.olap_clients)];
-    let sides = Sides::read(&sides, options.seed).map_err(refused)?;
+    let sides = Sides::read(&sides, options.seed, TARGETS.kinds()).map_err(refused)?;
     let wanted = LineRequest::of_study(&options.protect, options.slo, &sides).map_err(refused)?;
     let target_options = target_options(&options.target)?;
     // The text is kept with the results, which must not contain a password.

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use plimsoll_lab::targets::{Target, Targets};
+use plimsoll_rehearse::workload::Captures;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::database::{Database, Room};
+use plimsoll_workload::registry::Kinds;
 use serde_json::Value;
 
 /// Every kind of target that this program has.
@@ -24,6 +26,10 @@ impl Targets for AllTargets {
 
     fn option_names(&self, url: &str) -> Vec<&'static str> {
         plimsoll_target::Target::option_names(url)
+    }
+
+    fn kinds(&self) -> &'static dyn Kinds {
+        &Captures
     }
 
     fn shown(&self, url: &str) -> String {

@@ -87,3 +87,58 @@ fn bad_input_is_refused() {
     check(&["capture:traffic", "--target", server, "--speed", "0"], 2, "0.01 to 1000");
     check(&["capture:traffic", "--target", server, "--writes"], 3, "cannot connect");
 }
+
+#[test]
+fn a_capture_is_a_workload() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("setup.sql"), SETUP).unwrap();
+    let texts = ["select name from items where id = 1", "select count(*) from items", "listen jobs"];
+    capture(&folder.path().join("traffic"), &texts);
+    let workload = "capture:traffic?setup=setup.sql";
+    let target = ["--target", "postgres:?fsync=off"];
+    let bench = [&["bench", workload][..], &target, &["--seconds", "0.5", "--warmup", "0"]].concat();
+    let document = json(&run(&[&bench[..], &["--check", "--json"]].concat(), folder.path()));
+    let recorded = &document["points"][0]["workloads"][0];
+    assert_eq!((&recorded["name"], &recorded["clients"]), (&"traffic".into(), &1.into()));
+    assert!(recorded["completed"].as_u64().is_some_and(|completed| (5..60).contains(&completed)), "{recorded}");
+    assert!(recorded["transactions"]["select_items"].is_object(), "{recorded}");
+    assert_eq!(document["experiment"]["settings"]["traffic.recorded"], true);
+    assert!(items(&document["checks"]).iter().all(|line| line["holds"] == true), "{}", document["checks"]);
+    let warned = document["warnings"].to_string();
+    assert!(warned.contains("LISTEN") && warned.contains("began again"), "{warned}");
+
+    // With a number of clients there are no pauses.
+    let document = json(&run(&[&bench[..], &["--clients", "2", "--json"]].concat(), folder.path()));
+    let drawn = &document["points"][0]["workloads"][0];
+    assert!(drawn["completed"].as_u64().is_some_and(|completed| completed > 100), "{drawn}");
+    assert!(document["experiment"]["settings"]["traffic.recorded"].is_null());
+
+    let output = run(&[&["check", workload][..], &target].concat(), folder.path());
+    assert_ended(&output, 0);
+    assert!(printed(&output).contains("select_items (1 unit"), "{}", printed(&output));
+
+    let experiment = "name = \"recorded\"\n[target]\nurl = \"postgres:?fsync=off\"\n[[workload]]\nkind = \
+                      \"capture:traffic?setup=setup.sql\"\n[run]\nwarmup = \"0s\"\nmeasure = \"300ms\"\nrepeats = 1\n";
+    std::fs::write(folder.path().join("recorded.toml"), experiment).unwrap();
+    let document = json(&run(&["run", "recorded.toml", "--out", "out", "--json"], folder.path()));
+    assert_eq!(document["points"][0]["workloads"][0]["clients"], 1);
+}
+
+#[test]
+fn a_capture_that_cannot_be_a_workload_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("setup.sql"), SETUP).unwrap();
+    capture(&folder.path().join("traffic"), &["select 1 from missing"]);
+    capture(&folder.path().join("nothing"), &[]);
+    let check = |workload: &str, target: &str, code: i32, expect: &str| {
+        let output = run(&["bench", workload, "--target", target, "--seconds", "0.5"], folder.path());
+        assert_ended(&output, code);
+        assert!(said(&output).contains(expect), "{workload}: {}", said(&output));
+    };
+    check("capture:none", "postgres:", 2, "none is no capture");
+    check("capture:nothing", "postgres:", 2, "no units to replay");
+    check("capture:traffic?write", "postgres:", 2, "did you mean `writes`?");
+    check("capture:traffic", "embedded:", 3, "--target postgres:");
+    check("capture:traffic", "postgres:?fsync=off", 3, "setup=FILE.sql");
+    check("capture:traffic?setup=setup.sql", "postgres:?fsync=off", 3, "relation \"missing\" does not exist");
+}

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use plimsoll_pg::connection::{Connection, WireError};
 use plimsoll_pg::url::{ServerHost, ServerUrl};
 
-use crate::load::{LoadError, execute, load};
+use crate::load::{Exchange, LoadError, execute, load};
 use crate::server::Installation;
 
 /// Why a database could not be copied.
@@ -53,24 +53,35 @@ pub fn copy(from: &ServerUrl, to: &ServerUrl, installation: &Installation) -> Re
         let server = server.to_string();
         move |why| CopyError::Wire { server, why }
     };
-    let major = Connection::open(from).map_err(lost(from))?.server_version_num() / 10_000;
-    let program = dump_program(installation, major)?;
     let mut connection = Connection::open(to).map_err(lost(to))?;
-    run_dump(&program, from, &mut connection)?;
+    copy_into(from, &mut connection, Some(installation))?;
     // What the dump has set for its session ends with it, such as an empty search path.
     drop(connection);
     let mut connection = Connection::open(to).map_err(lost(to))?;
     execute(&mut connection, "VACUUM (ANALYZE)").map_err(|why| CopyError::Load { origin: from.to_string(), why })
 }
 
-fn run_dump(program: &Path, from: &ServerUrl, connection: &mut Connection) -> Result<(), CopyError> {
+/// Copies the database of a URL into the empty one of a session, by the programs of an installation if it is given and they
+/// fit.
+pub fn copy_into(
+    from: &ServerUrl,
+    session: &mut dyn Exchange,
+    installation: Option<&Installation>,
+) -> Result<(), CopyError> {
+    let lost = |why| CopyError::Wire { server: from.to_string(), why };
+    let major = Connection::open(from).map_err(lost)?.server_version_num() / 10_000;
+    let program = dump_program(installation, major)?;
+    run_dump(&program, from, session)
+}
+
+fn run_dump(program: &Path, from: &ServerUrl, session: &mut dyn Exchange) -> Result<(), CopyError> {
     let failed = |why: String| CopyError::Dump { program: program.to_owned(), why };
     let mut dump = dump_command(program, from);
     let mut child =
         dump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|why| failed(why.to_string()))?;
     let output = child.stdout.take().expect("piped above");
     // Its messages are few; a pipe has room for them until it has ended.
-    let loaded = load(connection, BufReader::new(output));
+    let loaded = load(session, BufReader::new(output));
     // A load that ends early closes the pipe, which ends the dump: then the load has the reason.
     let loaded = loaded.map_err(|why| CopyError::Load { origin: from.to_string(), why });
     let ended = child.wait_with_output().map_err(|why| failed(why.to_string()))?;
@@ -83,12 +94,13 @@ fn run_dump(program: &Path, from: &ServerUrl, connection: &mut Connection) -> Re
 }
 
 /// A `pg_dump` that is at least as new as the server that is dumped: the target's own if it has one.
-fn dump_program(target: &Installation, major: u32) -> Result<PathBuf, CopyError> {
-    let mut all = vec![target.clone()];
+fn dump_program(target: Option<&Installation>, major: u32) -> Result<PathBuf, CopyError> {
+    let mut all: Vec<Installation> = target.into_iter().cloned().collect();
     all.extend(Installation::all());
     let fits = |one: &&Installation| one.version.major >= major && one.program("pg_dump").is_file();
     // The nearest version writes what the target most likely understands.
-    let found = all.iter().filter(fits).min_by_key(|one| one.version.major.abs_diff(target.version.major));
+    let near = target.map_or(major, |target| target.version.major);
+    let found = all.iter().filter(fits).min_by_key(|one| one.version.major.abs_diff(near));
     found.map(|one| one.program("pg_dump")).ok_or(CopyError::NoDump(major))
 }
 

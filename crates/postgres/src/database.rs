@@ -203,6 +203,10 @@ impl Database for PostgresDatabase {
         true
     }
 
+    fn is_of_user(&self) -> bool {
+        !self.is_ours()
+    }
+
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         ownership::create(&mut self.control().map_err(database_error)?, schema, &self.url)
     }

@@ -186,3 +186,34 @@ pub(crate) fn tagged(sql: &str, class: Option<usize>) -> Cow<'_, str> {
         Some(class) => format!("{sql}\n/*class='{}'*/", CLASSES[class]).into(),
     }
 }
+
+/// A client's messages whose texts name the class, in the same comment: those of `Query` and `Parse`.
+pub(crate) fn class_in_messages(request: &[u8], class: Option<usize>) -> Cow<'_, [u8]> {
+    let Some(class) = class else { return request.into() };
+    let comment = tagged("", Some(class));
+    let (mut named, mut rest) = (Vec::with_capacity(request.len() + 2 * comment.len()), request);
+    while let Some((head, after)) = rest.split_first_chunk::<5>() {
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let Some((body, next)) = length.checked_sub(4).and_then(|length| after.split_at_checked(length)) else { break };
+        rest = next;
+        let texts = match head[0] {
+            b'Q' => 1,
+            // The name of the statement stands before its text.
+            b'P' => 2,
+            _ => 0,
+        };
+        let end = body.iter().enumerate().filter(|(_, byte)| **byte == 0).nth(usize::max(texts, 1) - 1);
+        match end.filter(|_| texts > 0) {
+            Some((end, _)) => {
+                named.push(head[0]);
+                named.extend_from_slice(&((length + comment.len()) as u32).to_be_bytes());
+                named.extend_from_slice(&body[..end]);
+                named.extend_from_slice(comment.as_bytes());
+                named.extend_from_slice(&body[end..]);
+            }
+            None => named.extend_from_slice(&[&head[..], body].concat()),
+        }
+    }
+    named.extend_from_slice(rest);
+    named.into()
+}

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use plimsoll_notation::sql::{Lexer, TextRules, TokenKind};
-use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::connection::Connection;
 
 use crate::message::{field, message, query};
 
@@ -39,12 +39,24 @@ pub enum LoadError {
     #[error("line {0}: commands of psql, such as `\\connect`, cannot be run here; write plain SQL")]
     OfPsql(usize),
     /// The connection is lost.
-    #[error(transparent)]
-    Wire(#[from] WireError),
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// A session that sends messages and receives their answers.
+pub trait Exchange {
+    /// Sends whole messages, and passes on each message of the answer. An error means that the session has ended.
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<(), String>;
+}
+
+impl Exchange for Connection {
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<(), String> {
+        self.relay(request, on).map_err(|error| error.to_string())
+    }
 }
 
 /// Runs a file. Ends at the first statement that fails; what came before it stays.
-pub fn load(connection: &mut Connection, source: impl BufRead) -> Result<(), LoadError> {
+pub fn load(peer: &mut dyn Exchange, source: impl BufRead) -> Result<(), LoadError> {
     let mut lines = Lines { source, number: 0 };
     let (mut pending, mut line) = (Vec::new(), Vec::new());
     while lines.next(&mut line)? {
@@ -61,13 +73,13 @@ pub fn load(connection: &mut Connection, source: impl BufRead) -> Result<(), Loa
         let whole = whole_statements(&pending);
         let rest = pending.split_off(whole);
         if is_copy_from_stdin(&pending) {
-            copy(connection, &pending, &mut lines)?;
+            copy(peer, &pending, &mut lines)?;
         } else if whole > 0 {
-            run(connection, &pending, lines.number)?;
+            run(peer, &pending, lines.number)?;
         }
         pending = rest;
     }
-    if is_empty(&pending) { Ok(()) } else { run(connection, &pending, lines.number) }
+    if is_empty(&pending) { Ok(()) } else { run(peer, &pending, lines.number) }
 }
 
 /// Whether a text has nothing but space and comments.
@@ -125,24 +137,25 @@ fn is_copy_from_stdin(text: &[u8]) -> bool {
     words.first().is_some_and(|first| first.is_word("copy")) && has("from") && has("stdin")
 }
 
-fn run(connection: &mut Connection, sql: &[u8], line: usize) -> Result<(), LoadError> {
-    exchange(connection, &message(b'Q', &[sql, b"\0"].concat()), sql, line)
+fn run(peer: &mut dyn Exchange, sql: &[u8], line: usize) -> Result<(), LoadError> {
+    exchange(peer, &message(b'Q', &[sql, b"\0"].concat()), sql, line)
 }
 
-fn exchange(connection: &mut Connection, request: &[u8], sql: &[u8], line: usize) -> Result<(), LoadError> {
+fn exchange(peer: &mut dyn Exchange, request: &[u8], sql: &[u8], line: usize) -> Result<(), LoadError> {
     let mut error = None;
-    connection.relay(request, |tag, body| {
+    let mut on = |tag, body: &[u8]| {
         if tag == b'E' && error.is_none() {
             error = Some(field(body, b'M').unwrap_or_default());
         }
-    })?;
+    };
+    peer.exchange(request, &mut on).map_err(LoadError::Lost)?;
     let Some(why) = error else { return Ok(()) };
     let statement: String = String::from_utf8_lossy(sql).trim().chars().take(200).collect();
     Err(LoadError::Statement { line, why, statement })
 }
 
 /// Copies the lines until `\.` into a table, in parts, each a COPY of its own: a dump's table is not looked at in between.
-fn copy<R: BufRead>(connection: &mut Connection, sql: &[u8], lines: &mut Lines<R>) -> Result<(), LoadError> {
+fn copy<R: BufRead>(peer: &mut dyn Exchange, sql: &[u8], lines: &mut Lines<R>) -> Result<(), LoadError> {
     let begin = message(b'Q', &[sql, b"\0"].concat());
     // In other formats than a dump's, the first line may be a heading.
     let is_plain = !Lexer::new(sql, TextRules::default()).any(|token| token.is_word("csv") || token.is_word("header"));
@@ -154,7 +167,7 @@ fn copy<R: BufRead>(connection: &mut Connection, sql: &[u8], lines: &mut Lines<R
         }
         if is_plain && data.len() >= COPY_PART_BYTES || is_over {
             let request = [begin.as_slice(), &message(b'd', &data), &message(b'c', b"")].concat();
-            exchange(connection, &request, sql, lines.number)?;
+            exchange(peer, &request, sql, lines.number)?;
             data.clear();
         }
         if is_over {
@@ -164,8 +177,8 @@ fn copy<R: BufRead>(connection: &mut Connection, sql: &[u8], lines: &mut Lines<R
 }
 
 /// Runs one statement for its effect.
-pub fn execute(connection: &mut Connection, sql: &str) -> Result<(), LoadError> {
-    exchange(connection, &query(sql), sql.as_bytes(), 1)
+pub fn execute(peer: &mut dyn Exchange, sql: &str) -> Result<(), LoadError> {
+    exchange(peer, &query(sql), sql.as_bytes(), 1)
 }
 
 #[cfg(test)]

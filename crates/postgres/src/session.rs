@@ -17,7 +17,7 @@ use crate::arrow_rows;
 use crate::cache_classes::{BackendClass, CacheClasses, ClassedQuery};
 use crate::degrees::{self, QueryDegrees};
 use crate::failure::database_error;
-use crate::governor::{CLASSES, class_of, name_of_class, tagged};
+use crate::governor::{CLASSES, class_in_messages, class_of, name_of_class, tagged};
 use crate::server::ServerSettings;
 use crate::{hidden_table, plan};
 use backend_share::BackendShare;
@@ -71,6 +71,8 @@ pub struct PostgresSession {
     of_class: [StatementMap<Prepared>; CLASSES.len()],
     /// The statement that begins a transaction, by class.
     begin: [Prepared; CLASSES.len()],
+    /// The first statements of the session.
+    opening: String,
     /// The class of the transactions that begin from now on; `None` if no governor reads it.
     class: Option<usize>,
     /// The class for the application name from the next transaction on; `None` if it need not change.
@@ -98,21 +100,14 @@ impl PostgresSession {
         options: &SessionOptions,
         warnings: &Warnings,
     ) -> Result<Self, DatabaseError> {
-        connection.run(&opening(schema, options)).map_err(|error| failure::of_setting(error, options))?;
+        let opening = opening(schema, options);
+        connection.run(&opening).map_err(|error| failure::of_setting(error, options))?;
         let class = options.tells_class.then(|| class_of(Priority::default()));
-        let mut begins = |class: usize| {
-            let told = options.tells_class.then_some(class);
-            connection.prepare(&format!("begin_{}", CLASSES[class]), &tagged("BEGIN", told))
-        };
-        let begin = [begins(0).map_err(database_error)?, begins(1).map_err(database_error)?];
+        let OwnStatements { begin, commit, rollback } = OwnStatements::prepare(&mut connection, options.tells_class)?;
         let named = options.names_class.then(|| class_of(Priority::default()));
         if let Some(class) = named {
             connection.run(&naming(class)).map_err(database_error)?;
         }
-        let (commit, rollback) = (
-            connection.prepare("commit", "COMMIT").map_err(database_error)?,
-            connection.prepare("rollback", "ROLLBACK").map_err(database_error)?,
-        );
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         let cache =
             options.cache_classes.as_ref().map(|classes| BackendClass::new(classes, connection.server_process()));
@@ -121,6 +116,7 @@ impl PostgresSession {
             statements: StatementMap::default(),
             of_class: Default::default(),
             begin,
+            opening,
             class,
             name_due: None,
             named,
@@ -134,6 +130,22 @@ impl PostgresSession {
             degree: None,
             nothing: Rows::new(),
         })
+    }
+
+    /// Forgets what the server has forgotten, and prepares what every session needs.
+    fn begin_anew(&mut self) -> Result<(), DatabaseError> {
+        self.connection.run("DISCARD ALL").map_err(database_error)?;
+        self.connection.run(&self.opening).map_err(database_error)?;
+        self.statements = StatementMap::default();
+        self.of_class = Default::default();
+        (self.degree, self.is_open) = (None, false);
+        let OwnStatements { begin, commit, rollback } =
+            OwnStatements::prepare(&mut self.connection, self.class.is_some())?;
+        (self.begin, self.commit, self.rollback) = (begin, commit, rollback);
+        if let Some(class) = self.named {
+            self.connection.run(&naming(class)).map_err(database_error)?;
+        }
+        Ok(())
     }
 
     /// Whether a standby's replay has ended the connection.
@@ -223,6 +235,25 @@ impl PostgresSession {
     }
 }
 
+/// The statements that control transactions.
+struct OwnStatements {
+    begin: [Prepared; CLASSES.len()],
+    commit: Prepared,
+    rollback: Prepared,
+}
+
+impl OwnStatements {
+    fn prepare(connection: &mut Connection, tells_class: bool) -> Result<Self, DatabaseError> {
+        let mut begins = |class: usize| {
+            let told = tells_class.then_some(class);
+            connection.prepare(&format!("begin_{}", CLASSES[class]), &tagged("BEGIN", told)).map_err(database_error)
+        };
+        let begin = [begins(0)?, begins(1)?];
+        let mut prepare = |name: &str, sql: &str| connection.prepare(name, sql).map_err(database_error);
+        Ok(OwnStatements { begin, commit: prepare("commit", "COMMIT")?, rollback: prepare("rollback", "ROLLBACK")? })
+    }
+}
+
 fn naming(class: usize) -> String {
     format!("SET application_name = '{}'", name_of_class(class))
 }
@@ -305,6 +336,20 @@ impl Session for PostgresSession {
             run.answered(began.elapsed());
         }
         Ok(QueryAnswer { batches, snapshot: self.snapshot.to_owned() })
+    }
+
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<bool, DatabaseError> {
+        self.name_class().map_err(|error| failure::of_command("SET application_name", error))?;
+        self.cache.iter_mut().for_each(BackendClass::statement);
+        // Within a transaction its first statement has named the class.
+        let request = class_in_messages(request, self.class.filter(|_| !self.is_open));
+        self.connection.relay(&request, on).map_err(database_error)?;
+        self.is_open = self.connection.transaction_state() != TransactionState::Idle;
+        Ok(self.is_open)
+    }
+
+    fn reset(&mut self) -> Result<(), DatabaseError> {
+        self.begin_anew()
     }
 
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {

@@ -20,7 +20,7 @@ const BUILT_IN_MAX: u32 = 16_383;
 const UNDECIDED: [&str; 3] = ["42P18", "42725", "42P08"];
 
 /// A server before the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// Its version, as it reports it.
     pub version: String,
@@ -51,30 +51,42 @@ pub struct Failure {
 }
 
 /// Parameters of a startup message.
-type Parameters = Vec<(String, String)>;
+pub(crate) type Parameters = Vec<(String, String)>;
 
 /// Looks at a server.
 pub fn check(plan: &Plan, url: &ServerUrl) -> Result<Check, WireError> {
     let mut connection = Connection::open(url)?;
     let version = connection.parameter("server_version").unwrap_or("unknown").to_owned();
     let sessions_free = sessions_free(&mut connection)?;
-    let mut check = Check { version, statements: 0, failures: Vec::new(), unchecked: 0, sessions_free };
-    let mut groups: BTreeMap<(Parameters, &[String]), Vec<&Probe>> = BTreeMap::new();
-    for probe in &plan.probes {
-        let naming = probe.parameters.iter().filter(|(name, _)| NAMING.contains(&name.as_str())).cloned().collect();
-        groups.entry((naming, &probe.settings)).or_default().push(probe);
-    }
-    for ((parameters, settings), probes) in groups {
+    let mut check = Check { version, sessions_free, ..Check::default() };
+    for ((parameters, settings), probes) in groups(plan) {
         let mut connection = Connection::open_with(url, &startup(&parameters, true))?;
         for setting in settings {
             connection.relay(&query(setting), |_, _| {})?;
         }
         for probe in probes {
-            prepare(&mut connection, probe, plan, &mut check)?;
+            prepare(&mut |request, on| connection.relay(request, on), probe, plan, &mut check)?;
         }
     }
-    check.failures.sort_by(|one, other| other.units.cmp(&one.units).then(one.statement.cmp(&other.statement)));
+    check.sort();
     Ok(check)
+}
+
+impl Check {
+    /// Puts the failures with most units first.
+    pub(crate) fn sort(&mut self) {
+        self.failures.sort_by(|one, other| other.units.cmp(&one.units).then(one.statement.cmp(&other.statement)));
+    }
+}
+
+/// The statements to try, by what decides the meaning of their names: parameters and settings of their sessions.
+pub(crate) fn groups(plan: &Plan) -> BTreeMap<(Parameters, &[String]), Vec<&Probe>> {
+    let mut groups: BTreeMap<(Parameters, &[String]), Vec<&Probe>> = BTreeMap::new();
+    for probe in &plan.probes {
+        let naming = probe.parameters.iter().filter(|(name, _)| NAMING.contains(&name.as_str())).cloned().collect();
+        groups.entry((naming, &probe.settings)).or_default().push(probe);
+    }
+    groups
 }
 
 fn sessions_free(connection: &mut Connection) -> Result<Option<u64>, WireError> {
@@ -83,14 +95,23 @@ fn sessions_free(connection: &mut Connection) -> Result<Option<u64>, WireError> 
     Ok(connection.text(free)?.and_then(|text| text.parse::<i64>().ok()).map(|free| u64::try_from(free).unwrap_or(0)))
 }
 
-fn prepare(connection: &mut Connection, probe: &Probe, plan: &Plan, check: &mut Check) -> Result<(), WireError> {
+/// Receives the messages of an answer.
+type On<'a> = &'a mut dyn FnMut(u8, &[u8]);
+
+/// Prepares a statement on a server, to which `send` sends messages, and notes what came of it.
+pub(crate) fn prepare<E>(
+    send: &mut dyn FnMut(&[u8], On<'_>) -> Result<(), E>,
+    probe: &Probe,
+    plan: &Plan,
+    check: &mut Check,
+) -> Result<(), E> {
     check.statements += 1;
     let known = |oid: &u32| if *oid > BUILT_IN_MAX { 0 } else { *oid };
     let mut body = [b"\0", probe.text.as_bytes(), b"\0"].concat();
     body.extend_from_slice(&u16::try_from(probe.types.len()).unwrap_or(0).to_be_bytes());
     probe.types.iter().map(known).for_each(|oid| body.extend_from_slice(&oid.to_be_bytes()));
     let mut error = None;
-    connection.relay(&[message(b'P', &body), message(b'S', b"")].concat(), |tag, body| {
+    send(&[message(b'P', &body), message(b'S', b"")].concat(), &mut |tag, body| {
         if tag == b'E' && error.is_none() {
             error = Some((field(body, b'C').unwrap_or_default(), field(body, b'M').unwrap_or_default()));
         }

@@ -5,6 +5,8 @@
 //! carries the plan out. [`result`] compares answers and times with the recording, and one server with another.
 //! [`rehearse`](rehearse::rehearse) is all of it, and [`report`] its text.
 //!
+//! [`workload`] makes a workload of a capture, for the runs of the lab.
+//!
 //! The crate sends only what clients have sent before. It never changes a server that is not its own unless it was
 //! permitted.
 
@@ -25,6 +27,7 @@ mod sql;
 #[cfg(test)]
 mod testing;
 mod value;
+pub mod workload;
 
 pub use latency::{Estimate, Latencies, Latency};
 pub use plimsoll_postgres::load::LoadError;

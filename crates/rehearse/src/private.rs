@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use plimsoll_pg::connection::{Connection, WireError};
 use plimsoll_pg::url::{ServerUrl, UrlError};
-use plimsoll_postgres::copy::{CopyError, copy};
-use plimsoll_postgres::load::{LoadError, execute, load};
+use plimsoll_postgres::copy::{CopyError, copy, copy_into};
+use plimsoll_postgres::load::{Exchange, LoadError, execute, load};
 use plimsoll_postgres::server::{Installation, PrivateServer, ServerError, ServerSettings};
 
 /// The database of a replay.
@@ -96,18 +96,11 @@ impl PrivateTarget {
     pub fn start(settings: ServerSettings, data: &Data) -> Result<Self, PrivateError> {
         let server = PrivateServer::start(settings)?;
         let target = PrivateTarget { server };
-        match data {
-            Data::Setup(file) => {
-                let mut connection = Connection::open(&target.loaded())?;
-                let opened = File::open(file).map_err(|why| PrivateError::File { file: file.clone(), why })?;
-                let origin = file.display().to_string();
-                load(&mut connection, BufReader::new(opened)).map_err(|why| PrivateError::Load { origin, why })?;
-            }
-            Data::CopyOf(url) => {
-                copy(url, &target.loaded(), target.server.installation())?;
-                return Ok(target);
-            }
+        if let Data::CopyOf(url) = data {
+            copy(url, &target.loaded(), target.server.installation())?;
+            return Ok(target);
         }
+        load_data(data, &mut Connection::open(&target.loaded())?, Some(target.server.installation()))?;
         // What the file has set for its session has ended with it, such as an empty search path.
         let mut connection = Connection::open(&target.loaded())?;
         execute(&mut connection, "VACUUM (ANALYZE)").map_err(PrivateError::Copy)?;
@@ -140,5 +133,21 @@ impl PrivateTarget {
 
     fn url(&self, database: &str) -> ServerUrl {
         ServerUrl::of_socket(self.server.socket_folder(), self.server.port(), self.server.user(), database)
+    }
+}
+
+/// Loads data into the database of a session: of an installation if `target` is one whose programs fit.
+pub(crate) fn load_data(
+    data: &Data,
+    session: &mut dyn Exchange,
+    target: Option<&Installation>,
+) -> Result<(), PrivateError> {
+    match data {
+        Data::Setup(file) => {
+            let opened = File::open(file).map_err(|why| PrivateError::File { file: file.clone(), why })?;
+            let origin = file.display().to_string();
+            load(session, BufReader::new(opened)).map_err(|why| PrivateError::Load { origin, why })
+        }
+        Data::CopyOf(url) => Ok(copy_into(url, session, target)?),
     }
 }

@@ -15,20 +15,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use plimsoll_postgres::load::Exchange;
 
 use crate::plan::{Answered, Plan, Script};
 use crate::skip::Reason;
-use board::Board;
+pub(crate) use board::Board;
+pub(crate) use listener::Listener;
 use session::SessionRun;
+pub(crate) use session::{Standing, end, rewritten};
 
 /// The stack of a session's thread, which is shallow.
 const STACK_BYTES: usize = 256 << 10;
 
 /// A session of a server.
-pub trait Peer {
-    /// Sends whole messages, and passes on each message of the answer. An error means that the session has ended.
-    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<(), String>;
-
+pub trait Peer: Exchange {
     /// Whether no transaction is open.
     fn is_idle(&self) -> bool;
 }

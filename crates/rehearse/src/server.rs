@@ -7,6 +7,7 @@ use std::thread;
 use parking_lot::Mutex;
 use plimsoll_pg::connection::{Cancel, Connection, TransactionState};
 use plimsoll_pg::url::ServerUrl;
+use plimsoll_postgres::load::Exchange;
 
 use crate::plan::Script;
 use crate::replay::{Peer, Server};
@@ -75,13 +76,21 @@ struct Session {
     open: Arc<Mutex<OpenSessions>>,
 }
 
-impl Peer for Session {
-    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<(), String> {
-        self.connection.relay(request, on).map_err(|error| error.to_string())
-    }
-
+impl Peer for Connection {
     fn is_idle(&self) -> bool {
-        self.connection.transaction_state() == TransactionState::Idle
+        self.transaction_state() == TransactionState::Idle
+    }
+}
+
+impl Exchange for Session {
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<(), String> {
+        self.connection.exchange(request, on)
+    }
+}
+
+impl Peer for Session {
+    fn is_idle(&self) -> bool {
+        self.connection.is_idle()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::database::{Database, DatabaseError, LoadedData, Session};
 use crate::driver::PriorityRule;
@@ -67,6 +68,23 @@ pub trait Benchmark: Send + Sync {
     /// follow from the seed that the benchmark was made with, so that the input can change while the data stay.
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client>;
 
+    /// How many clients a recording has, each with its own requests and pauses
+    /// ([`recorded_client`](Benchmark::recorded_client)); `None` if this is no recording.
+    fn recorded_clients(&self) -> Option<usize> {
+        None
+    }
+
+    /// The client of that number as it was recorded. Only asked for if there are
+    /// [`recorded_clients`](Benchmark::recorded_clients).
+    fn recorded_client(&self, number: usize) -> Box<dyn Client> {
+        self.client(number, 0)
+    }
+
+    /// What readers of figures must know of the clients that have run so far, such as requests that were left out.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Queries whose plans distinguish settings of a database, with their names: if a query has another plan at another
     /// setting, that is another reason for a different speed. None by default.
     fn queries(&self) -> Vec<(String, String)> {
@@ -109,11 +127,29 @@ impl Writes {
 
 /// One simulated user: draws a request, then runs it, perhaps several times.
 pub trait Client: Send {
+    /// Called before each [`draw`](Client::draw), for what belongs to no request, such as the beginning of a recorded session.
+    fn between(&mut self, session: &mut dyn Session) -> Between {
+        let _ = session;
+        Between::Nothing
+    }
+
     /// Draws the next request with all of its input, and returns its position in [`Benchmark::transactions`].
     fn draw(&mut self) -> usize;
 
     /// Runs the request drawn last, from `begin` to `commit`. Called again with the same input after a retryable error.
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError>;
+}
+
+/// What a client did between two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing: the pause before the next request is that of the [options](crate::driver::ClientOptions) of the run, and
+    /// begins at the end of the previous one.
+    Nothing,
+    /// It worked: the same, but that pause begins now.
+    Worked,
+    /// The next request is due at this time after the end of the previous one, or now if that has passed.
+    Paused(Duration),
 }
 
 /// How a request that met no error ended.

@@ -1,5 +1,7 @@
 //! The database under test, as a workload sees it.
 
+mod error;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,12 +14,20 @@ use crate::freshness::CopyWatch;
 use crate::parallelism::Parallelism;
 use crate::schema::{DeclaredTable, Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
+pub(crate) use error::PREEMPTED;
+pub use error::{DatabaseError, Refusal};
 
 /// A database under test.
 pub trait Database: Send + Sync {
     /// Whether statements run as their SQL text, which may also make tables ([`run_script`](Database::run_script)). Otherwise they
     /// run as row operations on tables that are declared.
     fn runs_sql(&self) -> bool {
+        false
+    }
+
+    /// Whether the database is a server of its user's, in which only what they have permitted may be written to tables that
+    /// are not ours.
+    fn is_of_user(&self) -> bool {
         false
     }
 
@@ -245,6 +255,20 @@ pub trait Session: Send {
     /// Runs a query, outside any transaction, and returns all of its rows.
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError>;
 
+    /// Sends messages of PostgreSQL's protocol as a client has sent them, whole and up to a `Sync` or a `Query`, and passes on
+    /// each message of the answer by its tag and body; errors of statements are such messages. Returns whether a
+    /// transaction is open afterwards.
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<bool, DatabaseError> {
+        let (_, _) = (request, on);
+        Err(DatabaseError::Unsupported(NO_PROTOCOL.to_owned()))
+    }
+
+    /// Brings the session to the state that it had when it was opened: nothing that [`exchange`](Session::exchange) has
+    /// prepared or set is left. No transaction is open.
+    fn reset(&mut self) -> Result<(), DatabaseError> {
+        Err(DatabaseError::Unsupported(NO_PROTOCOL.to_owned()))
+    }
+
     /// How the database would run a query now; `None` if it does not report plans.
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
         let _ = sql;
@@ -267,6 +291,10 @@ pub trait Session: Send {
         let _ = waits;
     }
 }
+
+/// Why recorded messages cannot be sent.
+pub const NO_PROTOCOL: &str = "recorded traffic is sent in PostgreSQL's protocol, which this target does not speak; use `--target postgres:` \
+     or `--target postgres://user@host/database`";
 
 /// One lock request that had to wait (MW 3.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,94 +339,6 @@ pub struct SessionUsage {
     pub io_wait: Option<Duration>,
     /// Time spent on undoing the changes of attempts that were rolled back; `None` if the target does not report it.
     pub rollback_time: Option<Duration>,
-}
-
-/// The words of [`DatabaseError::Preempted`].
-pub(crate) const PREEMPTED: &str = "preempted by a more important transaction";
-
-/// Why a statement or transaction did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DatabaseError {
-    /// Chosen as the victim of a deadlock: run the transaction again.
-    #[error("deadlock detected")]
-    Deadlock,
-    /// Rolled back for the sake of a more important transaction: run it again.
-    #[error("{PREEMPTED}")]
-    Preempted,
-    /// Another transaction changed what this one has read: run it again. The text is the server's.
-    #[error("{0}")]
-    Conflict(String),
-    /// The server cannot be reached, or accepts no connections now. The text says which one.
-    #[error("{0}")]
-    Unreachable(String),
-    /// The connection to the server is gone: it was shut down, it crashed, or this session was terminated.
-    #[error("the connection was lost: {0}")]
-    ConnectionLost(String),
-    /// A row with that key exists already.
-    #[error("duplicate key in {table}")]
-    Duplicate {
-        /// The table.
-        table: String,
-    },
-    /// The database cannot do this at all.
-    #[error("{0}")]
-    Unsupported(String),
-    /// A server refused a statement.
-    #[error("{}", .0.told)]
-    Refused(Box<Refusal>),
-    /// Anything else, in the database's own words.
-    #[error("{0}")]
-    Failed(String),
-}
-
-/// A server's reason for refusing a statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Everything that is known: which statement it was, where the mistake is, with which parameters.
-    pub told: String,
-    /// The server's words only, without the place, which is one in the text that it got.
-    pub words: String,
-    /// The SQLSTATE, if it gave one.
-    pub code: Option<String>,
-    /// The place of the mistake in the text that the server got, in characters from 1; `None` if it named none.
-    pub position: Option<usize>,
-}
-
-impl From<Refusal> for DatabaseError {
-    fn from(refusal: Refusal) -> Self {
-        DatabaseError::Refused(Box::new(refusal))
-    }
-}
-
-impl DatabaseError {
-    /// Whether the server is out of reach: it cannot be connected to, or a connection was lost.
-    pub fn is_server_lost(&self) -> bool {
-        matches!(self, DatabaseError::Unreachable(_) | DatabaseError::ConnectionLost(_))
-    }
-
-    /// The SQLSTATE, where the kind of error has one or the server gave one.
-    pub fn code(&self) -> Option<&str> {
-        match self {
-            DatabaseError::Deadlock => Some("40P01"),
-            DatabaseError::Conflict(_) => Some("40001"),
-            DatabaseError::Duplicate { .. } => Some("23505"),
-            DatabaseError::Refused(refusal) => refusal.code.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// What went wrong, without the code, and without the statement and its parameters where these are known apart.
-    pub fn words(&self) -> String {
-        let DatabaseError::Refused(refusal) = self else { return self.to_string() };
-        let after_code = refusal.code.as_deref().and_then(|code| refusal.words.split_once(code));
-        after_code.map_or(refusal.words.as_str(), |(_, words)| words.trim_start_matches([':', ' '])).to_owned()
-    }
-
-    /// Whether the same transaction may succeed when it is run again.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted | DatabaseError::Conflict(_))
-    }
 }
 
 /// Runs a statement that must find its row. If it does not, the data are not the benchmark's: the transaction is rolled

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::benchmark::Benchmark;
+use crate::captured;
 use crate::schema::Schema;
 use benchmark::FileBenchmark;
 use datum::Datum;
@@ -124,9 +125,10 @@ pub fn files_within(kind: &str, folder: &Path) -> Vec<WorkloadFile> {
     found.into_iter().filter_map(within).collect()
 }
 
-/// A kind that begins with [`PREFIX`] with relative paths taken as relative to a folder. Any other kind stays as it is.
+/// A kind that names files, this one's or [a capture's](captured), with relative paths taken as relative to a folder. Any other
+/// kind stays as it is.
 pub fn anchored(kind: &str, folder: &Path) -> String {
-    let Some(paths) = kind.strip_prefix(PREFIX) else { return kind.to_owned() };
+    let Some(paths) = kind.strip_prefix(PREFIX) else { return captured::anchored(kind, folder) };
     let anchored = |(path, weight): (&str, Option<&str>)| {
         let weight = weight.map_or_else(String::new, |weight| format!("@{weight}"));
         format!("{}{weight}", folder.join(path).display())

@@ -96,6 +96,18 @@ impl Benchmark for Instance {
         self.inner.client(number, seed)
     }
 
+    fn recorded_clients(&self) -> Option<usize> {
+        self.inner.recorded_clients()
+    }
+
+    fn recorded_client(&self, number: usize) -> Box<dyn Client> {
+        self.inner.recorded_client(number)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.inner.notes()
+    }
+
     fn queries(&self) -> Vec<(String, String)> {
         self.inner.queries()
     }
@@ -119,6 +131,10 @@ struct InstanceView<'a> {
 impl Database for InstanceView<'_> {
     fn runs_sql(&self) -> bool {
         self.database.runs_sql()
+    }
+
+    fn is_of_user(&self) -> bool {
+        self.database.is_of_user()
     }
 
     fn declare(&self, _: &Schema, tables: &[DeclaredTable]) -> Result<(), DatabaseError> {

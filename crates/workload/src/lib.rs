@@ -6,7 +6,7 @@
 //! [`tpcc`] and [`tpch`] are those of the Transaction Processing Performance Council, [`tpcb`] its older bank, [`tpcw`]
 //! its bookshop; `ch` runs queries on TPC-C's tables, [`asdb`] is like a benchmark of cloud databases; `rows` reads and
 //! updates random rows, `tpch_operators` runs one SQL operator over TPC-H's tables, `column_operators` one over columns
-//! made for it; [`mod@file`] reads users' own workloads. [`driver`] runs them with clients and measures, [`memory`] is
+//! made for it; [`mod@file`] reads users' own workloads; [`captured`] names recorded ones, which a program adds. [`driver`] runs them with clients and measures, [`memory`] is
 //! a small reference database for tests. [`freshness`] is about databases that keep a second copy for queries,
 //! [`parallelism`] about those that choose degrees of parallelism themselves.
 //!
@@ -18,6 +18,7 @@ pub mod asdb;
 mod batch;
 pub mod benchmark;
 pub mod cancelling;
+pub mod captured;
 mod ch;
 mod column_operators;
 mod condition;

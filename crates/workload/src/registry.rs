@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
-use crate::{asdb, ch, file, rows, tpcb, tpcc, tpch, tpcw};
+use crate::{asdb, captured, ch, file, rows, tpcb, tpcc, tpch, tpcw};
 pub use catalog::Catalog;
 pub use error::BenchmarkError;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -76,10 +76,26 @@ pub static BENCHMARKS: &[Entry] = &[
     key_join::ENTRY,
 ];
 
-/// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. The text after `file:` is a path, which may
+/// Workloads beyond this crate's list, which a program has.
+pub trait Kinds: Sync {
+    /// The workload of a kind and a seed; `None` if the kind is of no such workload. The error names the fault and the remedy.
+    fn make(&self, kind: &str, seed: u64) -> Option<Result<Box<dyn Benchmark>, String>>;
+}
+
+/// None.
+#[derive(Debug)]
+pub struct NoKinds;
+
+impl Kinds for NoKinds {
+    fn make(&self, _: &str, _: u64) -> Option<Result<Box<dyn Benchmark>, String>> {
+        None
+    }
+}
+
+/// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. The text after `file:` and `capture:` is a path, which may
 /// contain colons.
 pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {
-    if spec.starts_with(file::PREFIX) {
+    if spec.starts_with(file::PREFIX) || spec.starts_with(captured::PREFIX) {
         return (spec, None);
     }
     spec.split_once(':').map_or((spec, None), |(name, scale)| (name, Some(scale)))
@@ -99,7 +115,7 @@ pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), Ben
 /// The kind and, if it is given, the scale of `NAME`, `NAME:SCALE` or `file:PATH`.
 fn checked_spec(spec: &str) -> Result<(&str, Option<f64>), BenchmarkError> {
     let (name, scale) = kind_and_scale(spec);
-    if name.starts_with(file::PREFIX) {
+    if name.starts_with(file::PREFIX) || name.starts_with(captured::PREFIX) {
         return Ok((name, None));
     }
     let entry = entry(name)?;
@@ -120,11 +136,12 @@ pub fn make(
     parameters: &BTreeMap<String, Value>,
     seed: u64,
 ) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
-    make_with(&file::Definitions::default(), kind, scale, parameters, seed)
+    make_with(&NoKinds, &file::Definitions::default(), kind, scale, parameters, seed)
 }
 
-/// The same; `files` holds the workloads that were read from files before.
+/// The same; `kinds` makes workloads of further kinds, and `files` holds those that were read from files before.
 fn make_with(
+    kinds: &dyn Kinds,
     files: &file::Definitions,
     kind: &str,
     scale: Option<f64>,
@@ -133,6 +150,13 @@ fn make_with(
 ) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
     if let Some(paths) = kind.strip_prefix(file::PREFIX) {
         return Ok(files.make(paths, file_scale(paths, scale, parameters)?, seed)?);
+    }
+    if let Some(made) = kinds.make(kind, seed) {
+        let refused = |why| BenchmarkError::Other { kind: kind.to_owned(), why };
+        return match parameters.keys().next() {
+            Some(parameter) => Err(refused(format!("it has no parameter `{parameter}`, nor any other; leave it out"))),
+            None => made.map(|benchmark| (benchmark, 1.0)).map_err(refused),
+        };
     }
     let entry = entry(kind)?;
     let scale = scale.unwrap_or(entry.scale_default);

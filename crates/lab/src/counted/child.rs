@@ -23,7 +23,7 @@ const RETRY_MAX: usize = 10;
 
 /// Loads the data, runs requests, and counts them.
 pub fn count(request: &CountRequest, targets: &dyn Targets, stop: &AtomicBool) -> Result<CountReport, String> {
-    let catalog = Catalog::new(request.data_seed);
+    let catalog = Catalog::with(request.data_seed, targets.kinds());
     let made = catalog.get(&request.kind, Some(request.scale), &request.parameters);
     let benchmark = made.map_err(|error| error.to_string())?.0;
     let is_server = !request.url.starts_with("embedded:");

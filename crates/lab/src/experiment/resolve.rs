@@ -76,7 +76,7 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
         workload.change(|workload| workload.kind.change(|kind| *kind = anchored(kind, folder)));
     }
     let confined_to = terms.cores.confined_to(uses_cores);
-    let catalog = Catalog::new(runs::seed(&typed.run));
+    let catalog = Catalog::with(runs::seed(&typed.run), terms.targets.kinds());
     let (targets, host) = (terms.targets, &terms.host);
     let resolver = Resolver { typed: &typed, targets, host, catalog: &catalog, confined_to, folder };
     let fail = |problems| experiment.source.error(problems);

@@ -64,7 +64,8 @@ fn workload(at: &At<TypedWorkload>, seed: u64, catalog: &Catalog, problems: &mut
             seed,
             user: typed.user.as_ref().map(|user| user.value().clone()),
             ..ClientOptions::default()
-        },
+        }
+        .of_recording(&*benchmark),
     };
     for (field, value) in fields(typed) {
         set(&mut planned, field, value, problems);

@@ -257,7 +257,8 @@ fn shares_and_admission_of_queries_are_levers_of_the_embedded_engine() {
 #[test]
 fn the_workload_to_protect_has_its_name_or_that_of_its_side() {
     let file = |name: &str| SideRequest { kind: Some(format!("file:../../docs/examples/{name}.toml")), clients: None };
-    let sides = Sides::read(&[file("shop"), file("reports")], 7).expect("two files");
+    let sides =
+        Sides::read(&[file("shop"), file("reports")], 7, &plimsoll_workload::registry::NoKinds).expect("two files");
     let protects =
         |word: &str| LineRequest::of_study(word, SLO, &sides).map(|wanted| wanted.protect.unwrap_or_default());
     assert_eq!((protects("oltp"), protects("shop")), (Ok("shop".to_owned()), Ok("shop".to_owned())));

@@ -95,6 +95,8 @@ impl PlannedWorkload {
         let text = |example: &str| {
             value.as_str().ok_or_else(|| format!("`{field}` is a text, as in {example}; this is {value}"))
         };
+        // A number of clients, or a pace, takes the place of those of a recording.
+        self.clients.recorded &= !["clients", "think", "rate"].contains(&field);
         match field {
             "scale" => self.scale = number().ok_or_else(|| format!("`scale` is a number; this is {value}"))?,
             "clients" => {

@@ -34,7 +34,7 @@ pub(super) fn run(
     let beginning = Beginning::now();
     let (mut opened, mut measure) = (OpenedDatabase::default(), FIRST);
     loop {
-        let text = request.text(&[], measure)?;
+        let text = request.text(&[], measure, program.targets.kinds())?;
         let mut plan = resolve(&parse(&text, EXPERIMENT_NAME)?, &Terms::here(program.targets, false))?;
         request.url.clone_into(&mut plan.base.url);
         capacity::check(&plan, program.targets)?;

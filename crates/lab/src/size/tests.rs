@@ -1,5 +1,7 @@
 //! Requests, and the experiments that they become.
 
+use plimsoll_workload::registry::NoKinds;
+
 use super::*;
 use crate::analysis::made_up;
 
@@ -25,7 +27,7 @@ fn axes() -> Vec<(&'static str, Vec<Value>)> {
 
 #[test]
 fn a_request_becomes_an_experiment_that_can_be_run_again() {
-    let text = request().text(&axes(), Duration::from_millis(2_500)).expect("it is known");
+    let text = request().text(&axes(), Duration::from_millis(2_500), &NoKinds).expect("it is known");
     let plan = made_up::plan(&text);
     assert_eq!((plan.run.search, plan.run.sizing.budget), (crate::plan::Search::Size, BUDGET));
     assert_eq!(plan.run.sizing.promise, promise("p95 < 20ms").ok());
@@ -34,9 +36,9 @@ fn a_request_becomes_an_experiment_that_can_be_run_again() {
     let (workload, run) = (&plan.base.workloads[0], &plan.run);
     assert_eq!((workload.kind.as_str(), workload.scale, workload.clients.clients, run.seed), ("tpcc", 2.0, 4, 11));
     let rated = SizeRequest { rate: Some(50.0), ..request() };
-    let plan = made_up::plan(&rated.text(&axes(), Duration::from_secs(1)).expect("it is known"));
+    let plan = made_up::plan(&rated.text(&axes(), Duration::from_secs(1), &NoKinds).expect("it is known"));
     assert!(plan.axes.iter().any(|axis| axis.key == "rate" && axis.values == [Value::from(100), Value::from(50)]));
-    let pilot = made_up::plan(&request().text(&[], Duration::from_secs(1)).expect("it is known"));
+    let pilot = made_up::plan(&request().text(&[], Duration::from_secs(1), &NoKinds).expect("it is known"));
     assert_eq!((pilot.axes.len(), pilot.run_count()), (0, 1));
 }
 
@@ -64,7 +66,7 @@ fn what_cannot_be_sized_is_refused_with_the_remedy() {
 #[test]
 fn experiments_that_are_no_search_for_sizes_are_refused() {
     let check = |from: &str, to: &str, expect: &str| {
-        let text = request().text(&axes(), Duration::from_secs(1)).expect("it is known").replace(from, to);
+        let text = request().text(&axes(), Duration::from_secs(1), &NoKinds).expect("it is known").replace(from, to);
         let parsed = parse(&text, "x.toml").expect("it is TOML");
         let error = crate::experiment::resolve(&parsed, &crate::experiment::Terms::here(&made_up::Paper, false));
         let error = error.expect_err(expect).to_string();

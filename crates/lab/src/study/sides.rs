@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use plimsoll_workload::benchmark::{Benchmark, Writes};
 use plimsoll_workload::file::{PREFIX, anchored};
-use plimsoll_workload::registry::{self, BENCHMARKS, Catalog, kind_and_scale};
+use plimsoll_workload::registry::{self, BENCHMARKS, Catalog, Kinds, kind_and_scale};
 use serde_json::Value;
 
 use crate::experiment::is_workload_name;
@@ -49,8 +49,8 @@ pub(super) struct GivenWorkload {
 impl Sides {
     /// Reads the requests for transactions and for queries. Refuses workloads that cannot be made, queries that write, and
     /// two workloads of one name. The error names the option.
-    pub fn read(requests: &[SideRequest; 2], seed: u64) -> Result<Self, String> {
-        let catalog = Catalog::new(seed);
+    pub fn read(requests: &[SideRequest; 2], seed: u64, kinds: &'static dyn Kinds) -> Result<Self, String> {
+        let catalog = Catalog::with(seed, kinds);
         let mut made = Vec::new();
         for (side, request) in requests.iter().enumerate() {
             made.push(request.kind.as_deref().map(|kind| read_one(side, kind, &catalog)).transpose()?);
@@ -125,24 +125,25 @@ fn name(side: usize, kind: &str, own: &str) -> String {
 }
 
 /// A kind whose files can be found from the working directory and, where they are below it, from a run directory that keeps
-/// them.
-fn below_here(kind: &str) -> String {
-    let Some(paths) = kind.strip_prefix(PREFIX) else { return kind.to_owned() };
-    let is_below =
-        paths.split(',').all(|path| Path::new(path).components().all(|part| matches!(part, Component::Normal(_))));
+/// them. No run directory keeps a capture, which may be large.
+pub(crate) fn below_here(kind: &str) -> String {
+    let is_normal = |path: &str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    let is_kept = kind.strip_prefix(PREFIX).is_some_and(|paths| paths.split(',').all(is_normal));
     match std::env::current_dir() {
-        Ok(here) if !is_below => anchored(kind, &here),
+        Ok(here) if !is_kept => anchored(kind, &here),
         _ => kind.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_workload::registry::NoKinds;
+
     use super::*;
 
     fn read(oltp: Option<&str>, olap: Option<&str>) -> Result<Sides, String> {
         let request = |kind: Option<&str>| SideRequest { kind: kind.map(str::to_owned), clients: None };
-        Sides::read(&[request(oltp), request(olap)], 7)
+        Sides::read(&[request(oltp), request(olap)], 7, &NoKinds)
     }
 
     #[test]

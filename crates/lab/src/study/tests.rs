@@ -175,7 +175,8 @@ fn all_runs_keep_to_the_budget() {
 fn workloads_of_ones_own_are_studied_like_the_studys() {
     let file =
         |name: &str, clients| SideRequest { kind: Some(format!("file:../../docs/examples/{name}.toml")), clients };
-    let sides = Sides::read(&[file("shop", None), file("reports", Some(5))], 7).expect("two files");
+    let sides = Sides::read(&[file("shop", None), file("reports", Some(5))], 7, &plimsoll_workload::registry::NoKinds)
+        .expect("two files");
     let of = |url| {
         let options = BTreeMap::new();
         plan(&Study { url, sides: sides.clone(), ..study(true, &options) })
@@ -187,6 +188,7 @@ fn workloads_of_ones_own_are_studied_like_the_studys() {
     assert_eq!(on_engine.base.options["propagation"], "background");
     assert_eq!(on_engine.run.disturbed, crate::plan::Disturbed::Keep);
     assert_eq!(of(URL).base.options.len(), 0);
-    let sides = Sides::read(&[SideRequest::default(), file("reports", None)], 7).expect("one file");
+    let sides = Sides::read(&[SideRequest::default(), file("reports", None)], 7, &plimsoll_workload::registry::NoKinds)
+        .expect("one file");
     assert_eq!(sides.names(), ["oltp", "reports"]);
 }

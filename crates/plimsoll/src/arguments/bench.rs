@@ -8,7 +8,7 @@ use super::TargetOptions;
 /// `plimsoll bench`.
 #[derive(Debug, Args)]
 pub struct BenchOptions {
-    /// The workload and its scale, such as tpcc:2; docs/workloads.md lists all workloads
+    /// The workload and its scale, such as tpcc:2, or file:PATH or capture:DIR; docs/workloads.md lists all workloads
     #[arg(value_name = "WORKLOAD[:SCALE]")]
     pub workload: String,
     #[command(flatten)]
@@ -16,9 +16,9 @@ pub struct BenchOptions {
     /// A parameter of the workload, such as queries=q6 or rows=10; may be given several times
     #[arg(long = "parameter", value_name = "KEY=VALUE")]
     pub parameters: Vec<String>,
-    /// The number of clients that run at once
-    #[arg(long, default_value_t = 1)]
-    pub clients: usize,
+    /// The number of clients that run at once [default: 1; of a capture its own, with their pauses]
+    #[arg(long)]
+    pub clients: Option<usize>,
     /// Pause of a client between requests: `none`, `const 5ms` or `exp 10ms`
     #[arg(long, default_value = "none", value_name = "DELAY")]
     pub think: Delay,

@@ -10,14 +10,14 @@ use plimsoll_workload::driver::Delay;
 /// `plimsoll size`.
 #[derive(Debug, Args)]
 pub struct SizeOptions {
-    /// The workload: `file:PATH`, or a benchmark and its scale, such as tpcc:2
+    /// The workload: `file:PATH`, `capture:DIR`, or a benchmark and its scale, such as tpcc:2
     #[arg(value_name = "WORKLOAD[:SCALE]", required_unless_present = "resume")]
     pub workload: Option<String>,
     /// Continue a search that was stopped or killed
     #[arg(long, value_name = "DIR", conflicts_with_all = ["workload", "out"])]
     pub resume: Option<PathBuf>,
     /// The database: `postgres:` is a private server, `embedded:` the engine in this process [default: postgres: for a
-    /// workload from a file, else embedded:]
+    /// workload from a file and a capture, else embedded:]
     #[arg(long, value_name = "URL")]
     pub target: Option<String>,
     /// Size on a private server with a copy of this database of yours, made by pg_dump; its password comes from PGPASSWORD

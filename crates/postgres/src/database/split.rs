@@ -71,6 +71,14 @@ impl Session for SplitSession {
         self.session()?.query(sql)
     }
 
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<bool, DatabaseError> {
+        self.session()?.exchange(request, on)
+    }
+
+    fn reset(&mut self) -> Result<(), DatabaseError> {
+        self.session()?.reset()
+    }
+
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
         self.session()?.plan(sql)
     }

@@ -199,6 +199,14 @@ impl Session for StandbySession {
         self.on_session(|session| session.query(sql))
     }
 
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<bool, DatabaseError> {
+        self.on_session(|session| session.exchange(request, on))
+    }
+
+    fn reset(&mut self) -> Result<(), DatabaseError> {
+        self.on_session(Session::reset)
+    }
+
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
         self.on_session(|session| session.plan(sql))
     }

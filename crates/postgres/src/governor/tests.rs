@@ -170,3 +170,20 @@ fn beside_a_server_sessions_say_of_which_class_they_are_by_their_names() {
     assert_eq!((low["preemptible"].as_str(), low["cpu"].as_str()), (Some("retry-by-application"), Some("idle")));
     assert_eq!(low["cpu_floor_percent"].as_integer(), Some(20));
 }
+
+#[test]
+fn texts_within_messages_name_the_class() {
+    let message = |tag: u8, body: &[u8]| [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat();
+    let request =
+        [message(b'P', b"s1\0select $1\0\0\0"), message(b'B', b"\0s1\0"), message(b'Q', b"commit\0")].concat();
+    assert_eq!(*class_in_messages(&request, None), request[..]);
+    let comment = tagged("", Some(1)).into_owned();
+    let parse = format!("s1\0select $1{comment}\0\0\0");
+    let expect = [
+        message(b'P', parse.as_bytes()),
+        message(b'B', b"\0s1\0"),
+        message(b'Q', format!("commit{comment}\0").as_bytes()),
+    ];
+    assert_eq!(*class_in_messages(&request, Some(1)), expect.concat()[..]);
+    assert_eq!(*class_in_messages(&request[..7], Some(1)), request[..7], "what is no message is left as it is");
+}

@@ -269,3 +269,33 @@ fn a_plan_has_a_shape_that_follows_the_settings() {
     assert_eq!(count(session.as_mut()), 10_000);
     database.drop_tables(schema).unwrap();
 }
+
+/// The messages of a recorded client.
+fn query(sql: &str) -> Vec<u8> {
+    [b"Q".as_slice(), &(sql.len() as u32 + 5).to_be_bytes(), sql.as_bytes(), b"\0"].concat()
+}
+
+#[test]
+fn recorded_messages_are_exchanged_and_leave_nothing_after_a_reset() {
+    let database = database();
+    assert!(!database.is_of_user(), "we have started it");
+    let schema = bank!("exchanged");
+    let mut session = opened(&database, schema);
+    let first = |session: &mut dyn Session, sql: &str| {
+        let mut tags = String::new();
+        let is_open = session.exchange(&query(sql), &mut |tag, _| tags.push(tag as char)).unwrap();
+        (tags, is_open)
+    };
+    assert_eq!(first(&mut *session, "prepare s0 as select 1"), ("CZ".to_owned(), false));
+    assert_eq!(first(&mut *session, "set work_mem = '77kB'; begin"), ("CCZ".to_owned(), true));
+    assert_eq!(first(&mut *session, "select 1 / 0"), ("EZ".to_owned(), true), "an error is part of the answer");
+    assert_eq!(first(&mut *session, "rollback"), ("CZ".to_owned(), false));
+    session.reset().unwrap();
+    assert_eq!(first(&mut *session, "execute s0").0, "EZ", "it is forgotten");
+    let mut rows = Rows::new();
+    session.execute(&LEVEL, &[], &mut rows).unwrap();
+    assert_ne!(rows.text(0, 1), "77kB");
+    assert_eq!(count(&mut *session), 0, "its own statements and its search path are back");
+    session.begin().unwrap();
+    session.commit().unwrap();
+}

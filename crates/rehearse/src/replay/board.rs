@@ -12,7 +12,7 @@ use crate::value::Value;
 const GLANCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub(super) struct Board {
+pub(crate) struct Board {
     /// `None` within is a value that will not come.
     slots: Vec<OnceLock<Option<Value>>>,
     ends: Vec<Signal>,

@@ -7,7 +7,7 @@ use crate::plan::{Answered, Made, counted};
 use crate::value::Value;
 
 #[derive(Debug)]
-pub(super) struct Listener<'a> {
+pub(crate) struct Listener<'a> {
     makes: &'a [Made],
     /// The command whose rows arrive.
     command: usize,

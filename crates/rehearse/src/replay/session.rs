@@ -10,6 +10,7 @@ use super::{Done, Outcome, Pace, Peer, Ran, Server, Speed, sleep_until};
 use crate::message::{Ask, Edit, ask, edited, message, messages, query};
 use crate::plan::{Planned, Script};
 use crate::skip::Reason;
+use crate::value::Value;
 
 /// A session to run.
 pub(super) struct SessionRun<'a> {
@@ -27,11 +28,18 @@ pub(super) struct SessionRun<'a> {
 /// The state of a session that runs.
 struct State {
     peer: Box<dyn Peer>,
-    lost: Option<String>,
-    /// Whether the rest of the transaction is skipped.
-    gave_up: bool,
+    standing: Standing,
     /// When the answer before was complete.
     free_at: Instant,
+}
+
+/// How a session stands to its recording, between two units.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Why the session was lost.
+    pub lost: Option<String>,
+    /// Whether the rest of the transaction is skipped.
+    pub gave_up: bool,
 }
 
 /// The outcome of each unit of a session that could not begin.
@@ -44,7 +52,7 @@ pub(super) fn all_skipped(script: &Script, at: usize, board: &Board) -> Vec<Done
 }
 
 /// Tells other sessions that a unit is over, and that values it has not made will not come.
-fn end(planned: &Planned, board: &Board) {
+pub(crate) fn end(planned: &Planned, board: &Board) {
     for made in &planned.makes {
         board.put(made.slot, None);
     }
@@ -60,9 +68,9 @@ impl SessionRun<'_> {
             Ok(peer) => peer,
             Err(why) => return (all_skipped(self.script, self.at, self.board), Some(why).into_iter()),
         };
-        let mut state = State { peer, lost: None, gave_up: false, free_at: Instant::now() };
+        let mut state = State { peer, standing: Standing::default(), free_at: Instant::now() };
         for request in &self.script.prelude {
-            state.send_aside(request);
+            state.standing.send_aside(&mut *state.peer, request);
         }
         let mut done = Vec::with_capacity(self.script.units.len());
         for (unit, planned) in self.script.units.iter().enumerate() {
@@ -70,18 +78,18 @@ impl SessionRun<'_> {
             end(planned, self.board);
             done.push(Done { session: self.at, unit, outcome });
         }
-        (done, state.lost.into_iter())
+        (done, state.standing.lost.into_iter())
     }
 
     fn unit(&self, planned: &Planned, state: &mut State) -> Outcome {
         let before = match () {
             () if self.stop.load(Ordering::Relaxed) => Some(Reason::Ended),
-            () if state.lost.is_some() => Some(Reason::SessionLost),
-            () if state.gave_up => Some(Reason::TransactionGivenUp),
+            () if state.standing.lost.is_some() => Some(Reason::SessionLost),
+            () if state.standing.gave_up => Some(Reason::TransactionGivenUp),
             () => planned.skip,
         };
         if let Some(reason) = before {
-            state.leave_out(planned, reason);
+            state.standing.leave_out(&mut *state.peer, planned, reason);
             return Outcome::Skipped(reason);
         }
         let due = match self.pace.speed {
@@ -96,12 +104,12 @@ impl SessionRun<'_> {
             ready = ready.max(Instant::now());
             if !all_ended {
                 let reason = if self.stop.load(Ordering::Relaxed) { Reason::Ended } else { Reason::ValueMissing };
-                state.give_up(planned);
+                state.standing.give_up(&mut *state.peer, planned);
                 return Outcome::Skipped(reason);
             }
         }
-        let Some(request) = rewritten(planned, self.board) else {
-            state.give_up(planned);
+        let Some(request) = rewritten(planned, &|slot| self.board.value(slot).cloned()) else {
+            state.standing.give_up(&mut *state.peer, planned);
             return Outcome::Skipped(Reason::ValueMissing);
         };
         self.send(planned, &request, state, (due, ready))
@@ -117,9 +125,9 @@ impl SessionRun<'_> {
         }
         let answered = listener.answered;
         match result {
-            Ok(()) => state.settle(planned, answered.error.is_some()),
+            Ok(()) => state.standing.settle(&mut *state.peer, planned, answered.error.is_some()),
             Err(why) => {
-                state.lost = Some(why);
+                state.standing.lost = Some(why);
                 if answered.error.is_none() {
                     return Outcome::Skipped(Reason::SessionLost);
                 }
@@ -135,65 +143,66 @@ impl SessionRun<'_> {
     }
 }
 
-impl State {
+impl Standing {
     /// Brings the session's transaction to where the recorded one was, after a unit was answered.
-    fn settle(&mut self, planned: &Planned, failed: bool) {
+    pub fn settle(&mut self, peer: &mut dyn Peer, planned: &Planned, failed: bool) {
         if failed && planned.recorded.error.is_none() && planned.leaves_open {
-            self.give_up(planned);
-        } else if !planned.leaves_open && !self.peer.is_idle() {
-            self.send_aside(&query("ROLLBACK"));
+            self.give_up(peer, planned);
+        } else if !planned.leaves_open && !peer.is_idle() {
+            self.send_aside(peer, &query("ROLLBACK"));
         }
     }
 
     /// Ends the transaction, and skips the rest of it.
-    fn give_up(&mut self, planned: &Planned) {
-        if !self.peer.is_idle() {
-            self.send_aside(&query("ROLLBACK"));
+    pub fn give_up(&mut self, peer: &mut dyn Peer, planned: &Planned) {
+        if !peer.is_idle() {
+            self.send_aside(peer, &query("ROLLBACK"));
         }
         self.gave_up = planned.leaves_open;
-        self.prepare_all(planned);
+        self.prepare_all(peer, planned);
     }
 
-    fn leave_out(&mut self, planned: &Planned, reason: Reason) {
+    /// Passes a unit that is not sent for a reason.
+    pub fn leave_out(&mut self, peer: &mut dyn Peer, planned: &Planned, reason: Reason) {
         if reason == Reason::TransactionGivenUp {
             self.gave_up = planned.leaves_open;
-            self.prepare_all(planned);
-        } else if !planned.leaves_open && self.lost.is_none() && !self.peer.is_idle() {
+            self.prepare_all(peer, planned);
+        } else if !planned.leaves_open && self.lost.is_none() && !peer.is_idle() {
             // The unit that is not sent had ended the transaction.
-            self.send_aside(&query("ROLLBACK"));
+            self.send_aside(peer, &query("ROLLBACK"));
         }
     }
 
     /// Prepares the named statements of a unit that is not sent, which later units may run.
-    fn prepare_all(&mut self, planned: &Planned) {
+    fn prepare_all(&mut self, peer: &mut dyn Peer, planned: &Planned) {
         let has_values_in_texts = planned.uses.iter().any(|one| one.format.is_none());
         if self.lost.is_some() || has_values_in_texts {
             return;
         }
         for parse in messages(&planned.request) {
             if matches!(ask(&parse), Some(Ask::Parse { name, .. }) if !name.is_empty()) {
-                self.send_aside(&[message(b'P', parse.body), message(b'S', b"")].concat());
+                self.send_aside(peer, &[message(b'P', parse.body), message(b'S', b"")].concat());
             }
         }
     }
 
     /// Sends something that is no unit of the recording.
-    fn send_aside(&mut self, request: &[u8]) {
+    pub fn send_aside(&mut self, peer: &mut dyn Peer, request: &[u8]) {
         if self.lost.is_none()
-            && let Err(why) = self.peer.exchange(request, &mut |_, _| {})
+            && let Err(why) = peer.exchange(request, &mut |_, _| {})
         {
             self.lost = Some(why);
         }
     }
 }
 
-/// The request with the values of this run; `None` if one has not come, or has no room.
-fn rewritten<'a>(planned: &'a Planned, board: &Board) -> Option<Cow<'a, [u8]>> {
+/// The request with the values of this run, by their numbers; `None` if one has not come, or has no room.
+pub(crate) fn rewritten<'a>(planned: &'a Planned, value: &dyn Fn(usize) -> Option<Value>) -> Option<Cow<'a, [u8]>> {
     if planned.uses.is_empty() {
         return Some(Cow::Borrowed(&planned.request));
     }
     let edit = |one: &crate::plan::Use| {
-        let value = board.value(one.slot)?;
+        let value = value(one.slot)?;
         let recorded = &planned.request[one.range.clone()];
         let bytes = match one.format {
             Some(format) => value.write(format, recorded.len())?,

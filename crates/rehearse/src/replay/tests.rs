@@ -46,7 +46,7 @@ impl Server for Shared {
     fn cancel_all(&self) {}
 }
 
-impl Peer for FakePeer {
+impl Exchange for FakePeer {
     fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<(), String> {
         let first = messages(request).next().expect("a message");
         let Some(crate::message::Ask::Query { text, .. }) = ask(&first) else { panic!("only queries here") };
@@ -83,7 +83,9 @@ impl Peer for FakePeer {
         on(b'Z', &message(b'Z', b"I")[5..]);
         Ok(())
     }
+}
 
+impl Peer for FakePeer {
     fn is_idle(&self) -> bool {
         !self.is_open
     }

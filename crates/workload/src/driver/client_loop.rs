@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::DriveError;
 use super::board::{Board, RunningRequest};
 use super::clock::{Clock, Nanos};
+use super::coordinator::nanos;
 use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, EndedRequest, Recorder, waited};
 use super::round_trip::RoundTrips;
-use crate::benchmark::{Client, Outcome};
+use crate::benchmark::{Between, Client, Outcome};
 use crate::database::{DatabaseError, LockWait, Session, SessionUsage};
 
 /// A client whose first requests fail, this many of them, has no hope of better ones: it or its data are broken.
@@ -133,9 +134,10 @@ impl<C: Clock> ClientLoop<'_, C> {
         let mut previous_end = begin;
         let mut number = 0u32;
         loop {
+            let between = client.between(session);
             let transaction = client.draw();
             let priority = self.urgency.next(transaction);
-            let intended = self.pacing.next(previous_end);
+            let intended = self.intended(between, previous_end);
             let Some(began) = self.wait_until(intended, previous_end) else {
                 self.signals.bounds.get().inspect(|bounds| recorder.note_unserved(intended, bounds));
                 return Ok(recorder);
@@ -186,6 +188,15 @@ impl<C: Clock> ClientLoop<'_, C> {
             }
             (usage, slept) = (used, slept_by_now);
             previous_end = end;
+        }
+    }
+
+    /// The intended start of the next request; the previous one ended at `previous_end`.
+    fn intended(&mut self, between: Between, previous_end: Nanos) -> Nanos {
+        match between {
+            Between::Nothing => self.pacing.next(previous_end),
+            Between::Worked => self.pacing.next(self.clock.now()),
+            Between::Paused(pause) => self.clock.now().max(previous_end.saturating_add(nanos(pause))),
         }
     }
 

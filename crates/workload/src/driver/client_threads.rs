@@ -62,7 +62,10 @@ fn client_thread(
     connected: &Sender<ConnectedClient>,
 ) -> Option<Recorder> {
     let result = panic_message::catching(|| {
-        let mut user = drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name));
+        let mut user = match drive.options.recorded {
+            true => drive.benchmark.recorded_client(client),
+            false => drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name)),
+        };
         let schema = drive.benchmark.schema();
         let session = match drive.options.user.as_deref() {
             user if drive.benchmark.is_analytical() => drive.database.query_session(schema, user),

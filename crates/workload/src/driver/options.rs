@@ -10,6 +10,10 @@ use crate::benchmark::Benchmark;
 pub struct ClientOptions {
     /// The number of clients that run at once.
     pub clients: usize,
+    /// Whether the clients are those of a recording, with its pauses
+    /// ([`Benchmark::recorded_clients`]): then `think` and `rate` are not used.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
     /// Closed loop: how long a client waits between the end of a request and the intended start of its next.
     pub think: Delay,
     /// Open loop: arrivals per second of all clients together, independent of the database's speed. `None`: closed
@@ -48,6 +52,7 @@ impl Default for ClientOptions {
     fn default() -> Self {
         ClientOptions {
             clients: 1,
+            recorded: false,
             think: Delay::None,
             rate: None,
             round_trip: Delay::None,
@@ -60,6 +65,15 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
+    /// These options with the clients of the recording, if the benchmark is one and no clients of another kind are wanted.
+    pub fn of_recording(self, benchmark: &dyn Benchmark) -> Self {
+        let is_other = self.think != Delay::None || self.rate.is_some();
+        match benchmark.recorded_clients().filter(|_| !is_other) {
+            Some(clients) => ClientOptions { clients, recorded: true, ..self },
+            None => self,
+        }
+    }
+
     /// The fault in these options for clients of that benchmark, with the remedy.
     pub fn fault(&self, benchmark: &dyn Benchmark) -> Option<String> {
         if self.clients == 0 {

@@ -106,6 +106,15 @@ impl<C: Clock> Session for RoundTrips<'_, C> {
         self.session.query(sql)
     }
 
+    /// Between the messages of a recording are its own pauses.
+    fn exchange(&mut self, request: &[u8], on: &mut dyn FnMut(u8, &[u8])) -> Result<bool, DatabaseError> {
+        self.session.exchange(request, on)
+    }
+
+    fn reset(&mut self) -> Result<(), DatabaseError> {
+        self.session.reset()
+    }
+
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
         self.session.plan(sql)
     }

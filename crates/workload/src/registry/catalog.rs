@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{BenchmarkError, checked_spec, make_with};
+use super::{BenchmarkError, Kinds, NoKinds, checked_spec, make_with};
 use crate::benchmark::Benchmark;
 use crate::file::Definitions;
 use crate::instance::{INSTANCE, Instance};
@@ -20,6 +20,7 @@ pub struct Catalog(Arc<Contents>);
 
 struct Contents {
     seed: u64,
+    kinds: &'static dyn Kinds,
     made: Mutex<BTreeMap<Key, ScaledBenchmark>>,
     definitions: Definitions,
 }
@@ -33,7 +34,12 @@ type Key = (String, Option<u64>, String);
 impl Catalog {
     /// An empty one. The data of its benchmarks follow from the seed, as far as they follow from any.
     pub fn new(seed: u64) -> Self {
-        Catalog(Arc::new(Contents { seed, made: Mutex::default(), definitions: Definitions::default() }))
+        Catalog::with(seed, &NoKinds)
+    }
+
+    /// The same with workloads of further kinds.
+    pub fn with(seed: u64, kinds: &'static dyn Kinds) -> Self {
+        Catalog(Arc::new(Contents { seed, kinds, made: Mutex::default(), definitions: Definitions::default() }))
     }
 
     /// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with those parameters and all others at their defaults;
@@ -55,7 +61,7 @@ impl Catalog {
         scale: Option<f64>,
         parameters: &BTreeMap<String, Value>,
     ) -> Result<(Arc<dyn Benchmark>, f64), BenchmarkError> {
-        let Contents { seed, made, definitions } = &*self.0;
+        let Contents { seed, kinds, made, definitions } = &*self.0;
         let key = |scale: Option<f64>| {
             let parameters = serde_json::to_string(parameters).expect("names and plain values");
             (kind.to_owned(), scale.map(f64::to_bits), parameters)
@@ -66,7 +72,7 @@ impl Catalog {
         }
         let mut own = parameters.clone();
         let instance = own.remove(INSTANCE);
-        let (benchmark, its_scale) = make_with(definitions, kind, scale, &own, *seed)?;
+        let (benchmark, its_scale) = make_with(*kinds, definitions, kind, scale, &own, *seed)?;
         let benchmark: Box<dyn Benchmark> = match instance.as_ref().and_then(Value::as_str) {
             Some(name) => Box::new(Instance::new(benchmark, name)),
             None => benchmark,

@@ -70,6 +70,14 @@ pub enum BenchmarkError {
         /// The possible values.
         possible: Possible,
     },
+    /// A workload of a further kind cannot be made.
+    #[error("{kind}: {why}")]
+    Other {
+        /// The kind.
+        kind: String,
+        /// The fault and the remedy.
+        why: String,
+    },
     /// The file of a workload cannot be used.
     #[error(transparent)]
     File(#[from] crate::file::FileError),

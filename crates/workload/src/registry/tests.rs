@@ -141,7 +141,9 @@ fn the_guide_lists_every_benchmark() {
     let listed = guide.lines().filter(|line| line.starts_with("| `")).collect::<Vec<_>>();
     let own =
         format!("| `file:PATH` | {} | what the file says; `1` |  | [own-workload.md](own-workload.md) |", file::ABOUT);
-    let expected = BENCHMARKS.iter().map(documented).chain([own]).collect::<Vec<_>>();
+    let recorded =
+        format!("| `capture:DIR` | {} | none |  | [capture.md](capture.md#as-a-workload) |", captured::ABOUT);
+    let expected = BENCHMARKS.iter().map(documented).chain([own, recorded]).collect::<Vec<_>>();
     assert!(listed == expected, "docs/workloads.md should have the rows:\n{}", expected.join("\n"));
 }
 
@@ -160,4 +162,33 @@ fn a_catalog_makes_each_benchmark_once() {
     assert_eq!(by_default.data(), "tpcc:1:seed=3");
     assert!(std::sync::Arc::ptr_eq(&by_default, &catalog.of_spec("tpcc:1", &BTreeMap::new()).unwrap().0));
     assert!(get("tpcc", Some(0.5), json!({})).is_err() && catalog.of_spec("tpcc:x", &BTreeMap::new()).is_err());
+}
+
+/// A workload that a program adds.
+struct Recorded;
+
+impl Kinds for Recorded {
+    fn make(&self, kind: &str, seed: u64) -> Option<Result<Box<dyn Benchmark>, String>> {
+        let name = kind.strip_prefix("capture:")?;
+        Some(if name.is_empty() { Err("no folder".to_owned()) } else { Ok(benchmark("tpcb", seed).unwrap().0) })
+    }
+}
+
+#[test]
+fn a_program_adds_kinds_of_its_own() {
+    let catalog = Catalog::with(7, &Recorded);
+    let (made, scale) = catalog.of_spec("capture:a:b", &BTreeMap::new()).unwrap();
+    assert_eq!((made.name(), scale), ("tpcb", 1.0));
+    let again = catalog.get("capture:a:b", Some(1.0), &BTreeMap::new()).unwrap().0;
+    assert!(std::sync::Arc::ptr_eq(&made, &again));
+    let error = |kind: &str, parameters: Value| {
+        let parameters = serde_json::from_value(parameters).unwrap();
+        catalog.of_spec(kind, &parameters).err().unwrap().to_string()
+    };
+    assert_eq!(error("capture:", json!({})), "capture:: no folder");
+    assert_eq!(
+        error("capture:a", json!({ "rows": 1 })),
+        "capture:a: it has no parameter `rows`, nor any other; leave it out"
+    );
+    assert!(Catalog::new(7).of_spec("capture:a", &BTreeMap::new()).is_err(), "another program has none");
 }
