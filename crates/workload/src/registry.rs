@@ -152,7 +152,9 @@ fn make_with(
         return Ok(files.make(paths, file_scale(paths, scale, parameters)?, seed)?);
     }
     if let Some(made) = kinds.make(kind, seed) {
-        let refused = |why| BenchmarkError::Other { kind: kind.to_owned(), why };
+        // A URL behind the question mark may have a password.
+        let shown = kind.split('?').next().unwrap_or(kind);
+        let refused = |why| BenchmarkError::Other { kind: shown.to_owned(), why };
         return match parameters.keys().next() {
             Some(parameter) => Err(refused(format!("it has no parameter `{parameter}`, nor any other; leave it out"))),
             None => made.map(|benchmark| (benchmark, 1.0)).map_err(refused),

@@ -73,7 +73,7 @@ pub enum BenchmarkError {
     /// A workload of a further kind cannot be made.
     #[error("{kind}: {why}")]
     Other {
-        /// The kind.
+        /// The kind, without its options.
         kind: String,
         /// The fault and the remedy.
         why: String,
