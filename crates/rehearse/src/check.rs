@@ -65,7 +65,7 @@ pub fn check(plan: &Plan, url: &ServerUrl) -> Result<Check, WireError> {
             connection.relay(&query(setting), |_, _| {})?;
         }
         for probe in probes {
-            prepare(&mut |request, on| connection.relay(request, on), probe, plan, &mut check)?;
+            prepare(|request, on| connection.relay(request, on), probe, plan, &mut check)?;
         }
     }
     check.sort();
@@ -100,7 +100,7 @@ type On<'a> = &'a mut dyn FnMut(u8, &[u8]);
 
 /// Prepares a statement on a server, to which `send` sends messages, and notes what came of it.
 pub(crate) fn prepare<E>(
-    send: &mut dyn FnMut(&[u8], On<'_>) -> Result<(), E>,
+    send: impl FnOnce(&[u8], On<'_>) -> Result<(), E>,
     probe: &Probe,
     plan: &Plan,
     check: &mut Check,

@@ -161,8 +161,7 @@ impl CaptureWorkload {
                 peer.exchange(&query(setting), &mut |_, _| {}).map_err(|why| peer.error(why))?;
             }
             for probe in probes {
-                let prepared =
-                    prepare(&mut |request, on| peer.exchange(request, on), probe, &self.work.plan, &mut check);
+                let prepared = prepare(|request, on| peer.exchange(request, on), probe, &self.work.plan, &mut check);
                 prepared.map_err(|why| peer.error(why))?;
             }
         }

@@ -133,6 +133,8 @@ impl Work<'_> {
         let kinds = self.benchmark.transactions();
         let mut completed = BTreeMap::new();
         for _ in 0..requests {
+            // Pauses are of no concern here: what is counted is work.
+            client.between(session);
             let kind = kinds[client.draw()];
             let mut tries = 0;
             while let Err(error) = client.run(session) {

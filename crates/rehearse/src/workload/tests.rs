@@ -171,7 +171,9 @@ fn what_a_target_lacks_is_listed_before_the_run() {
     let nothing =
         workload(CaptureKind { leave_out: true, ..with_setup(&folder, "select 1;") }, SHOP).expect("a workload");
     load(&nothing, &database).expect("it loads");
-    let why = run(&nothing, &database, &ClientOptions::default()).err().expect("nothing is there").to_string();
+    // Not `expect_err`, which would print all of the measurement.
+    let Err(why) = run(&nothing, &database, &ClientOptions::default()) else { panic!("nothing is there") };
+    let why = why.to_string();
     assert!(why.contains("copy_from=URL"), "{why}");
 }
 
@@ -203,7 +205,7 @@ fn a_server_of_the_users_is_not_written_unasked() {
 
 #[test]
 fn what_cannot_be_a_workload_is_refused() {
-    let told = |made: Result<CaptureWorkload, String>| made.err().expect("it is refused");
+    let told = |made: Result<CaptureWorkload, String>| made.expect_err("it is refused");
     assert!(told(workload(kind(), "")).contains("no units to replay"));
     let why = told(workload(kind(), "1 | 0-1 | I | listen jobs"));
     assert!(why.contains("1 of 1 units are not replayed: LISTEN"), "{why}");
