@@ -10,7 +10,7 @@ mod waits;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -68,6 +68,8 @@ pub struct Governor {
     shares_are_due: AtomicBool,
     /// Which parts work and which do not, for operators.
     pub health: Mutex<Health>,
+    /// The version, newer than this governor, on which transactions are replayed all the same; 0 for none.
+    trusted_version: AtomicU32,
     /// The units that wait for locks, as the last look has shown them.
     pub(crate) blocked: Mutex<Vec<Blocked>>,
     /// Whether the server could be reached when it was last tried.
@@ -188,6 +190,11 @@ pub struct Health {
     pub untouchable: Vec<(i32, String)>,
     /// The number of the server's cores; `None` while unknown, as for a server on another machine.
     pub server_cores: Option<u32>,
+    /// Why the server's machine is out of reach, so that the governor works by SQL alone; `None` if it is not, or while
+    /// that is unknown.
+    pub host_away: Option<String>,
+    /// Why nothing is replayed on this version of the server; `None` if replays are possible.
+    pub replay_off: Option<String>,
     /// How many server processes are confined to a part of the last-level cache.
     pub cache_confined: usize,
     /// The limit of the disk reads of classes that yield, together, in bytes per second; `None` if unlimited.
@@ -226,6 +233,7 @@ impl Governor {
             capture: crate::capture::Capturing::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
+            trusted_version: AtomicU32::new(0),
             blocked: Mutex::default(),
             reach: Reach::default(),
             history: Mutex::default(),
@@ -258,6 +266,19 @@ impl Governor {
         if settings.control.is_none() && seen.is_some() {
             self.horizon.set(seen);
         }
+    }
+
+    /// Sets the version, newer than this governor, on which transactions are replayed all the same, or why they are not.
+    pub(crate) fn trust_version(&self, major: Option<u32>, why: Option<String>) {
+        self.health.lock().replay_off = why;
+        // Relaxed: a transaction that is judged a moment earlier is not replayed.
+        self.trusted_version.store(major.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Whether transactions may be replayed on a version, given as in `server_version_num`, although it is newer than
+    /// this governor.
+    pub(crate) fn trusts_version(&self, version: u32) -> bool {
+        self.trusted_version.load(Ordering::Relaxed) == version / 10_000
     }
 
     /// A moment in the form that policies receive.

@@ -30,6 +30,7 @@ pub mod registry;
 pub mod relay;
 mod reload;
 pub mod run;
+mod service;
 pub mod session;
 pub mod settings;
 pub mod statement;

@@ -48,7 +48,7 @@ use crate::settings::Settings;
 use crate::settings::levers::AWAKE;
 use beside::Beside;
 use control::Control;
-pub(crate) use control::here as server_here;
+pub(crate) use control::{Host, session as isolated_session};
 use cycle::Cycles;
 use outside::Outside;
 use pace::{Budget, Pace, Seen};

@@ -4,9 +4,11 @@
 //! and [`GovernorProcess`] is the process, which ends with this value, or with this process. Clients connect to it
 //! through a socket in a folder that no other user may enter. Each of their transactions names its class in a comment
 //! in its first statement. In the mode `beside` clients connect to the server itself, and name their class in their
-//! application names. In the mode `split` they do so for transactions of high priority only.
+//! application names. In the mode `split` they do so for transactions of high priority only. In the mode `sql-only` the
+//! governor has nothing of its server but the connection (`isolated`), as with a server that is rented.
 
 mod configuration;
+mod isolated;
 mod own_settings;
 mod process;
 #[cfg(test)]
@@ -18,6 +20,7 @@ use std::time::Duration;
 
 use plimsoll_policy::Priority;
 
+pub use isolated::IsolationError;
 pub use process::{GovernorError, GovernorProcess};
 
 /// The modes of a governor between clients and a server.
@@ -41,6 +44,7 @@ pub(crate) static GOVERNOR_MODES: &[&str] = &[
     "beside",
     "split",
     "only-disk",
+    "sql-only",
 ];
 
 /// The CPU shares that processes of low priority can have.
@@ -70,6 +74,9 @@ pub struct GovernorMode {
     pub split: bool,
     /// Disk reads of low priority are limited while high priority waits for the disk.
     pub disk: bool,
+    /// The governor runs as another user, sees no process of the server, and has a role that is no superuser. It is asked
+    /// for every lever, and finds out which ones work.
+    pub isolated: bool,
 }
 
 impl GovernorMode {
@@ -85,6 +92,7 @@ impl GovernorMode {
         beside: false,
         split: false,
         disk: true,
+        isolated: false,
     };
 
     /// No lever: a proxy.
@@ -99,6 +107,7 @@ impl GovernorMode {
         beside: false,
         split: false,
         disk: false,
+        isolated: false,
     };
 
     /// The mode of that name in `GOVERNOR_MODES`; `None` for no governor.
@@ -128,6 +137,7 @@ impl GovernorMode {
             "beside" => GovernorMode { admission: false, replay: false, idle_preemption: false, beside: true, ..on },
             "split" => GovernorMode { split: true, ..on },
             "only-disk" => GovernorMode { disk: true, ..off },
+            "sql-only" => GovernorMode { isolated: true, ..on },
             _ => return None,
         })
     }
@@ -145,6 +155,8 @@ pub struct GovernorSettings {
     pub mode: GovernorMode,
     /// How many low-priority transactions may run at once, if it may limit them; `None` for any number.
     pub low_mpl: Option<u32>,
+    /// How many parallel workers each query of low priority may have; `None` for as many as the server allows.
+    pub low_workers_max: Option<u32>,
     /// The policy of preemption, if it may preempt.
     pub preemption: String,
     /// How long a high-priority statement must have been in flight before the governor looks for what it waits for.

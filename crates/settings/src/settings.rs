@@ -35,6 +35,8 @@ pub struct Settings {
     /// Whether a governor in the connection path also governs the sessions that applications open at the server
     /// itself.
     pub governs_direct: bool,
+    /// The number of the server's cores, where the governor cannot count them; `None` if the operator does not say.
+    pub server_cores: Option<u32>,
     /// The addresses that clients connect to; beside a server, those of the console.
     pub listen: Listen,
     /// The server; user, password and database of the URL are not used: clients bring their own.
@@ -179,6 +181,8 @@ pub struct Preemption {
     pub replay_bytes_max: usize,
     /// Functions that may run twice although the server's catalogs do not prove it.
     pub replay_functions: Vec<String>,
+    /// Whether to replay on versions of PostgreSQL that are not known, if a self-test of the catalog questions passes.
+    pub replay_on_unknown_versions: bool,
 }
 
 /// CPU shares.
@@ -299,6 +303,7 @@ impl Settings {
         Settings {
             is_beside: false,
             governs_direct: false,
+            server_cores: None,
             listen: Listen::default(),
             server: ServerUrl::of_socket("", 0, "", ""),
             passing_on: PassingOn::default(),
@@ -318,6 +323,7 @@ impl Settings {
                 bound: StarvationBound::none(),
                 replay_bytes_max: 0,
                 replay_functions: Vec::new(),
+                replay_on_unknown_versions: false,
             },
             cpu: Cpu::default(),
             disk: DiskLimits::default(),

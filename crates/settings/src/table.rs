@@ -114,6 +114,10 @@ static MODE: &[Row<Settings>] = rows! { Settings;
     /// rolled back, and they are never cancelled. It needs `control`.
     direct_sessions = "false", Truth(|all| &mut all.governs_direct),
         in_path("there every session is one"), restart(|all, before| all.governs_direct = before.governs_direct);
+    /// How many cores the server has, if it is on another machine, as with a service: there the governor cannot count
+    /// them, and without the number it chooses no `mpl` (`auto_mpl`). The default is unknown.
+    server_cores = "unknown", Bound(1, 4096, "unknown", |all| &mut all.server_cores),
+        in_path("nothing beside a server depends on it");
 };
 
 static LISTEN: &[Row<Settings>] = rows! { Settings;
@@ -212,7 +216,7 @@ static ADMISSION: &[Row<Settings>] = rows! { Settings;
     mpl = "any", Bound(1, MANY, "any", |all| &mut all.total_mpl), set();
     /// Whether the governor chooses an `mpl` for a class of the lowest priority that has none: the smallest that costs
     /// no throughput, where more of its transactions run than there are cores and more important ones gain by fewer. It
-    /// needs a policy that acts, the server on the governor's machine, and no `target` above.
+    /// needs a policy that acts, the server on the governor's machine or `server_cores`, and no `target` above.
     auto_mpl = "true", Truth(|all| &mut all.auto_mpl), set();
 };
 
@@ -248,6 +252,12 @@ static PREEMPTION: &[Row<Settings>] = rows! { Settings;
     replay_functions = "none", List(
         |all| all.preemption.replay_functions.clone(),
         |all, name, _| { all.preemption.replay_functions.push(name.to_owned()); Ok(()) }),
+        in_path("nothing is replayed");
+    /// Whether transactions are replayed on versions of PostgreSQL that are newer than this governor. The default is
+    /// `false`. With `true` the governor first asks the server each of its questions about the catalogs, in a transaction
+    /// that it rolls back, and replays only if all answers are right. Functions that such a version has and this governor
+    /// does not know count as unsafe.
+    replay_on_unknown_versions = "false", Truth(|all| &mut all.preemption.replay_on_unknown_versions),
         in_path("nothing is replayed");
 };
 

@@ -13,7 +13,7 @@ use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::{Config, ConfigError};
-use crate::settings::levers::own_levers;
+use crate::settings::levers::{AWAKE, OF_HOST, by_sql_alone, own_levers};
 use crate::settings::{ClassSettings, CpuShare, Settings};
 use crate::top::{shown, wrapped};
 use plimsoll_settings::read::{BINDING, read_partly};
@@ -114,13 +114,14 @@ pub fn check(file: &Path, connect: bool, is_beside: bool) -> Result<Report, Chec
     match read_partly(file, &[], is_beside) {
         Ok(Config { settings, mut warnings }) => {
             warnings.extend(levers_here(&settings));
-            let found = connect.then(|| connect::probe(tried(&settings)));
-            let connection = found.map(|Found { probes, warnings: more, binding_holds }| {
-                warnings.retain(|warning| !binding_holds || warning != BINDING);
-                warnings.extend(more);
-                probes
-            });
-            Ok(Report { connection, ..Report::of(file, &settings, warnings) })
+            let Some(mut found) = connect.then(|| connect::probe(tried(&settings))) else {
+                return Ok(Report::of(file, &settings, warnings));
+            };
+            warnings.retain(|warning| !found.binding_holds || warning != BINDING);
+            warnings.append(&mut found.warnings);
+            let mut report = Report::of(file, &settings, warnings);
+            levers_there(&mut report.levers, &found);
+            Ok(Report { connection: Some(found.probes), ..report })
         }
         Err(unusable) => {
             let servers =
@@ -144,6 +145,26 @@ fn tried(settings: &Settings) -> Tried<'_> {
         shares: has_shares(settings),
         disk: !settings.disk_yielders().is_empty(),
         cache: Some(settings).filter(|settings| !settings.cache_confined().is_empty()),
+        replays_on_unknown: settings.preemption.replay_on_unknown_versions,
+    }
+}
+
+/// Takes away the levers that the server does not allow, and says first which ones remain where only SQL is possible.
+fn levers_there(levers: &mut Vec<(&'static str, String)>, found: &Found) {
+    for (name, what) in levers.iter_mut().filter(|(_, what)| !what.starts_with("off")) {
+        let why = match *name {
+            name if OF_HOST.contains(&name) => found.host_away.as_deref(),
+            "replay" | "retry" => found.replay_off.as_deref(),
+            _ => None,
+        };
+        if let Some(why) = why {
+            *what = format!("off at this server: {why}");
+        }
+    }
+    if let Some(why) = &found.host_away {
+        let is_on = |(name, what): &&(&str, String)| !what.starts_with("off") && *name != AWAKE;
+        let remaining: Vec<&str> = levers.iter().filter(is_on).map(|(name, _)| *name).collect();
+        levers.insert(0, ("host", by_sql_alone(why, &remaining)));
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_pg::connection::SUPPORTED;
+
 use super::names::{array_of, array_of_numbers};
 use super::question::{self, Part, Values};
 use super::{Inquiry, Next, Objects, Purpose, Question, QuestionSubject};
@@ -44,8 +46,7 @@ impl Inquiry {
             parts.push(Part::Temporary);
         }
         let calls = std::mem::take(&mut self.found.calls);
-        let judges_values = self.purpose == Purpose::Replay;
-        if judges_values && !self.generates() && calls.iter().any(|call| !self.calls.contains(call)) {
+        if self.asks_about_calls() && calls.iter().any(|call| !self.calls.contains(call)) {
             parts.push(Part::Calls);
         }
         self.calls.extend(calls);
@@ -53,6 +54,16 @@ impl Inquiry {
         self.operators.append(&mut self.found.operators);
         self.has_asked_names = true;
         parts
+    }
+
+    /// Whether the server's own functions matter: they may have values that differ, or be unknown.
+    pub(super) fn asks_about_calls(&self) -> bool {
+        self.is_version_new() || self.purpose == Purpose::Replay && !self.generates()
+    }
+
+    /// Whether the server is newer than this governor.
+    pub(super) fn is_version_new(&self) -> bool {
+        self.server_version_num / 10_000 > *SUPPORTED.end()
     }
 
     pub(super) fn values_of_names(&self) -> Values {

@@ -266,7 +266,7 @@ pub(crate) fn newer_version(version: u32) -> Option<String> {
         format!(
             "the server is PostgreSQL {version}, and this governor knows {first} to {last}: it relays, limits and preempts, but \
              replays nothing, because newer functions may have effects that must not happen twice; classes with retries = false \
-             therefore lose no transaction. Upgrade the governor"
+             therefore lose no transaction. Upgrade the governor, or set replay_on_unknown_versions = true in [preemption]"
         )
     })
 }

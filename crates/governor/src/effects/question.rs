@@ -73,15 +73,50 @@ impl Values {
 }
 
 /// A query that contributes rows: kind, versions (`xmin`) of the catalogs' rows that it rests on, and further columns.
-struct Branch {
-    part: Part,
+pub(super) struct Branch {
+    pub(super) part: Part,
     versions: &'static str,
     columns: &'static [&'static str],
     from: &'static str,
+    /// The answer about the objects of the self-test.
+    pub(super) proof: Proof,
+}
+
+/// The answer that a right question has about the objects that the self-test makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// Such objects cannot be made without a superuser: only that the server takes the question.
+    Taken,
+    /// A row.
+    Row,
+    /// A row with the number of that object, or with that number.
+    Number(&'static str),
+    /// A row with an expression that calls the object of that name.
+    Calls(&'static str),
+    /// A row with these texts, in order.
+    Texts(&'static [&'static str]),
+}
+
+impl Branch {
+    /// The kind of its rows.
+    pub(super) fn kind(&self) -> &'static str {
+        self.columns[0].trim_matches('\'')
+    }
+
+    /// What it asks, for people.
+    pub(super) fn about(&self) -> String {
+        let catalog = self.from.split([' ', '\n']).find_map(|word| word.strip_prefix("pc.pg_"));
+        catalog.map_or_else(|| format!("{:?}", self.part).to_lowercase(), |catalog| format!("pg_{catalog}"))
+    }
+
+    /// The question with this branch alone.
+    pub(super) fn alone(&self, server_version_num: u32, values: &Values) -> (String, Vec<Vec<u8>>) {
+        assemble(&[self], false, server_version_num, values)
+    }
 }
 
 /// The columns of every row.
-const COLUMNS: usize = 10;
+pub(super) const COLUMNS: usize = 10;
 
 /// The schemas that a name may mean: those of the session's path, those whose names occur, and that of `"$user"`.
 /// The session's own temporary schema counts by what is in it.
@@ -105,7 +140,7 @@ const NOT_PLAIN: &str = "(p.oid [<] 16384::pc.oid or p.provolatile [=] 'v'::pc.\
 ///
 /// The numbers from 1646 to 1653 are the trigger functions of foreign keys with ON DELETE or ON UPDATE CASCADE, SET NULL or
 /// SET DEFAULT.
-const BRANCHES: &[Branch] = &[
+pub(super) const BRANCHES: &[Branch] = &[
     Branch {
         part: Part::Ground,
         versions: "null",
@@ -117,14 +152,22 @@ const BRANCHES: &[Branch] = &[
             "pc.pg_snapshot_xmin(pc.pg_current_snapshot())::pc.text",
         ],
         from: "",
+        proof: Proof::Row,
     },
-    Branch { part: Part::Names, versions: "r.version::pc.text", columns: &["'x'"], from: "from reached r" },
+    Branch {
+        part: Part::Names,
+        versions: "r.version::pc.text",
+        columns: &["'x'"],
+        from: "from reached r",
+        proof: Proof::Row,
+    },
     Branch {
         part: Part::Names,
         versions: OF_RELATION,
         columns: &["'R'", "c.oid::pc.text"],
         from: "from pc.pg_class c where c.relname [=] any ({names})
   and (c.oid [>=] 16384::pc.oid or c.relkind [=] 'v'::pc.\"char\") and c.relnamespace [=] any (array(select r.oid from reached r))",
+        proof: Proof::Number("plimsoll_t"),
     },
     Branch {
         part: Part::Names,
@@ -132,6 +175,7 @@ const BRANCHES: &[Branch] = &[
         columns: &["'F'", "p.oid::pc.text"],
         from: "from pc.pg_proc p where p.proname [=] any ({names}) and p.oid [>=] 16384::pc.oid
   and p.pronamespace [=] any (array(select r.oid from reached r))",
+        proof: Proof::Number("plimsoll_f"),
     },
     Branch {
         part: Part::Names,
@@ -139,6 +183,7 @@ const BRANCHES: &[Branch] = &[
         columns: &["'T'", "y.oid::pc.text"],
         from: "from pc.pg_type y where y.typname [=] any ({names}) and y.oid [>=] 16384::pc.oid
   and y.typnamespace [=] any (array(select r.oid from reached r))",
+        proof: Proof::Number("plimsoll_domain"),
     },
     Branch {
         part: Part::Names,
@@ -147,6 +192,7 @@ const BRANCHES: &[Branch] = &[
         from: "from pc.pg_operator o join pc.pg_proc p on p.oid [=] o.oprcode::pc.oid
 where o.oprname [=] any ({operators}) and o.oid [>=] 16384::pc.oid
   and o.oprnamespace [=] any (array(select r.oid from reached r)) and {not_plain}",
+        proof: Proof::Number("plimsoll_f2"),
     },
     // Only superusers can create operator classes, and casts between types of the server.
     Branch {
@@ -155,6 +201,7 @@ where o.oprname [=] any ({operators}) and o.oid [>=] 16384::pc.oid
         columns: &["'F'", "p.oid::pc.text"],
         from: "from pc.pg_amproc a join pc.pg_proc p on p.oid [=] a.amproc::pc.oid
 where a.oid [>=] 16384::pc.oid and {not_plain}",
+        proof: Proof::Taken,
     },
     Branch {
         part: Part::Names,
@@ -162,6 +209,7 @@ where a.oid [>=] 16384::pc.oid and {not_plain}",
         columns: &["'F'", "p.oid::pc.text"],
         from: "from pc.pg_cast c join pc.pg_proc p on p.oid [=] c.castfunc
 where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarget [<] 16384::pc.oid and {not_plain}",
+        proof: Proof::Taken,
     },
     Branch {
         part: Part::Calls,
@@ -169,12 +217,14 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         columns: &["'b'", "p.proname::pc.text", "p.provolatile::pc.text"],
         from: "from pc.pg_proc p where p.proname [=] any ({calls}) and p.oid [<] 16384::pc.oid
   and p.provolatile [<>] 'i'::pc.\"char\"",
+        proof: Proof::Texts(&["random", "v"]),
     },
     Branch {
         part: Part::Events,
         versions: "e.xmin::pc.text",
         columns: &["'F'", "e.evtfoid::pc.text"],
         from: "from pc.pg_event_trigger e where e.evtevent [<>] 'login'::pc.name",
+        proof: Proof::Taken,
     },
     // The schema remains when they are dropped.
     Branch {
@@ -189,6 +239,7 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         versions: OF_RELATION,
         columns: &["'T'", "c.reltype::pc.text"],
         from: "from pc.pg_class c where c.oid [=] any ({relations})",
+        proof: Proof::Row,
     },
     // Its size may change without a change of what the verdict rests on.
     Branch {
@@ -196,12 +247,14 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         versions: "null",
         columns: &["'l'", "c.relpages::pc.text"],
         from: "from pc.pg_class c where c.oid [=] any ({relations}) and c.relpages [>] 0",
+        proof: Proof::Row,
     },
     Branch {
         part: Part::Relations,
         versions: "i.xmin::pc.text",
         columns: &["'R'", "i.inhrelid::pc.text"],
         from: "from pc.pg_inherits i where i.inhparent [=] any ({relations})",
+        proof: Proof::Number("plimsoll_child"),
     },
     Branch {
         part: Part::Relations,
@@ -209,24 +262,28 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         columns: &["'T'", "a.atttypid::pc.text"],
         from: "from pc.pg_attribute a where a.attrelid [=] any ({relations})
   and (a.atttypid [>=] 16384::pc.oid or a.atttypid [=] any ('{700,701}'::pc.oid[]))",
+        proof: Proof::Number("plimsoll_domain"),
     },
     Branch {
         part: Part::Relations,
         versions: "q.xmin::pc.text",
         columns: &["'q'"],
         from: "from pc.pg_sequence q where q.seqrelid [=] any ({relations})",
+        proof: Proof::Row,
     },
     Branch {
         part: Part::Relations,
         versions: "w.xmin::pc.text",
         columns: &["'n'", "w.ev_action::pc.text", "w.ev_qual::pc.text"],
         from: "from pc.pg_rewrite w where w.ev_class [=] any ({relations}) and w.rulename [=] '_RETURN'::pc.name",
+        proof: Proof::Calls("plimsoll_f"),
     },
     Branch {
         part: Part::Relations,
         versions: "l.xmin::pc.text",
         columns: &["'n'", "l.polqual::pc.text", "l.polwithcheck::pc.text"],
         from: "from pc.pg_policy l where l.polrelid [=] any ({relations})",
+        proof: Proof::Calls("plimsoll_f"),
     },
     Branch {
         part: Part::Relations,
@@ -234,12 +291,14 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         columns: &["'n'", "x.indexprs::pc.text", "x.indpred::pc.text"],
         from: "from pc.pg_index x where x.indrelid [=] any ({relations})
   and (x.indexprs is not null or x.indpred is not null)",
+        proof: Proof::Calls("plimsoll_i"),
     },
     Branch {
         part: Part::Relations,
         versions: "n.xmin::pc.text",
         columns: &["'n'", "n.conbin::pc.text"],
         from: "from pc.pg_constraint n where n.conrelid [=] any ({relations}) and n.conbin is not null",
+        proof: Proof::Calls("plimsoll_f"),
     },
     Branch {
         part: Part::Relations,
@@ -248,6 +307,7 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         from: "from pc.unnest({relations}) r (oid)
 cross join lateral pc.pg_partition_ancestors(r.oid::pc.regclass) a (relid)
 join pc.pg_partitioned_table d on d.partrelid [=] a.relid::pc.oid",
+        proof: Proof::Calls("plimsoll_i"),
     },
     Branch {
         part: Part::Relations,
@@ -256,12 +316,14 @@ join pc.pg_partitioned_table d on d.partrelid [=] a.relid::pc.oid",
         from: "from pc.pg_foreign_table b
 join pc.pg_foreign_server s on s.oid [=] b.ftserver
 join pc.pg_foreign_data_wrapper w on w.oid [=] s.srvfdw where b.ftrelid [=] any ({relations})",
+        proof: Proof::Taken,
     },
     Branch {
         part: Part::Written,
         versions: "d.xmin::pc.text",
         columns: &["'d'", "d.adbin::pc.text"],
         from: "from pc.pg_attrdef d where d.adrelid [=] any ({written})",
+        proof: Proof::Calls("plimsoll_f"),
     },
     Branch {
         part: Part::Written,
@@ -269,6 +331,7 @@ join pc.pg_foreign_data_wrapper w on w.oid [=] s.srvfdw where b.ftrelid [=] any 
         columns: &["'i'"],
         from: "from pc.pg_attribute a where a.attrelid [=] any ({written})
   and a.attidentity [=] any ('{a,d}'::pc.\"char\"[])",
+        proof: Proof::Row,
     },
     Branch {
         part: Part::Written,
@@ -282,12 +345,14 @@ join pc.pg_foreign_data_wrapper w on w.oid [=] s.srvfdw where b.ftrelid [=] any 
             "t.tgqual::pc.text",
         ],
         from: "from pc.pg_trigger t where t.tgrelid [=] any ({written})",
+        proof: Proof::Number("plimsoll_trigger"),
     },
     Branch {
         part: Part::Written,
         versions: "w.xmin::pc.text",
         columns: &["'n'", "w.ev_action::pc.text", "w.ev_qual::pc.text"],
         from: "from pc.pg_rewrite w where w.ev_class [=] any ({written}) and w.rulename [<>] '_RETURN'::pc.name",
+        proof: Proof::Calls("plimsoll_f"),
     },
     Branch {
         part: Part::Functions,
@@ -305,6 +370,7 @@ join pc.pg_foreign_data_wrapper w on w.oid [=] s.srvfdw where b.ftrelid [=] any 
   case when p.prosecdef then pc.quote_ident(pc.pg_get_userbyid(p.proowner)::pc.text) end)",
         ],
         from: "from pc.pg_proc p join pc.pg_language l on l.oid [=] p.prolang where p.oid [=] any ({functions})",
+        proof: Proof::Texts(&["plimsoll_f", "sql", "v", "select $1"]),
     },
     Branch {
         part: Part::Functions,
@@ -315,6 +381,7 @@ cross join lateral (values (g.aggtransfn::pc.oid), (g.aggfinalfn::pc.oid),
   (g.aggcombinefn::pc.oid), (g.aggserialfn::pc.oid), (g.aggdeserialfn::pc.oid),
   (g.aggmtransfn::pc.oid), (g.aggminvtransfn::pc.oid), (g.aggmfinalfn::pc.oid)) support (oid)
 where g.aggfnoid::pc.oid [=] any ({functions})",
+        proof: Proof::Number("177"),
     },
     Branch {
         part: Part::Functions,
@@ -325,6 +392,7 @@ where g.aggfnoid::pc.oid [=] any ({functions})",
   union all select pc.unnest(p.proallargtypes)
 ) argument (oid)
 where p.oid [=] any ({functions}) and argument.oid [>=] 16384::pc.oid",
+        proof: Proof::Number("plimsoll_domain"),
     },
     Branch {
         part: Part::Types,
@@ -336,6 +404,7 @@ where p.oid [=] any ({functions}) and argument.oid [>=] 16384::pc.oid",
   union all select g.rngsubtype from pc.pg_range g where g.rngtypid [=] y.oid or y.typtype [=] 'm'::pc.\"char\"
 ) part (oid)
 where y.oid [=] any ({types}) and part.oid [>=] 16384::pc.oid",
+        proof: Proof::Number("plimsoll_domain"),
     },
     Branch {
         part: Part::Types,
@@ -344,18 +413,21 @@ where y.oid [=] any ({types}) and part.oid [>=] 16384::pc.oid",
         from: "from pc.pg_range g
 cross join lateral (values (g.rngcanonical::pc.oid), (g.rngsubdiff::pc.oid)) support (oid)
 where g.rngtypid [=] any ({types})",
+        proof: Proof::Number("plimsoll_differ"),
     },
     Branch {
         part: Part::Types,
         versions: "n.xmin::pc.text",
         columns: &["'n'", "n.conbin::pc.text"],
         from: "from pc.pg_constraint n where n.contypid [=] any ({types})",
+        proof: Proof::Calls("plimsoll_f"),
     },
     Branch {
         part: Part::Types,
         versions: "y.xmin::pc.text",
         columns: &["'n'", "y.typdefaultbin::pc.text"],
         from: "from pc.pg_type y where y.oid [=] any ({types})",
+        proof: Proof::Calls("plimsoll_f"),
     },
     Branch {
         part: Part::Types,
@@ -363,12 +435,14 @@ where g.rngtypid [=] any ({types})",
         columns: &["'F'", "p.oid::pc.text"],
         from: "from pc.pg_cast c join pc.pg_proc p on p.oid [=] c.castfunc
 where (c.castsource [=] any ({types}) or c.casttarget [=] any ({types})) and {not_plain}",
+        proof: Proof::Number("plimsoll_cast"),
     },
     Branch {
         part: Part::Numbers,
         versions: "o.xmin::pc.text",
         columns: &["'F'", "o.oprcode::pc.oid::pc.text"],
         from: "from pc.pg_operator o where o.oid [=] any ({numbers})",
+        proof: Proof::Number("plimsoll_f2"),
     },
 ];
 
@@ -379,9 +453,18 @@ pub(super) fn question(
     server_version_num: u32,
     values: &Values,
 ) -> (String, Vec<Vec<u8>>) {
-    let branches = BRANCHES.iter().filter(|branch| parts.contains(&branch.part));
-    let selects: Vec<String> = branches.map(|branch| select(branch, only_versions)).collect();
-    let reached = if parts.contains(&Part::Names) { REACHED } else { "" };
+    let branches: Vec<&Branch> = BRANCHES.iter().filter(|branch| parts.contains(&branch.part)).collect();
+    assemble(&branches, only_versions, server_version_num, values)
+}
+
+fn assemble(
+    branches: &[&Branch],
+    only_versions: bool,
+    server_version_num: u32,
+    values: &Values,
+) -> (String, Vec<Vec<u8>>) {
+    let selects: Vec<String> = branches.iter().map(|branch| select(branch, only_versions)).collect();
+    let reached = if branches.iter().any(|branch| branch.part == Part::Names) { REACHED } else { "" };
     // Before PostgreSQL 14, every body is a text.
     let parsed_body = if server_version_num < 140_000 { "null" } else { "p.prosqlbody::pc.text" };
     let mut sql = format!("{reached}{}", selects.join("\nunion all\n"));

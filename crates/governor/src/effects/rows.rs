@@ -9,6 +9,7 @@ use super::body;
 use super::known::{self, Function, Judgement};
 use super::tree::{self, FIRST_OWN, Item};
 use super::{Inquiry, Purpose, Safe, Verdict, horizon, names};
+use crate::statement::effect::is_known_volatile;
 use crate::statement::residue::Pin;
 
 /// The state of the server and the session when the inquiry began.
@@ -110,6 +111,7 @@ impl Inquiry {
             b"i" => (self.values.in_defaults, self.values.has_identity) = (true, true),
             b"l" => self.values.pages += u64::from(number(2)?),
             b"q" => self.values.is_any = true,
+            b"b" if self.is_new_function(text(2)?, text(3)?) => return Some(Err(Unsafe::Function)),
             b"b" => self.values.is_any |= known::generates(text(2)?, text(3)?),
             #[cfg(test)]
             b"t" if self.skips_triggers => {}
@@ -173,11 +175,20 @@ impl Inquiry {
         self.count_bytes(0);
     }
 
+    /// Whether a function is the server's, may have effects, and came with a version that is newer than this governor.
+    fn is_new_function(&self, name: &[u8], volatility: &[u8]) -> bool {
+        let is_known = || is_known_volatile(name) || known::is_allowed(name, &self.allowed);
+        self.is_version_new() && volatility == b"v" && !is_known()
+    }
+
     /// Judges a function, or reads its body. Its settings may name schemas.
     fn judge_function(&mut self, function: &Function<'_>, settings: &[u8]) -> Result<(), Unsafe> {
         if known::arranges(function) {
             self.values.arranging.insert(function.oid);
             self.values.arranges |= function.oid >= FIRST_OWN;
+        }
+        if function.oid < FIRST_OWN && self.is_new_function(function.name, function.volatility) {
+            return Err(Unsafe::Function);
         }
         // The body of a function that the operator declares safe is not read.
         self.found.catches |= known::is_allowed(function.name, &self.allowed);
@@ -255,7 +266,7 @@ impl Inquiry {
     }
 }
 
-fn ground(text: Text<'_, '_>) -> Option<Ground> {
+pub(super) fn ground(text: Text<'_, '_>) -> Option<Ground> {
     let number = |at| std::str::from_utf8(text(at)?).ok();
     let (next, oldest) = (number(2)?.parse().ok()?, number(5)?.parse().ok()?);
     Some(Ground { next, oldest, path: text(3)?.to_vec(), started: number(4)?.parse().ok()? })

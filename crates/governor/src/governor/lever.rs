@@ -2,7 +2,7 @@
 
 use super::Governor;
 use crate::settings::Lever;
-use crate::settings::levers::{own_levers, wants};
+use crate::settings::levers::{Server, at_server, own_levers, wants};
 
 impl Governor {
     /// All levers of the governor, and whether they work now.
@@ -17,6 +17,13 @@ impl Governor {
                 .cloned()
                 .map(|lever| Lever { is_wanted: wants(&settings, lever.name) && !health.stands_by, ..lever }),
         );
+        let server = Server {
+            // While the server has not been asked, nothing is known to be missing.
+            has_cores: health.control_up.is_none() || health.server_cores.or(settings.server_cores).is_some(),
+            replay_off: health.replay_off.as_deref(),
+            host_away: health.host_away.as_deref(),
+        };
+        at_server(&mut levers, &settings, &server);
         levers
     }
 

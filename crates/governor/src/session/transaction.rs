@@ -334,7 +334,8 @@ impl Session {
         let class = self.settings.class(transaction.class);
         let bound = self.settings.preemption.bound.rollbacks();
         ReplayFacts {
-            is_off: !class.replay || self.reported.is_newer_than_known(),
+            is_off: !class.replay
+                || self.reported.is_newer_than_known() && !self.governor.trusts_version(self.reported.version),
             commit_sent: transaction.may_have_ended(),
             answered: self.is_under_way() && self.status == Status::Idle && self.unit.is_seen(),
             units_outstanding: if transaction.overlapped || self.is_unit_open { 2 } else { 1 },

@@ -11,11 +11,20 @@ pub(crate) const IDLE_BOUND: &str = "idle bound";
 pub(crate) const DISK: &str = "disk limits";
 pub(crate) const CACHE: &str = "cache";
 pub(crate) const AWAKE: &str = "awake cores";
+const ADMISSION: &str = "admission";
+const REPLAY: &str = "replay";
+const RETRY: &str = "retry";
+/// Which levers remain without the server's machine.
+const HOST: &str = "host";
+
+/// The levers that work on the server's processes and its machine.
+pub(crate) const OF_HOST: [&str; 5] = [SHARES, INHERITANCE, CONTROL_GROUPS, DISK, CACHE];
 
 /// A lever of the governor and whether it works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lever {
-    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`, `awake cores`.
+    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`, `awake cores`; or `host`, which says what
+    /// remains where the server's machine is out of reach.
     pub name: &'static str,
     /// Whether it works.
     pub is_on: bool,
@@ -36,11 +45,57 @@ impl Lever {
     }
 }
 
+/// What the server leaves of the levers whose state depends on settings otherwise.
+pub(crate) struct Server<'a> {
+    /// Whether the number of its cores is known.
+    pub(crate) has_cores: bool,
+    /// Why nothing is replayed on its version, if so.
+    pub(crate) replay_off: Option<&'a str>,
+    /// Why its machine is out of reach, if so.
+    pub(crate) host_away: Option<&'a str>,
+}
+
+/// Takes away what the server does not allow, and says first which levers remain where only SQL is possible.
+pub(crate) fn at_server(levers: &mut Vec<Lever>, settings: &Settings, server: &Server<'_>) {
+    for lever in levers.iter_mut() {
+        match (lever.name, server.replay_off) {
+            (REPLAY | RETRY, Some(why)) if lever.is_on => (lever.is_on, lever.why) = (false, why.to_owned()),
+            (ADMISSION, _) if lever.is_on && !server.has_cores && is_searched_only(settings) => {
+                let why = "no class has an mpl, and none is chosen: the number of the server's cores is not known; set \
+                           `server_cores` in [mode], or an `mpl`";
+                (lever.is_on, lever.is_wanted, lever.why) = (false, false, why.to_owned());
+            }
+            (name, _) if server.host_away.is_some() && OF_HOST.contains(&name) => lever.is_wanted = false,
+            _ => {}
+        }
+    }
+    if let Some(why) = server.host_away {
+        let works = |lever: &&Lever| lever.is_on && !OF_HOST.contains(&lever.name) && lever.name != AWAKE;
+        let remaining: Vec<&str> = levers.iter().filter(works).map(|lever| lever.name).collect();
+        levers.insert(0, own(HOST, false, by_sql_alone(why, &remaining)));
+    }
+}
+
+/// Which levers remain, and which need the server's machine.
+pub(crate) fn by_sql_alone(why: &str, remaining: &[&str]) -> String {
+    let remain = match remaining {
+        [] => "nothing that the settings ask for works".to_owned(),
+        [one] => format!("{one} works"),
+        several => format!("{} work", several.join(", ")),
+    };
+    format!("by SQL alone, since {why}: {remain}; {} need the machine", OF_HOST.join(", "))
+}
+
+/// Whether admission limits a class only if the governor chooses an mpl for it.
+fn is_searched_only(settings: &Settings) -> bool {
+    settings.total_mpl.is_none() && settings.classes.iter().all(|class| class.limits.mpl.is_none())
+}
+
 /// The levers whose state depends on settings alone.
 pub(crate) fn own_levers(settings: &Settings) -> Vec<Lever> {
     if settings.is_beside {
         let why = "the governor works beside the server, so that no transaction passes through it";
-        return ["admission", "replay"].map(|name| own(name, false, why.to_owned())).into();
+        return [ADMISSION, REPLAY].map(|name| own(name, false, why.to_owned())).into();
     }
     let limited = settings.names_of(|class| class.limits.mpl.is_some());
     let searched: Vec<&str> = settings.searched().map(|(_, class)| class.name.as_str()).collect();
@@ -64,8 +119,8 @@ pub(crate) fn own_levers(settings: &Settings) -> Vec<Lever> {
     let promised = settings.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
     let promised: Vec<String> = promised.collect();
     let mut levers = vec![
-        own("admission", is_limiting, admission),
-        own("replay", rolls_back && !replayed.is_empty(), replay),
+        own(ADMISSION, is_limiting, admission),
+        own(REPLAY, rolls_back && !replayed.is_empty(), replay),
         retry_lever(settings),
     ];
     if !promised.is_empty() {
@@ -84,7 +139,7 @@ fn retry_lever(settings: &Settings) -> Lever {
         (false, true) => "no class has retry_aborted and replay".to_owned(),
         (false, false) => format!("replays transactions of {retried} that the server aborts"),
     };
-    own("retry", !tracks && !retried.is_empty(), why)
+    own(RETRY, !tracks && !retried.is_empty(), why)
 }
 
 /// Whether a lever should work. One that does not although it should is failing; others are off, and nothing is
@@ -117,8 +172,61 @@ fn own(name: &'static str, is_on: bool, why: String) -> Lever {
 mod tests {
     use plimsoll_policy::PreemptionPolicy;
 
-    use super::{AWAKE, PREEMPTION};
+    use super::{AWAKE, OF_HOST, PREEMPTION, SHARES};
     use crate::testing;
+
+    /// On a rented server everything that needs its machine failed for ever, and nothing said what was left.
+    #[test]
+    fn without_the_machine_what_remains_is_said_and_nothing_fails() {
+        let governor = testing::governor(|settings| {
+            settings.preemption.policy = PreemptionPolicy::parse("pow").expect("a policy");
+            settings.control = Some(settings.server.clone());
+            settings.classes[1].limits.mpl = Some(2);
+        });
+        governor.report(PREEMPTION, Ok("by pg_cancel_backend".to_owned()));
+        OF_HOST.iter().for_each(|name| governor.report(name, Err("the server is on another machine".to_owned())));
+        let state = |name: &str| governor.lever(name).expect("it was reported").state();
+        assert_eq!(state(SHARES), "failing");
+        assert!(governor.lever("host").is_none());
+        governor.health.lock().host_away = Some("the server is on another machine".to_owned());
+        OF_HOST.iter().for_each(|name| assert_eq!(state(name), "off", "{name}"));
+        let host = governor.lever("host").expect("it is said");
+        assert_eq!(host.state(), "off");
+        assert!(host.why.contains("another machine: admission, replay, preemption work; cpu shares"), "{}", host.why);
+    }
+
+    /// `SHOW LEVERS` said that a class is limited, and at a server on another machine it never was.
+    #[test]
+    fn an_mpl_that_cannot_be_chosen_limits_nothing() {
+        let admission = |cores: Option<u32>, said: Option<u32>| {
+            let governor = testing::governor(|settings| {
+                settings.preemption.policy = PreemptionPolicy::parse("pow").expect("a policy");
+                settings.control = Some(settings.server.clone());
+                (settings.total_mpl, settings.auto_mpl, settings.server_cores) = (None, true, said);
+                settings.classes.iter_mut().for_each(|class| (class.limits.mpl, class.target) = (None, None));
+            });
+            governor.health.lock().control_up = Some(std::time::SystemTime::now());
+            governor.health.lock().server_cores = cores;
+            governor.lever("admission").expect("a lever")
+        };
+        assert!(admission(Some(2), None).is_on && admission(None, Some(8)).is_on);
+        let off = admission(None, None);
+        assert!(!off.is_on && off.why.contains("server_cores"), "{off:?}");
+    }
+
+    #[test]
+    fn on_an_unknown_version_nothing_is_replayed_and_the_reason_is_said() {
+        let governor = testing::governor(|settings| {
+            settings.preemption.policy = PreemptionPolicy::parse("pow").expect("a policy");
+            settings.control = Some(settings.server.clone());
+        });
+        let lever = || governor.lever("replay").expect("a lever");
+        assert!(lever().is_on && !governor.trusts_version(190_000));
+        governor.trust_version(None, Some("the server is PostgreSQL 19".to_owned()));
+        assert_eq!((lever().state(), lever().why.as_str()), ("failing", "the server is PostgreSQL 19"));
+        governor.trust_version(Some(19), None);
+        assert!(lever().is_on && governor.trusts_version(190_001) && !governor.trusts_version(200_000));
+    }
 
     /// An operator looked for what fails, and `SHOW LEVERS` marked everything that the settings do not ask for in the same
     /// way.

@@ -51,7 +51,7 @@ impl Search {
         (ended, direct): (&[EndedWork], EndedWork),
         now: Instant,
     ) -> Option<(ClassIndex, MplMove)> {
-        let cores = governor.health.lock().server_cores;
+        let cores = governor.health.lock().server_cores.or(settings.server_cores);
         let (class, cores) = self.choose(governor, settings).zip(cores).or_else(|| {
             *self = Search::default();
             None

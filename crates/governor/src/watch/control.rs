@@ -13,8 +13,9 @@ use super::beside::Observing;
 use super::elsewhere::Elsewhere;
 use super::{levers, statements};
 use crate::agent::ServerHere;
-use crate::effects::{Horizon, newer_version};
+use crate::effects::{Horizon, newer_version, self_test};
 use crate::governor::Governor;
+use crate::service::Service;
 use crate::settings::Settings;
 use crate::statement::patience::Timeouts;
 
@@ -149,6 +150,7 @@ impl Control {
                 self.tried = settings.control.clone();
             }
             self.tell_preemption();
+            self.judge_version(settings);
         }
         let Some(url) = &settings.control else { return is_new && self.tell_none() };
         match &mut self.up {
@@ -189,22 +191,51 @@ impl Control {
         match open(url, &self.governor.settings(), now) {
             Ok(mut up) => {
                 tracing::info!(server = %url.address(), process = up.connection.process_id(), "control connection is up");
-                if let Some(warning) = newer_version(up.connection.server_version_num() / 10_000) {
-                    tracing::warn!("{warning}");
-                }
                 self.governor.health.lock().commits_wait = up.commits_wait;
                 levers::preemption(&self.governor, up.signals, &up.role);
-                self.here = here(&mut up.connection);
+                let host = Host::of(&mut up.connection);
                 let cores = std::thread::available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok());
                 let mut health = self.governor.health.lock();
                 (health.control_up, health.control_error) = (Some(SystemTime::now()), None);
-                health.server_cores = cores.filter(|_| self.here.is_ok());
+                health.server_cores = cores.filter(|_| host.here.is_ok());
+                if let Some(why) = host.away.as_ref().filter(|why| health.host_away.as_ref() != Some(*why)) {
+                    tracing::info!(why, "the governor works by SQL alone");
+                }
+                health.host_away = host.away;
                 drop(health);
+                self.here = host.here;
                 (self.up, self.retry) = (Some(up), RETRY.0);
+                let settings = self.governor.settings();
+                self.judge_version(&settings);
                 true
             }
             Err(error) => self.note_down(&error.to_string()),
         }
+    }
+
+    /// Decides whether transactions may be replayed on this version of the server. On one that is not known, they may if
+    /// the operator says so and the server answers the questions about its catalogs as known versions do.
+    fn judge_version(&mut self, settings: &Settings) {
+        let Some(up) = &mut self.up else { return self.governor.trust_version(None, None) };
+        let major = up.connection.server_version_num() / 10_000;
+        let (trusted, why) = match newer_version(major) {
+            None => (None, None),
+            Some(warning) if !settings.preemption.replay_on_unknown_versions => {
+                tracing::warn!("{warning}");
+                (None, Some(warning))
+            }
+            Some(_) => match self_test(&mut up.connection) {
+                Ok(passed) => {
+                    tracing::info!("PostgreSQL {major} is newer than this governor: {passed}");
+                    (Some(major), None)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "nothing is replayed on PostgreSQL {major}");
+                    (None, Some(format!("PostgreSQL {major} is newer than this governor, and {error}")))
+                }
+            },
+        };
+        self.governor.trust_version(trusted, why);
     }
 
     /// Handles a failed statement: the statement alone may have failed, or the connection. Returns whether the
@@ -222,6 +253,8 @@ impl Control {
     fn note_down(&mut self, why: &str) -> bool {
         let was_up = self.up.take().is_some();
         self.governor.horizon.set(None);
+        // The next server may be another one.
+        self.governor.trust_version(None, None);
         self.next_try = Instant::now() + self.retry;
         self.retry = (self.retry * 2).min(RETRY.1);
         self.here = Err(format!("the control connection is down: {why}"));
@@ -306,7 +339,7 @@ impl Up {
 }
 
 /// An isolated session with short timeouts.
-pub(super) fn session(url: &ServerUrl) -> Result<Connection, WireError> {
+pub(crate) fn session(url: &ServerUrl) -> Result<Connection, WireError> {
     let mut connection = Connection::open_isolated(url)?;
     connection.set_timeout(Some(PATIENCE))?;
     connection.run(statements::OPENING)?;
@@ -316,8 +349,34 @@ pub(super) fn session(url: &ServerUrl) -> Result<Connection, WireError> {
     Ok(connection)
 }
 
+/// What the governor has of the server's machine.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// The location of the server's processes, or why they cannot be found.
+    pub(crate) here: Result<ServerHere, String>,
+    /// Why the machine is out of reach wherever the governor stands or as long as it stands here; `None` if it is not.
+    pub(crate) away: Option<String>,
+    /// The service that rents the server out, if it is recognised.
+    pub(crate) service: Option<Service>,
+}
+
+impl Host {
+    /// Asks the server.
+    pub(crate) fn of(connection: &mut Connection) -> Host {
+        let service = Service::of(connection);
+        let rented = service.filter(|service| !service.shows_host());
+        // The end of a tunnel is on this machine, and the server is not.
+        let here = match rented {
+            Some(service) => Err(format!("{} shows nobody the machine of its servers", service.name())),
+            None => here(connection),
+        };
+        let away = here.as_ref().err().filter(|_| rented.is_some() || !connection.is_local()).cloned();
+        Host { here, away, service }
+    }
+}
+
 /// The location of the server's processes, if they are on this machine.
-pub(crate) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
+fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     if !connection.is_local() {
         return Err("the server is on another machine".to_owned());
     }

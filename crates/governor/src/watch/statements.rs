@@ -209,8 +209,37 @@ pub(crate) const END_OBSERVED: &str = concat!(
     " operator(pg_catalog.=) $4::pg_catalog.int8"
 );
 
+/// The marks of services that rent servers out: some of their roles, a setting of Neon, where the socket is, and whether
+/// there is a function of Aurora.
+pub(crate) const SERVICE: &str = "select (select pg_catalog.string_agg(r.rolname::pg_catalog.text, ' ') \
+    from pg_catalog.pg_roles as r where r.rolname operator(pg_catalog.=) any ('{rds_superuser,rdsadmin,cloudsqlsuperuser,\
+    cloudsqladmin,azure_pg_admin,azuresu,supabase_admin,authenticator,neon_superuser,streaming_replica}'::pg_catalog.name[])), \
+    pg_catalog.current_setting('neon.timeline_id', true), (select s.setting from pg_catalog.pg_settings as s \
+    where s.name operator(pg_catalog.=) 'unix_socket_directories'), \
+    exists (select from pg_catalog.pg_proc as p where p.proname operator(pg_catalog.=) 'aurora_version')";
+
+/// The numbers of the self-test's objects, which lie in the session's temporary schema.
+pub(crate) const NUMBERS_OF_SELF_TEST: &str = "select c.relname, c.oid from pg_catalog.pg_class as c \
+    where c.relnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    and c.relname operator(pg_catalog.~) '^plimsoll_' \
+    union all select p.proname, p.oid from pg_catalog.pg_proc as p \
+    where p.pronamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    union all select y.typname, y.oid from pg_catalog.pg_type as y \
+    where y.typnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    and y.typrelid operator(pg_catalog.=) 0::pg_catalog.oid and y.typname operator(pg_catalog.~) '^plimsoll_' \
+    union all select pg_catalog.concat('plimsoll ', y.typname), y.oid from pg_catalog.pg_type as y \
+    where y.typnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    and y.typname operator(pg_catalog.=) 'plimsoll_pair' \
+    union all select pg_catalog.concat('plimsoll ', o.oprname), o.oid from pg_catalog.pg_operator as o \
+    where o.oprnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
+
+/// The names of the server's own functions that may have effects.
+pub(crate) const VOLATILE_FUNCTIONS: &str = "select distinct p.proname from pg_catalog.pg_proc as p \
+    where p.provolatile operator(pg_catalog.=) 'v' and p.oid operator(pg_catalog.<) 16384::pg_catalog.oid \
+    and p.pronamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace order by p.proname";
+
 #[cfg(test)]
-pub(crate) const ALL: [&str; 19] = [
+pub(crate) const ALL: [&str; 22] = [
     OPENING,
     OPENING_SINCE_14,
     OPENING_BESIDE,
@@ -230,6 +259,9 @@ pub(crate) const ALL: [&str; 19] = [
     TRANSACTIONS,
     CANCEL_OBSERVED,
     END_OBSERVED,
+    SERVICE,
+    NUMBERS_OF_SELF_TEST,
+    VOLATILE_FUNCTIONS,
 ];
 
 /// Every function, type, operator and relation in a text that is not qualified with `pg_catalog`, and every word that

@@ -5,7 +5,7 @@
 //! arrival. One function checks each story, and returns the fault that it finds. It must find none if the governor
 //! works properly, and one if the mistake takes effect.
 
-mod meddler;
+pub mod meddler;
 
 use std::thread;
 

@@ -68,6 +68,12 @@ impl Governed {
         Governed::start_of(server, control, listen, low, "")
     }
 
+    /// The same with these lines in the table `[preemption]`.
+    pub fn start_preempting(server: &str, control: &str, preemption: &str) -> Governed {
+        let text = text(server, control, "", "", "");
+        Governed::start_text(&text.replace("policy = \"pow\"", &format!("policy = \"pow\"\n{preemption}")))
+    }
+
     /// The server's URL, and the settings line with the governor's own login.
     pub fn places(server: &Server) -> (String, String) {
         let own = server.own();

@@ -36,5 +36,6 @@ mod snapshots;
 mod standby;
 mod targets;
 mod timeouts;
+mod unknown_versions;
 mod versions;
 mod workers;

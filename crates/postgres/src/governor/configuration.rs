@@ -23,17 +23,22 @@ const QUEUE: (i64, &str) = (100_000, "1h");
 /// How often a transaction that the server aborts is replayed: the governor's own default.
 const RETRY_ABORTED: i64 = 20;
 
-/// The text of the file. Passwords are not in it: they come with the environment.
+/// The text of the file. Passwords are not in it: they come with the environment. `control` is the governor's own login.
 ///
 /// The low class says `retries = true`, because the clients of our driver run a transaction again after 40001.
-pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
+pub(super) fn text(
+    (server, control): (&ServerUrl, &ServerUrl),
+    socket_folder: &Path,
+    password: &str,
+    settings: &GovernorSettings,
+) -> String {
     let mode = settings.mode;
     if mode.beside {
-        return beside(server, socket_folder, password, settings);
+        return beside(control, socket_folder, password, settings);
     }
     let retry_aborted = if mode.retry { RETRY_ABORTED } else { 0 };
     let mut file = Writer::default();
-    file.comment("Written by plimsoll.").set("server", server.to_string()).set("control", server.to_string());
+    file.comment("Written by plimsoll.").set("server", server.to_string()).set("control", control.to_string());
     // At the server itself there are also sessions of no client, as beside a server.
     file.set("default_class", if mode.split { "high" } else { "low" });
     if mode.split {
@@ -49,6 +54,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         .set("retry_aborted", retry_aborted)
         .set_if("target", settings.target.as_deref().filter(|_| mode.admission));
     class(&mut file, "low").set_if("mpl", settings.low_mpl.map(i64::from).filter(|_| mode.admission));
+    file.set_if("workers_max", settings.low_workers_max.map(i64::from).filter(|_| mode.admission));
     // Where nothing else limits the low class, the governor chooses an mpl itself.
     if mode.admission {
         file.set("queue_max", QUEUE.0).set("queue_timeout", QUEUE.1);
@@ -75,9 +81,9 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
 /// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a
 /// transaction again after one. Sessions of no client, such as those that observe the server, are of the high class and
 /// not changed.
-fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
+fn beside(control: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
     let mut file = Writer::default();
-    file.comment("Written by plimsoll.").set("control", server.to_string()).set("default_class", "high");
+    file.comment("Written by plimsoll.").set("control", control.to_string()).set("default_class", "high");
     file.gap().table("mode").set("proxy", false);
     class(&mut file, "high").set("preemptible", false);
     class(&mut file, "low").set("preemptible", "retry-by-application");

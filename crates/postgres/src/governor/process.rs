@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use super::GovernorSettings;
 use super::configuration::{self, CONSOLE, PORT, READER};
+use super::isolated::{Isolated, IsolationError};
 use super::own_settings::{self, OwnSettings};
 
 /// The watchdog of the governor: a shell that waits until its input is closed, by us or by the kernel after we have
@@ -58,6 +59,9 @@ pub enum GovernorError {
     /// Its settings file cannot be used.
     #[error("the governor cannot be started: {0}")]
     Settings(String),
+    /// It cannot be kept from the server's processes.
+    #[error("the governor cannot be started with `governor=sql-only`: {0}")]
+    Isolation(#[from] IsolationError),
     /// It did not accept a client.
     #[error("the governor {program} did not start: {why}; the end of its log:\n{log}", program = program.display())]
     DidNotStart {
@@ -99,9 +103,11 @@ impl GovernorProcess {
         let folder = tempfile::Builder::new().prefix("plimsoll-governor-").tempdir()?;
         let file = folder.path().join("plimsoll.toml");
         let password = password()?;
+        let isolated = settings.mode.isolated.then(|| Isolated::prepare(server, is_ours, folder.path())).transpose()?;
+        let ways = isolated.as_ref().map_or((server, server), |isolated| (&isolated.server, &isolated.control));
         let asked = match &settings.config {
             None => OwnSettings {
-                text: configuration::text(server, folder.path(), &password, &settings),
+                text: configuration::text(ways, folder.path(), &password, &settings),
                 has_our_classes: true,
                 control_password: server.password.clone(),
             },
@@ -113,8 +119,15 @@ impl GovernorProcess {
         let takes_classes = asked.has_our_classes;
         std::fs::write(&file, asked.text)?;
         let mut watch = Command::new("/bin/sh");
-        watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path()).arg(&program);
+        watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path());
+        match &isolated {
+            Some(isolated) => watch.args(isolated.command(&program)).env("PLIMSOLL_STATE", folder.path().join("state")),
+            None => watch.arg(&program),
+        };
         watch.args(["govern", "--config"]).arg(&file);
+        if let Some(isolated) = &isolated {
+            isolated.give(folder.path())?;
+        }
         if let Some(password) = &asked.control_password {
             watch.env("PGPASSWORD", String::from_utf8_lossy(password.bytes()).as_ref());
         }

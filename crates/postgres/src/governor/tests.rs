@@ -60,11 +60,11 @@ fn a_file_of_the_operators_own_says_everything() {
 fn the_configuration_has_the_levers_that_are_pulled() {
     let server = ServerUrl::of_socket("/tmp/a \"b\"", 5432, "me", "shop");
     let has = |options: &[(&str, &str)], line: &str| {
-        let all = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(options).unwrap());
+        let all = text((&server, &server), std::path::Path::new("/tmp/g"), "secret", &settings(options).unwrap());
         all.lines().any(|found| found == line)
     };
-    let common = [("governor_mpl", "8"), ("governor_preemption", "after(50ms)")];
-    let with = |mode: &'static str| [common[0], common[1], ("governor", mode)];
+    let common = [("governor_mpl", "8"), ("governor_preemption", "after(50ms)"), ("governor_workers_max", "0")];
+    let with = |mode: &'static str| [common[0], common[1], common[2], ("governor", mode)];
     for (mode, line, expect) in [
         ("on", "mpl = 8", true),
         ("off", "mpl = 8", false),
@@ -83,6 +83,10 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("only-shares", "shares = true", true),
         ("only-shares", "limits = false", true),
         ("only-disk", "limits = true", true),
+        // It is asked for every lever, and finds out which ones work.
+        ("sql-only", "shares = true", true),
+        ("sql-only", "workers_max = 0", true),
+        ("off", "workers_max = 0", false),
         ("only-shares", "policy = \"never\"", true),
         ("only-shares", "inheritance = true", true),
         ("only-shares-without-inheritance", "shares = true", true),
@@ -101,7 +105,7 @@ fn the_configuration_has_the_levers_that_are_pulled() {
     let promised = |mode| [("governor_target", "p95<20ms"), ("governor", mode)];
     assert!(has(&promised("on"), "target = \"p95 < 20ms\"") && has(&promised("on"), "queue_max = 100000"));
     assert!(!has(&promised("off"), "target = \"p95 < 20ms\""), "it pulls no lever");
-    let all = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(&with("on")).unwrap());
+    let all = text((&server, &server), std::path::Path::new("/tmp/g"), "secret", &settings(&with("on")).unwrap());
     assert!(all.contains(r#"socket_folders = ["/tmp/g"]"#), "{all}");
     assert!(all.contains("host=/tmp/a%20%22b%22"), "{all}");
 }
@@ -141,7 +145,7 @@ fn a_governor_that_does_not_come_up_is_told_with_its_words_and_leaves_nothing() 
 fn a_split_governor_sees_the_sessions_at_the_server() {
     let server = ServerUrl::of_socket("/tmp/s", 5432, "me", "shop");
     let made = |mode: &str| {
-        let text = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(&[("governor", mode)]).unwrap());
+        let text = text((&server, &server), std::path::Path::new("/tmp/g"), "secret", &settings(&[("governor", mode)]).unwrap());
         text.parse::<toml::Table>().unwrap_or_else(|error| panic!("{error}: {text}"))
     };
     let (mut split, on) = (made("split"), made("on"));
@@ -160,7 +164,7 @@ fn beside_a_server_sessions_say_of_which_class_they_are_by_their_names() {
         settings(&[("governor", "beside"), ("governor_low_share", "idle"), ("governor_low_floor", "20")]).unwrap();
     assert!(asked.mode.beside && asked.mode.shares && !asked.mode.admission && !asked.mode.replay);
     let server = ServerUrl::of_socket("/tmp/s", 5432, "me", "shop");
-    let text = text(&server, std::path::Path::new("/tmp/g"), "secret", &asked);
+    let text = text((&server, &server), std::path::Path::new("/tmp/g"), "secret", &asked);
     let made: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(made["mode"]["proxy"].as_bool(), Some(false));
     assert!(made.get("listen").is_none() && made.get("server").is_none());

@@ -155,6 +155,7 @@ impl ServerSettings {
             mode,
             config: config.filter(|_| mode == GovernorMode::ON),
             low_mpl: self.count("governor_mpl"),
+            low_workers_max: self.count("governor_workers_max"),
             preemption: self.named("governor_preemption").text(),
             threshold: time("governor_threshold").expect("it has a default"),
             look_interval: time("governor_look_interval"),

@@ -6,15 +6,16 @@ use plimsoll_machine::groups::disk;
 use plimsoll_machine::host::Host;
 use plimsoll_notation::sql_name;
 use plimsoll_pg::connection::{Connection, ServerError, WireError};
-use plimsoll_pg::url::{ServerUrl, SslMode, account_name};
+use plimsoll_pg::url::{ServerHost as UrlHost, ServerUrl, SslMode, account_name};
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
-use crate::agent::{cache_here, find_server};
+use crate::agent::{ServerHere, cache_here, find_server};
 use crate::credentials::{Asker, Asks, Finding};
-use crate::effects::newer_version;
+use crate::effects::{newer_version, self_test};
+use crate::service::Service;
 use crate::settings::Settings;
-use crate::watch::server_here;
+use crate::watch::{Host as ServerHost, isolated_session};
 use plimsoll_settings::read::BINDING;
 
 /// The consequences of a pooler in the server's place.
@@ -61,6 +62,8 @@ pub(super) struct Tried<'a> {
     pub(super) disk: bool,
     /// The settings, if classes are to be confined to parts of the last-level cache.
     pub(super) cache: Option<&'a Settings>,
+    /// Whether transactions are to be replayed on versions that are not known.
+    pub(super) replays_on_unknown: bool,
 }
 
 /// The results.
@@ -72,6 +75,10 @@ pub(super) struct Found {
     pub(super) warnings: Vec<String>,
     /// Whether the governor shows clients the server's own certificate, so that they may bind their logins to it.
     pub(super) binding_holds: bool,
+    /// Why the server's machine is out of reach, if so.
+    pub(super) host_away: Option<String>,
+    /// Why nothing is replayed on the server's version, if so.
+    pub(super) replay_off: Option<String>,
 }
 
 impl Found {
@@ -121,6 +128,7 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     };
     let (address, user) = (server.address(), &login.user);
     let mode = format!("sslmode={}", server.ssl_mode.name());
+    about_name(server, found);
     match Connection::open_isolated(&login) {
         Ok(mut connection) => match through(&mut connection) {
             Ok(through) => {
@@ -164,6 +172,23 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
         Err(error) => found.bad("server", format!("clients cannot log in with {mode}: {error}")),
     }
     about_passwords(&login, found);
+}
+
+/// What the name of a server says about it: that it belongs to a service, or to the pooler of one.
+fn about_name(server: &ServerUrl, found: &mut Found) {
+    let UrlHost::Tcp(host) = &server.host else { return };
+    let Some((service, is_pooler)) = Service::of_host(host) else { return };
+    if is_pooler {
+        found.bad("pooler", format!("{host} {POOLER}; with {}: {}", service.name(), service.advice()));
+    }
+    if server.ssl_mode != SslMode::VerifyFull {
+        found.warnings.push(format!(
+            "{host} is of {}, and sslmode={} does not make sure of that: write ?sslmode=verify-full, with the service's \
+             certificate in sslrootcert (docs/governor-rented.md)",
+            service.name(),
+            server.ssl_mode.name()
+        ));
+    }
 }
 
 /// What the server reports about a connection.
@@ -220,7 +245,12 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     let version = connection.server_version_num() / 10_000;
     // An older version already refused the login of this connection.
     found.good("version", format!("PostgreSQL {version}"));
-    found.warnings.extend(newer_version(version));
+    about_version(control, version, tried.replays_on_unknown, found);
+    let host = ServerHost::of(&mut connection);
+    let administrator = host.service.map_or("a superuser", Service::administrator);
+    if let Some(service) = host.service {
+        found.good("service", format!("{}: {}", service.name(), service.advice()));
+    }
     let rights = "select pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'member'), \
                   (select r.rolsuper from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user), \
                   pg_catalog.current_setting('max_connections'), \
@@ -241,14 +271,14 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
         (Ok(()), (true, false)) => found.good("rights", format!("{user} may cancel statements of others")),
         (Ok(()), (false, false)) if tried.is_beside => found.warnings.push(format!(
             "{user} may not cancel statements of others, so that beside the server nothing is cancelled and no session is ended. \
-             Run as a superuser: GRANT pg_signal_backend TO {}",
+             Run as {administrator}: GRANT pg_signal_backend TO {}",
             sql_name(user)
         )),
         (Ok(()), (false, false)) => found.good(
             "rights",
             format!(
                 "{user} may not cancel statements of others, so the governor uses each session's own key, which is \
-                 slower. Run as a superuser: GRANT pg_signal_backend TO {}",
+                 slower. Run as {administrator}: GRANT pg_signal_backend TO {}",
                 sql_name(user)
             ),
         ),
@@ -256,7 +286,7 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     if tried.observes && !sees_all {
         let grant = format!("GRANT pg_read_all_stats TO {}", sql_name(user));
         let message = "may not see what sessions of other roles do, so that the governor leaves them alone";
-        found.bad("sessions", format!("{user} {message}. Run as a superuser: {grant}"));
+        found.bad("sessions", format!("{user} {message}. Run as {administrator}: {grant}"));
     } else if tried.observes {
         found.good("sessions", format!("{user} may see what every session does"));
     }
@@ -266,14 +296,34 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
              governor's own: the clients beyond them are refused by the server; raise max_connections or lower clients_max"
         ));
     }
-    if tried.shares || tried.disk || tried.cache.is_some() {
-        about_processes(&mut connection, tried, found);
+    found.host_away = host.away;
+    let wants_host = tried.shares || tried.disk || tried.cache.is_some();
+    if wants_host && found.host_away.is_none() {
+        about_processes(host.here, tried, found);
+    }
+}
+
+/// Whether transactions are replayed on a version that is newer than this governor.
+fn about_version(control: &ServerUrl, version: u32, replays_on_unknown: bool, found: &mut Found) {
+    let Some(warning) = newer_version(version) else { return };
+    if !replays_on_unknown {
+        found.warnings.push(warning.clone());
+        found.replay_off = Some(warning);
+        return;
+    }
+    let tested = isolated_session(control).map_err(|error| error.to_string());
+    match tested.and_then(|mut session| self_test(&mut session).map_err(|error| error.to_string())) {
+        Ok(passed) => found.good("replay", format!("on PostgreSQL {version}, which is newer than this governor: {passed}")),
+        Err(why) => {
+            found.bad("replay", format!("nothing is replayed on PostgreSQL {version}: {why}"));
+            found.replay_off = Some(why);
+        }
     }
 }
 
 /// The user's rights over the server's processes.
-fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut Found) {
-    let postmaster = match server_here(connection).and_then(|here| find_server(&Host::real(), &here)) {
+fn about_processes(here: Result<ServerHere, String>, tried: &Tried<'_>, found: &mut Found) {
+    let postmaster = match here.and_then(|here| find_server(&Host::real(), &here)) {
         Ok(postmaster) => postmaster,
         Err(why) => {
             let message = format!("`cpu`, `disk`, `cache`, `control_groups` and inheritance have no effect: {why}");

@@ -18,8 +18,8 @@ const CANCEL: [u8; 8] = [0, 0, 0, 16, 4, 210, 22, 46];
 /// The changes to the traffic.
 #[derive(Debug, Default)]
 struct Plan {
-    /// In the server's messages, the first text is replaced with the second, which has the same length.
-    replaced: Option<(Vec<u8>, Vec<u8>)>,
+    /// In the server's messages, each first text is replaced with the second, which has the same length.
+    replaced: Vec<(Vec<u8>, Vec<u8>)>,
     holds_cancels: bool,
     held: usize,
 }
@@ -61,10 +61,10 @@ impl Meddler {
         format!("postgres://{}/?sslmode=disable", self.address)
     }
 
-    /// From now on replaces that text in the server's messages.
+    /// From now on replaces that text in the server's messages, too.
     pub fn replace(&self, some: &[u8], other: &[u8]) {
         assert_eq!(some.len(), other.len(), "messages keep their lengths");
-        self.shared.plan.lock().replaced = Some((some.to_vec(), other.to_vec()));
+        self.shared.plan.lock().replaced.push((some.to_vec(), other.to_vec()));
     }
 
     /// Whether cancels are held up; held ones continue once this becomes false.
@@ -99,10 +99,10 @@ fn pass(mut client: TcpStream, server: &Path, shared: &Shared) {
             let mut chunk = [0; 1 << 16];
             while let Ok(length @ 1..) = answers.read(&mut chunk) {
                 let passing = &mut chunk[..length];
-                if let Some((some, other)) = &shared.plan.lock().replaced
-                    && let Some(place) = memmem::find(passing, some)
-                {
-                    passing[place..place + other.len()].copy_from_slice(other);
+                for (some, other) in &shared.plan.lock().replaced {
+                    if let Some(place) = memmem::find(passing, some) {
+                        passing[place..place + other.len()].copy_from_slice(other);
+                    }
                 }
                 if clients_end.write_all(passing).is_err() {
                     break;

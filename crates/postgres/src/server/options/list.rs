@@ -116,7 +116,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     ),
     for_any_server(
         "governor",
-        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one; one `beside` the server; or one for low priority only, `split`",
+        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one; one `beside` the server; one for low priority only, `split`; or one that has nothing of the server's machine, `sql-only`",
         OptionType::Word(GOVERNOR_MODES),
         |_| Setting::Word("none"),
     ),
@@ -180,6 +180,12 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "how long a high-priority statement runs before the governor reads what it waits for",
         OptionType::Time { least: Duration::from_micros(100), most: Duration::from_secs(60) },
         |_| Setting::Time(Duration::from_millis(2)),
+    ),
+    for_any_server(
+        "governor_workers_max",
+        "the number of parallel workers that each low-priority query may have",
+        OptionType::OrNone(&OptionType::Count { least: 0, most: 1024 }),
+        |_| Setting::Word("none"),
     ),
     for_ours(
         "hot_standby_feedback",

@@ -1,11 +1,14 @@
 //! A private server, and operators whose settings do not match it.
 
+mod rented;
+
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use plimsoll_pg::connection::Connection;
@@ -57,6 +60,27 @@ impl Stage {
         let before = loaded();
         self.run("SELECT pg_reload_conf()");
         until("the server has read its pg_hba.conf", || loaded() != before);
+    }
+
+    /// Restarts it with TLS and the certificate in that folder, and with these rules; returns its address.
+    fn speak_tls(&mut self, folder: &Path, rules: &str) -> String {
+        let data = std::fs::metadata(self.own.data_folder()).expect("a folder");
+        for name in ["server.crt", "server.key"] {
+            let to = self.own.data_folder().join(name);
+            std::fs::copy(folder.join(name), &to).expect("a file");
+            std::fs::set_permissions(&to, Permissions::from_mode(0o600)).expect("the file is ours");
+            chown(&to, Some(data.uid()), Some(data.gid())).expect("the folder is the server's");
+        }
+        self.rules(rules);
+        // The port of private servers is fixed, so this one gets an address that no other test uses.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id = std::process::id();
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let host = format!("127.{}.{}.{}", 128 + (id >> 14 & 31) + 32 * (next & 1), id >> 7 & 127, 1 + (id & 127));
+        self.run(&format!("ALTER SYSTEM SET listen_addresses = '{host}'"));
+        self.run("ALTER SYSTEM SET ssl = on");
+        self.own.restart().unwrap_or_else(|error| panic!("{error}"));
+        host
     }
 
     /// The URL by which `watcher` reaches the server over TCP, through a relay that changes its messages until a
@@ -215,20 +239,8 @@ fn the_servers_own_certificate_in_front_is_recognised() {
     let mut stage = Stage::start();
     let folder = tempfile::tempdir().expect("a folder");
     let own = certificate(folder.path());
-    let data = std::fs::metadata(stage.own.data_folder()).expect("a folder");
-    for name in ["server.crt", "server.key"] {
-        let to = stage.own.data_folder().join(name);
-        std::fs::copy(folder.path().join(name), &to).expect("a file");
-        std::fs::set_permissions(&to, Permissions::from_mode(0o600)).expect("the file is ours");
-        chown(&to, Some(data.uid()), Some(data.gid())).expect("the folder is the server's");
-    }
-    stage.rules("local all plimsoll trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n");
-    // The port of private servers is fixed, so this one gets an address that no other test uses.
-    let id = std::process::id();
-    let host = format!("127.{}.{}.{}", 128 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
-    stage.run(&format!("ALTER SYSTEM SET listen_addresses = '{host}'"));
-    stage.run("ALTER SYSTEM SET ssl = on");
-    stage.own.restart().unwrap_or_else(|error| panic!("{error}"));
+    let rules = "local all plimsoll trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n";
+    let host = stage.speak_tls(folder.path(), rules);
     let url = |mode: &str| tcp_url(&format!("{host}:{}", stage.own.port()), mode);
     let other = tempfile::tempdir().expect("a folder");
     let other = certificate(other.path());
