@@ -153,6 +153,11 @@ impl Agent {
         self.told_for = None;
     }
 
+    /// Why the server's processes cannot be changed; `None` if they can.
+    pub(crate) fn is_kept_out(&self) -> Option<&str> {
+        self.server.as_ref().err().map(String::as_str)
+    }
+
     /// Whether holders can and may inherit.
     pub(crate) fn may_inherit(&self, settings: &Settings) -> bool {
         settings.cpu.inheritance && self.server.is_ok()

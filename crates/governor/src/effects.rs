@@ -73,7 +73,7 @@ pub(crate) use known::newer_version;
 pub use leftovers::Purpose;
 use objects::Objects;
 pub use question::LIMITS;
-pub(crate) use self_test::{SelfTestError, self_test};
+pub(crate) use self_test::self_test;
 use rows::Ground;
 
 /// The most names that one inquiry asks about.

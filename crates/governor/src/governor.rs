@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
-use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, RefusalReason, Ticket, Waiting};
+use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, Ticket, Waiting};
 
 pub use bell::{Bell, Heard};
 pub use blocked::{Blocked, LeftAlone};
@@ -26,7 +26,7 @@ pub use events::{Outcome, PreemptionEvent};
 use lines::Lines;
 pub(crate) use lines::Repeated;
 pub use reach::Reach;
-pub use waits::waits_for;
+pub use waits::{refusal_message, waits_for};
 
 use crate::awake::Awake;
 use crate::handover::Predecessor;
@@ -190,9 +190,8 @@ pub struct Health {
     pub untouchable: Vec<(i32, String)>,
     /// The number of the server's cores; `None` while unknown, as for a server on another machine.
     pub server_cores: Option<u32>,
-    /// Why the server's machine is out of reach, so that the governor works by SQL alone; `None` if it is not, or while
-    /// that is unknown.
-    pub host_away: Option<String>,
+    /// Why SQL alone remains, and whether the machine is out of reach; `None` if processes can be changed, or unknown.
+    pub by_sql_alone: Option<(String, bool)>,
     /// Why nothing is replayed on this version of the server; `None` if replays are possible.
     pub replay_off: Option<String>,
     /// How many server processes are confined to a part of the last-level cache.
@@ -266,19 +265,6 @@ impl Governor {
         if settings.control.is_none() && seen.is_some() {
             self.horizon.set(seen);
         }
-    }
-
-    /// Sets the version, newer than this governor, on which transactions are replayed all the same, or why they are not.
-    pub(crate) fn trust_version(&self, major: Option<u32>, why: Option<String>) {
-        self.health.lock().replay_off = why;
-        // Relaxed: a transaction that is judged a moment earlier is not replayed.
-        self.trusted_version.store(major.unwrap_or(0), Ordering::Relaxed);
-    }
-
-    /// Whether transactions may be replayed on a version, given as in `server_version_num`, although it is newer than
-    /// this governor.
-    pub(crate) fn trusts_version(&self, version: u32) -> bool {
-        self.trusted_version.load(Ordering::Relaxed) == version / 10_000
     }
 
     /// A moment in the form that policies receive.
@@ -462,17 +448,6 @@ impl Governor {
     /// The current second since the governor's start.
     fn second(&self) -> u64 {
         self.started.elapsed().as_secs()
-    }
-}
-
-/// Why a transaction was refused, as reported to its client.
-pub(crate) fn refusal_message(reason: &RefusalReason, class: &str) -> String {
-    match reason {
-        RefusalReason::QueueFull { queued, queue_max } => format!(
-            "class \"{class}\" has {queued} transactions waiting to be admitted, and its queue takes {queue_max}"
-        ),
-        #[allow(unreachable_patterns, reason = "reasons may be added")]
-        _ => format!("class \"{class}\" takes no more transactions"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Services that rent servers out, as far as a server or its name shows which one it belongs to.
 //!
-//! Such a server is reached by SQL alone: nobody but the service has its machine. The marks are those that the services
+//! Such a server is reached by SQL alone: its machine is the service's. The marks are those that the services
 //! document (`docs/governor-rented.md` has the sources). They matter for what is said to operators; no lever is switched
 //! by them where it works.
 
@@ -109,7 +109,7 @@ impl Service {
         self == Service::CloudNativePg
     }
 
-    /// Who can create the governor's role, as nobody is a superuser.
+    /// Who can create the governor's role, since there is no superuser.
     pub(crate) fn administrator(self) -> &'static str {
         match self {
             Service::Rds | Service::Aurora => "the master user",

@@ -177,7 +177,11 @@ impl Watch {
         let is_new = self.control.tend(&settings, now);
         if self.beside.tend(&mut self.control, &settings, now) | is_new {
             let here = self.control.here.clone();
-            self.agent.server(self.beside.idle_because().map_or(here, |why| Err(why.to_owned())));
+            let idle = self.beside.idle_because().map(str::to_owned);
+            let is_asked = idle.is_none() && self.control.connection().is_some();
+            self.agent.server(idle.map_or(here, Err));
+            let why = self.agent.is_kept_out().filter(|_| is_asked);
+            levers::by_sql_alone(&self.governor, why.map(|why| (why.to_owned(), self.control.is_elsewhere)));
         }
         self.agent.tend(&settings, now);
         if let Some(works) = self.governor.awake.tend(&settings, now) {

@@ -10,6 +10,7 @@ use plimsoll_governor::admin::command::COMMANDS;
 use plimsoll_governor::metrics;
 use plimsoll_governor::registry::Immunity;
 use plimsoll_governor::settings::section;
+use plimsoll_pg::connection::SUPPORTED;
 use plimsoll_policy::NoReplay;
 
 const GUIDE: &str = "../../docs/governor.md";
@@ -191,6 +192,42 @@ fn the_list_of_pgbouncers_tests_names_tests_that_there_are() {
         }
     }
     assert!(named > 40, "{named} tests are named");
+}
+
+/// A new version needs one edit in the sources; what is written elsewhere must follow it.
+#[test]
+fn the_supported_versions_are_said_in_one_place() {
+    let (first, last) = (*SUPPORTED.start(), *SUPPORTED.end());
+    let mut files = vec![Path::new("../../README.md").to_owned(), Path::new("../../ARCHITECTURE.md").to_owned()];
+    let mut folders = vec![Path::new("../../docs").to_owned(), Path::new("..").to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() && !path.ends_with("notes") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "md" || kind == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    let (mut told, own) = (0, format!("{first}..={last}"));
+    for path in &files {
+        let text = fs::read_to_string(path).unwrap();
+        for before in ["PostgreSQL ", "server (", "versions ", "postgresql` ("] {
+            for after in text.split(&format!("{before}{first} to ")).skip(1) {
+                assert!(after.starts_with(&last.to_string()), "{}: {before}{first} to …", path.display());
+                told += 1;
+            }
+        }
+        let is_own = path.ends_with("pg/src/connection/start.rs") || path.ends_with("governor/tests/documentation.rs");
+        assert!(is_own || !text.contains(&own), "{} has {own}; use SUPPORTED", path.display());
+    }
+    let versions = fs::read_to_string("tests/traffic/versions.rs").unwrap();
+    let fetched = fs::read_to_string("../../tools/postgresql-versions").unwrap();
+    for major in SUPPORTED {
+        assert!(versions.contains(&format!("fn postgresql_{major}()")), "no test of version {major}");
+        assert!(fetched.contains(&format!("\"{major}.")), "version {major} is not fetched");
+    }
+    assert!(told > 3, "{told} places");
 }
 
 /// Other documents and the console send readers to the safety document by name.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::cpu_time::{ThreadTimes, process_times};
-use plimsoll_pg::connection::{Connection, Prepared, WireError};
+use plimsoll_pg::connection::{Connection, Prepared, SUPPORTED, WireError};
 use plimsoll_pg::url::ServerUrl;
 
 use crate::replication::{SenderRow, StandbyRow};
@@ -41,7 +41,11 @@ pub enum ObserveError {
     #[error("{0}")]
     Connect(WireError),
     /// The server refuses the queries that every observation needs.
-    #[error("PostgreSQL {version} refuses to show its sessions: {error}; versions 13 to 18 are known to work")]
+    #[error(
+        "PostgreSQL {version} refuses to show its sessions: {error}; versions {} to {} are known to work",
+        SUPPORTED.start(),
+        SUPPORTED.end()
+    )]
     Look {
         /// The server's version.
         version: String,

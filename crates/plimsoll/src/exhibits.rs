@@ -140,6 +140,7 @@ pub static EXHIBITS: &[CarriedFile] = &[
     source!("governor/idle-cost.toml"),
     source!("governor/saturated.toml"),
     source!("governor/beside.toml"),
+    source!("governor/managed.toml"),
     source!("governor/target-step.toml"),
     source!("governor/slow-disk.toml"),
 ];

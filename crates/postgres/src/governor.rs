@@ -4,8 +4,8 @@
 //! and [`GovernorProcess`] is the process, which ends with this value, or with this process. Clients connect to it
 //! through a socket in a folder that no other user may enter. Each of their transactions names its class in a comment
 //! in its first statement. In the mode `beside` clients connect to the server itself, and name their class in their
-//! application names. In the mode `split` they do so for transactions of high priority only. In the mode `sql-only` the
-//! governor has nothing of its server but the connection (`isolated`), as with a server that is rented.
+//! application names. In the mode `split` they do so for transactions of high priority only. In the modes `sql-only`
+//! and `sql-only-split` the governor has nothing of its server but the connection (`isolated`), as with a server that is rented.
 
 mod configuration;
 mod isolated;
@@ -45,6 +45,7 @@ pub(crate) static GOVERNOR_MODES: &[&str] = &[
     "split",
     "only-disk",
     "sql-only",
+    "sql-only-split",
 ];
 
 /// The CPU shares that processes of low priority can have.
@@ -138,6 +139,7 @@ impl GovernorMode {
             "split" => GovernorMode { split: true, ..on },
             "only-disk" => GovernorMode { disk: true, ..off },
             "sql-only" => GovernorMode { isolated: true, ..on },
+            "sql-only-split" => GovernorMode { isolated: true, split: true, ..on },
             _ => return None,
         })
     }

@@ -153,7 +153,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
 fn levers_there(levers: &mut Vec<(&'static str, String)>, found: &Found) {
     for (name, what) in levers.iter_mut().filter(|(_, what)| !what.starts_with("off")) {
         let why = match *name {
-            name if OF_HOST.contains(&name) => found.host_away.as_deref(),
+            name if OF_HOST.contains(&name) => found.by_sql_alone.as_deref(),
             "replay" | "retry" => found.replay_off.as_deref(),
             _ => None,
         };
@@ -161,7 +161,7 @@ fn levers_there(levers: &mut Vec<(&'static str, String)>, found: &Found) {
             *what = format!("off at this server: {why}");
         }
     }
-    if let Some(why) = &found.host_away {
+    if let Some(why) = &found.by_sql_alone {
         let is_on = |(name, what): &&(&str, String)| !what.starts_with("off") && *name != AWAKE;
         let remaining: Vec<&str> = levers.iter().filter(is_on).map(|(name, _)| *name).collect();
         levers.insert(0, ("host", by_sql_alone(why, &remaining)));

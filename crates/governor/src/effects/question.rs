@@ -13,6 +13,10 @@
 //!
 //! Objects that PostgreSQL does not provide have numbers from 16384 on.
 
+mod branch;
+
+pub(super) use branch::{Branch, Proof};
+
 /// The texts of prepared statements, by name.
 pub(super) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg_prepared_statements p \
     where p.name operator(pg_catalog.=) any ($1::pg_catalog.text[])";
@@ -69,49 +73,6 @@ impl Values {
     pub(super) fn bytes(&self) -> usize {
         let Values { names, calls, operators, any_schema, relations, written, functions, types, numbers } = self;
         [names, calls, operators, any_schema, relations, written, functions, types, numbers].map(Vec::len).iter().sum()
-    }
-}
-
-/// A query that contributes rows: kind, versions (`xmin`) of the catalogs' rows that it rests on, and further columns.
-pub(super) struct Branch {
-    pub(super) part: Part,
-    versions: &'static str,
-    columns: &'static [&'static str],
-    from: &'static str,
-    /// The answer about the objects of the self-test.
-    pub(super) proof: Proof,
-}
-
-/// The answer that a right question has about the objects that the self-test makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
-    /// Such objects cannot be made without a superuser: only that the server takes the question.
-    Taken,
-    /// A row.
-    Row,
-    /// A row with the number of that object, or with that number.
-    Number(&'static str),
-    /// A row with an expression that calls the object of that name.
-    Calls(&'static str),
-    /// A row with these texts, in order.
-    Texts(&'static [&'static str]),
-}
-
-impl Branch {
-    /// The kind of its rows.
-    pub(super) fn kind(&self) -> &'static str {
-        self.columns[0].trim_matches('\'')
-    }
-
-    /// What it asks, for people.
-    pub(super) fn about(&self) -> String {
-        let catalog = self.from.split([' ', '\n']).find_map(|word| word.strip_prefix("pc.pg_"));
-        catalog.map_or_else(|| format!("{:?}", self.part).to_lowercase(), |catalog| format!("pg_{catalog}"))
-    }
-
-    /// The question with this branch alone.
-    pub(super) fn alone(&self, server_version_num: u32, values: &Values) -> (String, Vec<Vec<u8>>) {
-        assemble(&[self], false, server_version_num, values)
     }
 }
 
@@ -463,7 +424,7 @@ fn assemble(
     server_version_num: u32,
     values: &Values,
 ) -> (String, Vec<Vec<u8>>) {
-    let selects: Vec<String> = branches.iter().map(|branch| select(branch, only_versions)).collect();
+    let selects: Vec<String> = branches.iter().map(|branch| branch.select(only_versions)).collect();
     let reached = if branches.iter().any(|branch| branch.part == Part::Names) { REACHED } else { "" };
     // Before PostgreSQL 14, every body is a text.
     let parsed_body = if server_version_num < 140_000 { "null" } else { "p.prosqlbody::pc.text" };
@@ -490,13 +451,4 @@ fn assemble(
         }
     }
     (sql, parameters)
-}
-
-fn select(branch: &Branch, only_versions: bool) -> String {
-    let is_short = only_versions && branch.part != Part::Ground;
-    let columns = if is_short { &["'x'"][..] } else { branch.columns };
-    let (kind, others) = columns.split_first().expect("a branch has a kind");
-    let missing = std::iter::repeat_n("null", COLUMNS - 1 - columns.len());
-    let others: Vec<&str> = others.iter().copied().chain(missing).collect();
-    format!("select {kind}, {}, {} {}", branch.versions, others.join(", "), branch.from)
 }

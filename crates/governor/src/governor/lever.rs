@@ -1,5 +1,7 @@
 //! Whether the levers work.
 
+use std::sync::atomic::Ordering;
+
 use super::Governor;
 use crate::settings::Lever;
 use crate::settings::levers::{Server, at_server, own_levers, wants};
@@ -21,7 +23,7 @@ impl Governor {
             // While the server has not been asked, nothing is known to be missing.
             has_cores: health.control_up.is_none() || health.server_cores.or(settings.server_cores).is_some(),
             replay_off: health.replay_off.as_deref(),
-            host_away: health.host_away.as_deref(),
+            by_sql_alone: health.by_sql_alone.as_ref().map(|(why, is_elsewhere)| (why.as_str(), *is_elsewhere)),
         };
         at_server(&mut levers, &settings, &server);
         levers
@@ -37,6 +39,19 @@ impl Governor {
             Some(known) => *known = lever,
             None => health.levers.push(lever),
         }
+    }
+
+    /// Sets the version, newer than this governor, on which transactions are replayed all the same, or why they are not.
+    pub(crate) fn trust_version(&self, major: Option<u32>, why: Option<String>) {
+        self.health.lock().replay_off = why;
+        // Relaxed: a transaction that is judged a moment earlier is not replayed.
+        self.trusted_version.store(major.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Whether transactions may be replayed on a version, given as in `server_version_num`, although it is newer than
+    /// this governor.
+    pub(crate) fn trusts_version(&self, version: u32) -> bool {
+        self.trusted_version.load(Ordering::Relaxed) == version / 10_000
     }
 
     /// The lever of that name, once its state was reported.

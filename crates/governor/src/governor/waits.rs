@@ -1,7 +1,9 @@
-//! Describes what a stopping governor still waits for.
+//! In words: what a stopping governor still waits for, and why a transaction was refused.
 
 use std::sync::Arc;
 use std::time::Instant;
+
+use plimsoll_policy::RefusalReason;
 
 use super::Governor;
 use crate::registry::{Phase, SessionCard};
@@ -40,4 +42,15 @@ pub fn waits_for(governor: &Governor, now: Instant) -> String {
         phase.name(),
         now.saturating_duration_since(since).as_secs(),
     )
+}
+
+/// Why a transaction was refused, as reported to its client.
+pub fn refusal_message(reason: &RefusalReason, class: &str) -> String {
+    match reason {
+        RefusalReason::QueueFull { queued, queue_max } => format!(
+            "class \"{class}\" has {queued} transactions waiting to be admitted, and its queue takes {queue_max}"
+        ),
+        #[allow(unreachable_patterns, reason = "reasons may be added")]
+        _ => format!("class \"{class}\" takes no more transactions"),
+    }
 }

@@ -51,8 +51,8 @@ pub(crate) struct Server<'a> {
     pub(crate) has_cores: bool,
     /// Why nothing is replayed on its version, if so.
     pub(crate) replay_off: Option<&'a str>,
-    /// Why its machine is out of reach, if so.
-    pub(crate) host_away: Option<&'a str>,
+    /// Why only SQL is possible, if so, and whether the server's machine is out of reach.
+    pub(crate) by_sql_alone: Option<(&'a str, bool)>,
 }
 
 /// Takes away what the server does not allow, and says first which levers remain where only SQL is possible.
@@ -65,25 +65,28 @@ pub(crate) fn at_server(levers: &mut Vec<Lever>, settings: &Settings, server: &S
                            `server_cores` in [mode], or an `mpl`";
                 (lever.is_on, lever.is_wanted, lever.why) = (false, false, why.to_owned());
             }
-            (name, _) if server.host_away.is_some() && OF_HOST.contains(&name) => lever.is_wanted = false,
+            // What is not available wherever the governor stands must not be reported as failing.
+            (name, _) if server.by_sql_alone.is_some_and(|(_, is_elsewhere)| is_elsewhere) && OF_HOST.contains(&name) => {
+                lever.is_wanted = false;
+            }
             _ => {}
         }
     }
-    if let Some(why) = server.host_away {
+    if let Some((why, _)) = server.by_sql_alone {
         let works = |lever: &&Lever| lever.is_on && !OF_HOST.contains(&lever.name) && lever.name != AWAKE;
         let remaining: Vec<&str> = levers.iter().filter(works).map(|lever| lever.name).collect();
         levers.insert(0, own(HOST, false, by_sql_alone(why, &remaining)));
     }
 }
 
-/// Which levers remain, and which need the server's machine.
+/// Which levers remain, and which do not.
 pub(crate) fn by_sql_alone(why: &str, remaining: &[&str]) -> String {
     let remain = match remaining {
         [] => "nothing that the settings ask for works".to_owned(),
         [one] => format!("{one} works"),
         several => format!("{} work", several.join(", ")),
     };
-    format!("by SQL alone, since {why}: {remain}; {} need the machine", OF_HOST.join(", "))
+    format!("by SQL alone: {remain}; {} do not: {why}", OF_HOST.join(", "))
 }
 
 /// Whether admission limits a class only if the governor chooses an mpl for it.
@@ -188,11 +191,16 @@ mod tests {
         let state = |name: &str| governor.lever(name).expect("it was reported").state();
         assert_eq!(state(SHARES), "failing");
         assert!(governor.lever("host").is_none());
-        governor.health.lock().host_away = Some("the server is on another machine".to_owned());
+        let mut away = ("the server is on another machine".to_owned(), false);
+        governor.health.lock().by_sql_alone = Some(away.clone());
+        assert_eq!(state(SHARES), "failing", "it could be had");
+        away.1 = true;
+        governor.health.lock().by_sql_alone = Some(away);
         OF_HOST.iter().for_each(|name| assert_eq!(state(name), "off", "{name}"));
         let host = governor.lever("host").expect("it is said");
         assert_eq!(host.state(), "off");
-        assert!(host.why.contains("another machine: admission, replay, preemption work; cpu shares"), "{}", host.why);
+        assert!(host.why.starts_with("by SQL alone: admission, replay, preemption work; cpu shares, "), "{}", host.why);
+        assert!(host.why.ends_with(" do not: the server is on another machine"), "{}", host.why);
     }
 
     /// `SHOW LEVERS` said that a class is limited, and at a server on another machine it never was.

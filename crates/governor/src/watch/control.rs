@@ -76,6 +76,8 @@ pub(super) struct Control {
     up: Option<Up>,
     /// How the server's processes can be given shares, or why they cannot.
     pub(super) here: Result<ServerHere, String>,
+    /// Whether the server's machine is out of reach, wherever the governor stands or as long as it stands here.
+    pub(super) is_elsewhere: bool,
     next_try: Instant,
     retry: Duration,
     /// The URL that was tried last; a different URL is tried at once.
@@ -87,7 +89,8 @@ pub(super) struct Control {
 impl Control {
     pub(super) fn new(governor: Arc<Governor>) -> Self {
         let here = Err("the control connection has not been made yet".to_owned());
-        Control { governor, up: None, here, next_try: Instant::now(), retry: RETRY.0, tried: None, told_for: None }
+        let (next_try, retry) = (Instant::now(), RETRY.0);
+        Control { governor, up: None, here, is_elsewhere: false, next_try, retry, tried: None, told_for: None }
     }
 
     pub(super) fn connection(&mut self) -> Option<&mut Up> {
@@ -198,12 +201,8 @@ impl Control {
                 let mut health = self.governor.health.lock();
                 (health.control_up, health.control_error) = (Some(SystemTime::now()), None);
                 health.server_cores = cores.filter(|_| host.here.is_ok());
-                if let Some(why) = host.away.as_ref().filter(|why| health.host_away.as_ref() != Some(*why)) {
-                    tracing::info!(why, "the governor works by SQL alone");
-                }
-                health.host_away = host.away;
                 drop(health);
-                self.here = host.here;
+                (self.here, self.is_elsewhere) = (host.here, host.is_elsewhere);
                 (self.up, self.retry) = (Some(up), RETRY.0);
                 let settings = self.governor.settings();
                 self.judge_version(&settings);
@@ -214,7 +213,7 @@ impl Control {
     }
 
     /// Decides whether transactions may be replayed on this version of the server. On one that is not known, they may if
-    /// the operator says so and the server answers the questions about its catalogs as known versions do.
+    /// the operator allows it and the server answers the questions about its catalogs as known versions do.
     fn judge_version(&mut self, settings: &Settings) {
         let Some(up) = &mut self.up else { return self.governor.trust_version(None, None) };
         let major = up.connection.server_version_num() / 10_000;
@@ -354,8 +353,8 @@ pub(crate) fn session(url: &ServerUrl) -> Result<Connection, WireError> {
 pub(crate) struct Host {
     /// The location of the server's processes, or why they cannot be found.
     pub(crate) here: Result<ServerHere, String>,
-    /// Why the machine is out of reach wherever the governor stands or as long as it stands here; `None` if it is not.
-    pub(crate) away: Option<String>,
+    /// Whether the machine is out of reach, wherever the governor stands or as long as it stands here.
+    pub(crate) is_elsewhere: bool,
     /// The service that rents the server out, if it is recognised.
     pub(crate) service: Option<Service>,
 }
@@ -367,16 +366,15 @@ impl Host {
         let rented = service.filter(|service| !service.shows_host());
         // The end of a tunnel is on this machine, and the server is not.
         let here = match rented {
-            Some(service) => Err(format!("{} shows nobody the machine of its servers", service.name())),
+            Some(service) => Err(format!("{} does not show the machine of its servers", service.name())),
             None => here(connection),
         };
-        let away = here.as_ref().err().filter(|_| rented.is_some() || !connection.is_local()).cloned();
-        Host { here, away, service }
+        Host { here, is_elsewhere: rented.is_some() || !connection.is_local(), service }
     }
 }
 
 /// The location of the server's processes, if they are on this machine.
-fn here(connection: &mut Connection) -> Result<ServerHere, String> {
+pub(super) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     if !connection.is_local() {
         return Err("the server is on another machine".to_owned());
     }

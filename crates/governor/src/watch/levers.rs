@@ -58,6 +58,14 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     governor.report(PREEMPTION, works);
 }
 
+/// Only SQL is possible at this server, for this reason and because its machine is out of reach or not; or more is.
+pub(super) fn by_sql_alone(governor: &Governor, why: Option<(String, bool)>) {
+    let was = std::mem::replace(&mut governor.health.lock().by_sql_alone, why.clone());
+    if let Some((why, _)) = why.filter(|why| was.as_ref() != Some(why)) {
+        tracing::info!(why, "the governor works by SQL alone");
+    }
+}
+
 /// The server refuses to tell which sessions wait for which.
 pub(super) fn look_failed(governor: &Governor, error: &WireError) {
     governor.report(PREEMPTION, Err(format!("the last look at the sessions that wait has failed: {error}")));

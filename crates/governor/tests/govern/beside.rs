@@ -328,6 +328,7 @@ fn experiments_have_one_beside_their_server() {
         target: None,
         mode: GovernorMode::named("beside").unwrap(),
         low_mpl: None,
+        low_workers_max: None,
         preemption: "pow".to_owned(),
         threshold: Duration::from_millis(2),
         look_interval: None,

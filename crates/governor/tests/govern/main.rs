@@ -8,6 +8,7 @@ mod direct;
 mod disk;
 mod handover;
 mod process;
+mod rented;
 mod spared;
 
 use std::fs;

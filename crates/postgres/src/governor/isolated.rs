@@ -12,6 +12,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use plimsoll_pg::connection::{Connection, WireError};
 use plimsoll_pg::url::{ServerHost, ServerUrl};
@@ -59,9 +60,9 @@ pub enum IsolationError {
 #[derive(Debug)]
 pub(super) struct Isolated {
     /// The server, as the governor reaches it.
-    pub(super) server: ServerUrl,
+    server: ServerUrl,
     /// Its own login there.
-    pub(super) control: ServerUrl,
+    control: ServerUrl,
     /// The server's socket, and where it is shown; `None` for a server that is reached by TCP.
     socket: Option<(PathBuf, PathBuf)>,
     /// Where its program is shown.
@@ -97,8 +98,18 @@ impl Isolated {
         Ok(Isolated { server: seen, control, socket, program })
     }
 
-    /// The words before the program's arguments.
-    pub(super) fn command(&self, program: &Path) -> Vec<OsString> {
+    /// The server as clients are passed on to it, and the governor's own login.
+    pub(super) fn ways(&self) -> (&ServerUrl, &ServerUrl) {
+        (&self.server, &self.control)
+    }
+
+    /// Gives the governor its folder, and adds the words before the program's arguments to a command.
+    pub(super) fn run(&self, command: &mut Command, program: &Path, folder: &Path) -> Result<(), IsolationError> {
+        command.args(self.words(program)).env("PLIMSOLL_STATE", folder.join("state"));
+        self.give(folder)
+    }
+
+    fn words(&self, program: &Path) -> Vec<OsString> {
         let mut words: Vec<OsString> = ["unshare", "--mount"].map(OsString::from).into();
         // TCP needs the network.
         words.extend(self.socket.is_some().then(|| "--net".into()));
@@ -110,7 +121,7 @@ impl Isolated {
     }
 
     /// Gives the governor its folder and the files that are in it now.
-    pub(super) fn give(&self, folder: &Path) -> Result<(), IsolationError> {
+    fn give(&self, folder: &Path) -> Result<(), IsolationError> {
         for entry in std::fs::read_dir(folder)? {
             chown(entry?.path(), Some(NOBODY), Some(NOBODY))?;
         }

@@ -104,7 +104,7 @@ impl GovernorProcess {
         let file = folder.path().join("plimsoll.toml");
         let password = password()?;
         let isolated = settings.mode.isolated.then(|| Isolated::prepare(server, is_ours, folder.path())).transpose()?;
-        let ways = isolated.as_ref().map_or((server, server), |isolated| (&isolated.server, &isolated.control));
+        let ways = isolated.as_ref().map_or((server, server), Isolated::ways);
         let asked = match &settings.config {
             None => OwnSettings {
                 text: configuration::text(ways, folder.path(), &password, &settings),
@@ -121,13 +121,10 @@ impl GovernorProcess {
         let mut watch = Command::new("/bin/sh");
         watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path());
         match &isolated {
-            Some(isolated) => watch.args(isolated.command(&program)).env("PLIMSOLL_STATE", folder.path().join("state")),
-            None => watch.arg(&program),
-        };
-        watch.args(["govern", "--config"]).arg(&file);
-        if let Some(isolated) = &isolated {
-            isolated.give(folder.path())?;
+            Some(isolated) => isolated.run(&mut watch, &program, folder.path())?,
+            None => _ = watch.arg(&program),
         }
+        watch.args(["govern", "--config"]).arg(&file);
         if let Some(password) = &asked.control_password {
             watch.env("PGPASSWORD", String::from_utf8_lossy(password.bytes()).as_ref());
         }
@@ -219,6 +216,17 @@ impl GovernorProcess {
         let mut counts = Vec::new();
         Connection::open(&self.console)?.text_rows("SHOW STATS_TOTALS", &mut |row| counts.extend(counts_of(row)))?;
         Ok(counts)
+    }
+
+    /// Its levers, as its console lists them: each one's name, whether it works, and why.
+    pub fn levers(&self) -> Result<Vec<(String, bool, String)>, WireError> {
+        let mut levers = Vec::new();
+        Connection::open(&self.console)?.text_rows("SHOW LEVERS", &mut |row| {
+            if let [Some(name), works, why, ..] = row {
+                levers.push(((*name).to_owned(), *works == Some("t"), why.unwrap_or_default().to_owned()));
+            }
+        })?;
+        Ok(levers)
     }
 
     /// An error with the end of its log if it has ended by itself.

@@ -10,7 +10,7 @@ use plimsoll_pg::url::{ServerHost as UrlHost, ServerUrl, SslMode, account_name};
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
-use crate::agent::{ServerHere, cache_here, find_server};
+use crate::agent::{cache_here, find_server};
 use crate::credentials::{Asker, Asks, Finding};
 use crate::effects::{newer_version, self_test};
 use crate::service::Service;
@@ -75,8 +75,8 @@ pub(super) struct Found {
     pub(super) warnings: Vec<String>,
     /// Whether the governor shows clients the server's own certificate, so that they may bind their logins to it.
     pub(super) binding_holds: bool,
-    /// Why the server's machine is out of reach, if so.
-    pub(super) host_away: Option<String>,
+    /// Why only SQL is possible at this server, if so.
+    pub(super) by_sql_alone: Option<String>,
     /// Why nothing is replayed on the server's version, if so.
     pub(super) replay_off: Option<String>,
 }
@@ -296,10 +296,8 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
              governor's own: the clients beyond them are refused by the server; raise max_connections or lower clients_max"
         ));
     }
-    found.host_away = host.away;
-    let wants_host = tried.shares || tried.disk || tried.cache.is_some();
-    if wants_host && found.host_away.is_none() {
-        about_processes(host.here, tried, found);
+    if tried.shares || tried.disk || tried.cache.is_some() {
+        about_processes(host, tried, found);
     }
 }
 
@@ -322,12 +320,17 @@ fn about_version(control: &ServerUrl, version: u32, replays_on_unknown: bool, fo
 }
 
 /// The user's rights over the server's processes.
-fn about_processes(here: Result<ServerHere, String>, tried: &Tried<'_>, found: &mut Found) {
-    let postmaster = match here.and_then(|here| find_server(&Host::real(), &here)) {
+fn about_processes(host: ServerHost, tried: &Tried<'_>, found: &mut Found) {
+    let postmaster = match host.here.and_then(|here| find_server(&Host::real(), &here)) {
         Ok(postmaster) => postmaster,
         Err(why) => {
-            let message = format!("`cpu`, `disk`, `cache`, `control_groups` and inheritance have no effect: {why}");
-            return found.warnings.push(message);
+            // The levers of a machine that is out of reach are no fault of the settings: the list of levers has them.
+            if !host.is_elsewhere {
+                let message = format!("`cpu`, `disk`, `cache`, `control_groups` and inheritance have no effect: {why}");
+                found.warnings.push(message);
+            }
+            found.by_sql_alone = Some(why);
+            return;
         }
     };
     if tried.shares {

@@ -116,7 +116,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     ),
     for_any_server(
         "governor",
-        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one; one `beside` the server; one for low priority only, `split`; or one that has nothing of the server's machine, `sql-only`",
+        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one; one `beside` the server; one for low priority only, `split`; or one that has nothing of the server's machine, `sql-only` or `sql-only-split`",
         OptionType::Word(GOVERNOR_MODES),
         |_| Setting::Word("none"),
     ),

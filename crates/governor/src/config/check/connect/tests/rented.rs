@@ -1,4 +1,4 @@
-//! The recipes for rented servers, run as the guide has them against a server that is set up like each service: nobody is a
+//! The recipes for rented servers, run as the guide has them against a server that is set up like each service: no user is a
 //! superuser, the owner has CREATEROLE and may grant monitoring and signalling, TLS is required, and the governor does not
 //! have the server's key.
 
@@ -109,7 +109,7 @@ fn check_recipe(found: &Found, name: &str) {
 }
 
 #[test]
-fn the_recipes_of_the_guide_work_where_nobody_is_a_superuser() {
+fn the_recipes_of_the_guide_work_without_a_superuser() {
     let mut stage = Stage::start();
     let folder = tempfile::tempdir().expect("a folder");
     testing::certificate(folder.path());
@@ -132,8 +132,8 @@ fn the_recipes_of_the_guide_work_where_nobody_is_a_superuser() {
         there(&stage, like.mark);
         let found = checked(&stage, like.heading, &address);
         check_recipe(&found, like.name);
-        let away = found.host_away.as_deref().unwrap_or_default();
-        assert!(away.contains(like.name) && away.contains("shows nobody the machine"), "{found:?}");
+        let away = found.by_sql_alone.as_deref().unwrap_or_default();
+        assert!(away.contains(like.name) && away.contains("does not show the machine"), "{found:?}");
         assert!(found.warnings.iter().all(|warning| !warning.contains("superuser")), "{found:?}");
         there(&stage, like.undo);
         stage.run(&format!("DROP ROLE owner; DROP ROLE {roles}"));
@@ -160,7 +160,7 @@ fn like_cloud_native_pg(stage: &mut Stage, host: &str, folder: &Path) {
     let address = format!("{host}:{}", stage.own.port());
     let found = checked(stage, HEADING, &address);
     check_recipe(&found, "CloudNativePG");
-    assert_eq!(found.host_away, None, "a governor can be a container of the pod");
+    assert_eq!(found.by_sql_alone, None, "a governor can be a container of the pod");
 }
 
 /// The reader of a recipe learns from the same page which levers are gone.
