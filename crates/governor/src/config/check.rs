@@ -16,6 +16,7 @@ use super::{Config, ConfigError};
 use crate::settings::levers::{AWAKE, OF_HOST, by_sql_alone, own_levers};
 use crate::settings::{ClassSettings, CpuShare, Settings};
 use crate::top::{shown, wrapped};
+use plimsoll_policy::ClassIndex;
 use plimsoll_settings::read::{BINDING, read_partly};
 use plimsoll_settings::write_duration;
 
@@ -119,6 +120,7 @@ pub fn check(file: &Path, connect: bool, is_beside: bool) -> Result<Report, Chec
             };
             warnings.retain(|warning| !found.binding_holds || warning != BINDING);
             warnings.append(&mut found.warnings);
+            warnings.extend(found.by_sql_alone.as_ref().and_then(|_| unlimited(&settings)));
             let mut report = Report::of(file, &settings, warnings);
             levers_there(&mut report.levers, &found);
             Ok(Report { connection: Some(found.probes), ..report })
@@ -147,6 +149,22 @@ fn tried(settings: &Settings) -> Tried<'_> {
         cache: Some(settings).filter(|settings| !settings.cache_confined().is_empty()),
         replays_on_unknown: settings.preemption.replay_on_unknown_versions,
     }
+}
+
+/// Classes below others that nothing limits where processes have no shares: once their work runs, it cannot be slowed down.
+fn unlimited(settings: &Settings) -> Option<String> {
+    let highest = settings.classes.iter().map(|class| class.limits.priority).max()?;
+    let is_unlimited = |(place, class): &(ClassIndex, &ClassSettings)| {
+        class.limits.priority < highest && class.limits.mpl.is_none() && !settings.is_below_target(*place)
+    };
+    let names: Vec<&str> = settings.indexed().filter(is_unlimited).map(|(_, class)| class.name.as_str()).collect();
+    (!names.is_empty() && !settings.is_beside).then(|| {
+        format!(
+            "nothing limits {} at this server, where running work cannot be slowed down: give it an `mpl` below the number of \
+             cores, and `workers_max = 0` (docs/governor-rented.md)",
+            names.join(", ")
+        )
+    })
 }
 
 /// Takes away the levers that the server does not allow, and says first which ones remain where only SQL is possible.

@@ -91,6 +91,10 @@ impl Isolated {
         let control = match is_ours {
             true => {
                 Connection::open(server)?.run(CREATE_ROLE)?;
+                // Its folder keeps others out, whom the socket therefore need not; the governor is shown the socket alone.
+                if let Some((socket, _)) = &socket {
+                    std::fs::set_permissions(socket, Permissions::from_mode(0o777))?;
+                }
                 seen.with_user(ROLE)
             }
             false => seen.clone(),
