@@ -73,8 +73,8 @@ pub(crate) use known::newer_version;
 pub use leftovers::Purpose;
 use objects::Objects;
 pub use question::LIMITS;
-pub(crate) use self_test::self_test;
 use rows::Ground;
+pub(crate) use self_test::self_test;
 
 /// The most names that one inquiry asks about.
 const NAMES_MAX: usize = 4000;

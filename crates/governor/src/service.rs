@@ -72,7 +72,8 @@ impl Service {
 
     fn by(marks: &Marks) -> Option<Service> {
         let has = |name: &str| marks.roles.iter().any(|role| role == name);
-        let of_roles = || ROLES.iter().find(|(_, roles)| roles.iter().all(|role| has(role))).map(|(service, _)| *service);
+        let of_roles =
+            || ROLES.iter().find(|(_, roles)| roles.iter().all(|role| has(role))).map(|(service, _)| *service);
         if marks.is_of_neon || has("neon_superuser") {
             return Some(Service::Neon);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use plimsoll_observe::observe::observe;
 use plimsoll_observe::results::{EndReason, HolderState, Observation};
 use plimsoll_observe::settings_file::settings_file;
-use plimsoll_pg::connection::Connection;
+use plimsoll_pg::connection::{Connection, SUPPORTED};
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_settings::read::{Surroundings, parse};
@@ -112,7 +112,7 @@ fn check_shares(observation: &Observation) {
 #[test]
 fn every_version_can_be_observed() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    for major in 13..=18 {
+    for major in SUPPORTED {
         let Some(folder) = postgres_version(major) else { return };
         let server = server_of(folder.to_str());
         let mut connection = Connection::open(&url(&server, server.user(), "setup")).expect("it has just started");

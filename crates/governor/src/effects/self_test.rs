@@ -58,7 +58,8 @@ const SETUP: &[&str] = &[
 ];
 
 /// Additionally since PostgreSQL 14: a body that the server keeps parsed.
-const SETUP_SINCE_14: &str = "create function pg_temp.plimsoll_parsed() returns int4 language sql return pg_temp.plimsoll_f(1)";
+const SETUP_SINCE_14: &str =
+    "create function pg_temp.plimsoll_parsed() returns int4 language sql return pg_temp.plimsoll_f(1)";
 
 /// What the inquiry must find about a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,8 +230,10 @@ fn ask(
     parameters: &[Vec<u8>],
     each: &mut dyn FnMut(&[Option<&str>]),
 ) -> Result<(), WireError> {
-    let parameters: Vec<&str> =
-        parameters.iter().map(|value| std::str::from_utf8(value).expect("they are names and numbers of ours")).collect();
+    let parameters: Vec<&str> = parameters
+        .iter()
+        .map(|value| std::str::from_utf8(value).expect("they are names and numbers of ours"))
+        .collect();
     let question = connection.prepare_text("", sql)?;
     connection.prepared_text_rows(&question, &parameters, each)
 }

@@ -66,7 +66,9 @@ pub(crate) fn at_server(levers: &mut Vec<Lever>, settings: &Settings, server: &S
                 (lever.is_on, lever.is_wanted, lever.why) = (false, false, why.to_owned());
             }
             // What is not available wherever the governor stands must not be reported as failing.
-            (name, _) if server.by_sql_alone.is_some_and(|(_, is_elsewhere)| is_elsewhere) && OF_HOST.contains(&name) => {
+            (name, _)
+                if server.by_sql_alone.is_some_and(|(_, is_elsewhere)| is_elsewhere) && OF_HOST.contains(&name) =>
+            {
                 lever.is_wanted = false;
             }
             _ => {}
@@ -185,6 +187,7 @@ mod tests {
             settings.preemption.policy = PreemptionPolicy::parse("pow").expect("a policy");
             settings.control = Some(settings.server.clone());
             settings.classes[1].limits.mpl = Some(2);
+            (settings.cpu.shares, settings.cpu.inheritance) = (true, true);
         });
         governor.report(PREEMPTION, Ok("by pg_cancel_backend".to_owned()));
         OF_HOST.iter().for_each(|name| governor.report(name, Err("the server is on another machine".to_owned())));

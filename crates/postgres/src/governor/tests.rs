@@ -145,7 +145,12 @@ fn a_governor_that_does_not_come_up_is_told_with_its_words_and_leaves_nothing() 
 fn a_split_governor_sees_the_sessions_at_the_server() {
     let server = ServerUrl::of_socket("/tmp/s", 5432, "me", "shop");
     let made = |mode: &str| {
-        let text = text((&server, &server), std::path::Path::new("/tmp/g"), "secret", &settings(&[("governor", mode)]).unwrap());
+        let text = text(
+            (&server, &server),
+            std::path::Path::new("/tmp/g"),
+            "secret",
+            &settings(&[("governor", mode)]).unwrap(),
+        );
         text.parse::<toml::Table>().unwrap_or_else(|error| panic!("{error}: {text}"))
     };
     let (mut split, on) = (made("split"), made("on"));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use plimsoll_pg::connection::{Connection, WireError};
+use plimsoll_pg::connection::{Connection, SUPPORTED, WireError};
 use plimsoll_pg::scram::{keyed, salted};
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::PrivateServer;
@@ -224,7 +224,7 @@ const DIRECT_SINCE: u32 = 17;
 
 #[test]
 fn every_version_lets_us_in() {
-    for major in 13..=18 {
+    for major in SUPPORTED {
         let Some(folder) = postgres_version(major) else { return };
         let server = Listening::with(&[("bin_folder", folder.to_str().unwrap())]);
         assert_eq!(server.server.version().major, major);

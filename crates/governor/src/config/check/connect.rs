@@ -311,7 +311,9 @@ fn about_version(control: &ServerUrl, version: u32, replays_on_unknown: bool, fo
     }
     let tested = isolated_session(control).map_err(|error| error.to_string());
     match tested.and_then(|mut session| self_test(&mut session).map_err(|error| error.to_string())) {
-        Ok(passed) => found.good("replay", format!("on PostgreSQL {version}, which is newer than this governor: {passed}")),
+        Ok(passed) => {
+            found.good("replay", format!("on PostgreSQL {version}, which is newer than this governor: {passed}"))
+        }
         Err(why) => {
             found.bad("replay", format!("nothing is replayed on PostgreSQL {version}: {why}"));
             found.replay_off = Some(why);

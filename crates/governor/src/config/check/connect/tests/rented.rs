@@ -61,7 +61,8 @@ const LIKE: [Like; 6] = [
 fn block(heading: &str, language: &str) -> &'static str {
     let section = GUIDE.split("\n## ").find(|section| section.starts_with(heading));
     let section = section.unwrap_or_else(|| panic!("the guide has no section {heading}"));
-    let (_, block) = section.split_once(&format!("```{language}\n")).unwrap_or_else(|| panic!("{heading}: no {language}"));
+    let (_, block) =
+        section.split_once(&format!("```{language}\n")).unwrap_or_else(|| panic!("{heading}: no {language}"));
     block.split("```").next().expect("a block ends")
 }
 
@@ -70,7 +71,9 @@ fn urls(heading: &str, address: &str) -> [ServerUrl; 2] {
     let table: toml::Table = block(heading, "toml").parse().unwrap_or_else(|error| panic!("{heading}: {error}"));
     ["server", "control"].map(|key| {
         let text = table[key].as_str().expect("a URL");
-        let url = ServerUrl::parse_in(text, &|_| None).unwrap_or_else(|error| panic!("{heading}: {text}: {error}"));
+        // `server` needs no user: clients bring theirs.
+        let user = |name: &str| (name == "PGUSER").then(|| "plimsoll_governor".to_owned());
+        let url = ServerUrl::parse_in(text, &user).unwrap_or_else(|error| panic!("{heading}: {text}: {error}"));
         assert!([SslMode::VerifyFull, SslMode::VerifyCa].contains(&url.ssl_mode), "{heading}: {text}");
         let ours = format!("postgres://{}:right@{address}/{}?sslmode=require", url.user, url.database);
         ServerUrl::parse_in(&ours, &|_| None).unwrap_or_else(|error| panic!("{ours}: {error}"))
