@@ -13,7 +13,7 @@ use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::{Config, ConfigError};
-use crate::settings::levers::{AWAKE, OF_HOST, by_sql_alone, own_levers};
+use crate::settings::levers::{AWAKE, NO_CORES, OF_HOST, by_sql_alone, is_searched_only, own_levers};
 use crate::settings::{ClassSettings, CpuShare, Settings};
 use crate::top::{shown, wrapped};
 use plimsoll_policy::ClassIndex;
@@ -122,7 +122,7 @@ pub fn check(file: &Path, connect: bool, is_beside: bool) -> Result<Report, Chec
             warnings.append(&mut found.warnings);
             warnings.extend(found.by_sql_alone.as_ref().and_then(|_| unlimited(&settings)));
             let mut report = Report::of(file, &settings, warnings);
-            levers_there(&mut report.levers, &found);
+            levers_there(&mut report.levers, &settings, &found);
             Ok(Report { connection: Some(found.probes), ..report })
         }
         Err(unusable) => {
@@ -168,11 +168,13 @@ fn unlimited(settings: &Settings) -> Option<String> {
 }
 
 /// Takes away the levers that the server does not allow, and says first which ones remain where only SQL is possible.
-fn levers_there(levers: &mut Vec<(&'static str, String)>, found: &Found) {
+fn levers_there(levers: &mut Vec<(&'static str, String)>, settings: &Settings, found: &Found) {
+    let lacks_cores = settings.server_cores.is_none() && is_searched_only(settings);
     for (name, what) in levers.iter_mut().filter(|(_, what)| !what.starts_with("off")) {
         let why = match *name {
             name if OF_HOST.contains(&name) => found.by_sql_alone.as_deref(),
             "replay" | "retry" => found.replay_off.as_deref(),
+            "admission" if lacks_cores => found.by_sql_alone.as_ref().map(|_| NO_CORES),
             _ => None,
         };
         if let Some(why) = why {

@@ -61,9 +61,7 @@ pub(crate) fn at_server(levers: &mut Vec<Lever>, settings: &Settings, server: &S
         match (lever.name, server.replay_off) {
             (REPLAY | RETRY, Some(why)) if lever.is_on => (lever.is_on, lever.why) = (false, why.to_owned()),
             (ADMISSION, _) if lever.is_on && !server.has_cores && is_searched_only(settings) => {
-                let why = "no class has an mpl, and none is chosen: the number of the server's cores is not known; set \
-                           `server_cores` in [mode], or an `mpl`";
-                (lever.is_on, lever.is_wanted, lever.why) = (false, false, why.to_owned());
+                (lever.is_on, lever.is_wanted, lever.why) = (false, false, NO_CORES.to_owned());
             }
             // What is not available wherever the governor stands must not be reported as failing.
             (name, _)
@@ -91,8 +89,12 @@ pub(crate) fn by_sql_alone(why: &str, remaining: &[&str]) -> String {
     format!("by SQL alone: {remain}; {} do not: {why}", OF_HOST.join(", "))
 }
 
+/// Why no mpl is chosen at a server on another machine.
+pub(crate) const NO_CORES: &str = "no class has an mpl, and none is chosen: the number of the server's cores is not known; \
+    set `server_cores` in [mode], or an `mpl`";
+
 /// Whether admission limits a class only if the governor chooses an mpl for it.
-fn is_searched_only(settings: &Settings) -> bool {
+pub(crate) fn is_searched_only(settings: &Settings) -> bool {
     settings.total_mpl.is_none() && settings.classes.iter().all(|class| class.limits.mpl.is_none())
 }
 
