@@ -299,6 +299,17 @@ impl Inquiry {
         self
     }
 
+    /// Adds the texts of a unit that has failed as a whole, and so has changed nothing.
+    pub(crate) fn of_unfinished<'t>(mut self, texts: impl IntoIterator<Item = &'t [u8]>) -> Self {
+        for text in texts {
+            self.read_unfinished(text);
+            // The key is a hash of what has been read.
+            self.key = None;
+        }
+        self.settle_key();
+        self
+    }
+
     /// The number of the last transaction that has changed anything that the verdict rests on. A transaction with an older
     /// horizon would be found to use changed code.
     pub fn newest(&self) -> u64 {

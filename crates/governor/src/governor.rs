@@ -3,11 +3,13 @@
 mod bell;
 mod blocked;
 mod events;
+mod guards;
 mod lever;
 mod lines;
 mod reach;
 mod waits;
 
+use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
-use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, Ticket, Waiting};
+use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, Paced, Ticket, Waiting};
 
 pub use bell::{Bell, Heard};
 pub use blocked::{Blocked, LeftAlone};
@@ -89,6 +91,8 @@ pub struct Governor {
     /// Whether it refuses new clients and waits for its sessions to end.
     pub is_draining: AtomicBool,
     pub(crate) admission: Mutex<Admission>,
+    /// What classes with a rate have begun, while that is only counted.
+    budgets: Mutex<BTreeMap<ClassIndex, Paced>>,
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<Events>,
     lines: Lines,
@@ -118,6 +122,13 @@ pub enum SessionCommand {
     },
     /// Its client has cancelled while it waited for admission.
     ClientCancelled,
+    /// End the session if that transaction still waits for its client, because it holds up others.
+    EndIdle {
+        /// The transaction.
+        transaction: u64,
+        /// The message for its client.
+        why: String,
+    },
     /// End the session.
     End {
         /// The message for its client.
@@ -215,9 +226,12 @@ impl Governor {
     /// A new governor with these settings.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let limits = settings.classes.iter().map(|class| class.limits.clone()).collect();
+        let mut admission = Admission::new(settings.total_mpl, limits);
+        admission.set_paces(settings.paces());
         Governor {
             statistics: Statistics::new(settings.classes.iter().map(|class| class.name.clone())),
-            admission: Mutex::new(Admission::new(settings.total_mpl, limits)),
+            admission: Mutex::new(admission),
+            budgets: Mutex::default(),
             settings: RwLock::new(Arc::new(settings)),
             generation: AtomicU64::new(0),
             registry: Registry::default(),
@@ -338,10 +352,13 @@ impl Governor {
 
     /// Notifies the sessions that have waited too long, and returns when the next wait expires.
     pub fn expire_waiting(&self, now: Instant) -> Option<Duration> {
-        let (expired, next) = {
-            let mut admission = self.admission.lock();
-            (admission.expire(self.clock(now)), admission.next_expiry())
+        let (expired, admitted, next) = {
+            let (mut admission, now) = (self.admission.lock(), self.clock(now));
+            let (expired, admitted) = (admission.expire(now), admission.keep_pace(now));
+            let moment = admission.next_moment().filter(|at| *at > now);
+            (expired, admitted, admission.next_expiry().into_iter().chain(moment).min())
         };
+        self.tell_admitted(admitted);
         for ticket in expired {
             self.tell_ticket(ticket, SessionCommand::TimedOut);
         }

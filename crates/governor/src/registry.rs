@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
+use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay, Runaway};
 
 use crate::statement::patience::Timeouts;
 pub use immunity::Immunity;
@@ -106,6 +106,8 @@ pub struct Cancels {
     pub event: Option<EventId>,
     /// The cost and the benefit of the rollback, until they are counted.
     pub stake: Option<Stake>,
+    /// The unit that was cancelled because it exceeded this limit of its class.
+    pub runaway: Option<(u64, Runaway)>,
     /// The unit that its own client has cancelled.
     pub by_client: Option<u64>,
 }
@@ -179,6 +181,8 @@ pub struct CardState {
     pub waits_for_connection: Option<Instant>,
     /// Why it keeps its connection of the pool.
     pub pinned: Option<String>,
+    /// The unit that has returned more rows than its class permits.
+    pub exceeds_rows: Option<u64>,
     /// Cancels under way.
     pub cancels: Cancels,
     /// The server's own view of it, for a session beside the governor; otherwise `None`.
@@ -298,6 +302,7 @@ impl SessionCard {
             is_awaited: false,
             waits_for_connection: None,
             pinned: None,
+            exceeds_rows: None,
             cancels: Cancels::default(),
             observed: None,
         };
@@ -362,6 +367,18 @@ impl SessionCard {
         true
     }
 
+    /// Aims a cancel at a unit that exceeds a limit of its class, if it is still in flight.
+    pub(crate) fn aim_at_runaway(&self, transaction: u64, unit: u64, why: Runaway) -> bool {
+        let mut state = self.state();
+        let is_there = state.phase == Phase::Active && (state.transaction, state.unit) == (transaction, unit);
+        if !is_there || state.cancels.preempting == Some(unit) || state.cancels.runaway.is_some() {
+            return false;
+        }
+        state.cancels.in_flight += 1;
+        state.cancels.runaway = Some((unit, why));
+        true
+    }
+
     /// Begins a unit and returns its number, unless a cancel is on its way or its effect is not known yet. `is_alone`
     /// says whether everything before the unit has been answered.
     pub(crate) fn begin_unit(&self, is_alone: bool) -> Result<u64, Held> {
@@ -375,7 +392,7 @@ impl SessionCard {
         }
         state.unit += 1;
         (state.preemptible, state.cycle_loss) = (false, None);
-        state.cancels.preempting = None;
+        (state.cancels.preempting, state.cancels.runaway) = (None, None);
         Ok(state.unit)
     }
 

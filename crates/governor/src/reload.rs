@@ -144,7 +144,13 @@ impl Governor {
             ..class.limits.clone()
         });
         let now = self.clock(Instant::now());
-        let admitted = self.admission.lock().set_limits(settings.total_mpl, limits.collect(), now);
+        let admitted = {
+            let mut admission = self.admission.lock();
+            let mut admitted = admission.set_limits(settings.total_mpl, limits.collect(), now);
+            admission.set_paces(settings.paces());
+            admitted.extend(admission.keep_pace(now));
+            admitted
+        };
         *current = Arc::new(settings);
         self.generation.fetch_add(1, Ordering::Release);
         self.tell_admitted(admitted);

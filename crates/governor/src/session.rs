@@ -7,8 +7,9 @@
 //! `message` is what a client's message says. `client` handles it, and `server` the server's answers. `begin` handles the beginning of a
 //! transaction (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another
 //! transaction, `aborted` an abort by the server, `foresight` what is known before either, `refuse` answers in place of
-//! the server, `ending` the ends of both connections. `outstanding`, `prepared` and `recording` keep track of earlier
-//! messages; `unit` looks ahead. `residue` adds up what a pooled session leaves in its connection.
+//! the server, `ending` the ends of both connections. `migration` bounds how long a statement waits for a strong lock.
+//! `outstanding`, `prepared` and `recording` keep track of earlier messages; `unit` looks ahead. `residue` adds up what a
+//! pooled session leaves in its connection.
 
 mod aborted;
 mod answers;
@@ -20,12 +21,14 @@ mod foresight;
 mod frames;
 mod inquiring;
 mod message;
+mod migration;
 mod outstanding;
 mod prepared;
 mod recording;
 mod refuse;
 mod residue;
 mod rewind;
+mod runaway;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -48,6 +51,7 @@ use crate::statement::TextRules;
 use crate::statement::name::stored;
 use crate::statistics::{AbortOutcome, ClassStatistics, count};
 
+pub(crate) use runaway::limit_of;
 pub use answers::Notice;
 pub(crate) use answers::{
     END_ANSWERS, OWN_STATEMENT, columns, end, error_response, is_fatal, message as message_of, notice_response,
@@ -57,6 +61,7 @@ use begin::Queued;
 use class::Identity;
 use foresight::{Learning, Texts};
 pub(crate) use frames::Status;
+use migration::Migration;
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
@@ -141,7 +146,8 @@ enum Flow {
     Relay,
     /// The client's next message waits for admission.
     Queued(Queued),
-    /// The client's next unit waits until the server has answered one of our units about parallel workers.
+    /// The client's next unit waits until the server has answered one of our units about a parameter: parallel workers, or waits for
+    /// locks.
     Limiting(Limiting),
     /// At rest: the client's next message waits until the server has answered a question of ours about earlier texts.
     Learning(Learning),
@@ -194,6 +200,8 @@ struct Unit {
     notices: u32,
     /// How many of these the server, which runs it again, is still to send.
     notices_known: u32,
+    /// How many more rows it may return.
+    rows_left: u64,
 }
 
 /// A statement that begins or ends a transaction.
@@ -230,6 +238,7 @@ impl Unit {
             has_failed: false,
             notices: 0,
             notices_known: 0,
+            rows_left: u64::MAX,
         }
     }
 
@@ -289,6 +298,7 @@ pub struct Session {
     /// What it leaves in its connection, if it is pooled.
     residue: Option<Box<Trail>>,
     workers: Workers,
+    migration: Migration,
     /// Kept for the next transaction that is recorded.
     spare_recording: Option<Box<Recording>>,
     from_client: Passing,
@@ -333,6 +343,7 @@ impl Session {
             texts,
             residue: None,
             workers: Workers::default(),
+            migration: Migration::default(),
             spare_recording: None,
             from_client: Passing::default(),
             is_kept_alive: false,
@@ -389,6 +400,7 @@ impl Session {
             SessionCommand::RollBackIdle { transaction, unit, event } => {
                 self.roll_back_idle(transaction, unit, event, now, out);
             }
+            SessionCommand::EndIdle { transaction, why } => self.end_idle(transaction, &why, out),
             SessionCommand::End { why } => self.end("57P01", &why, out),
         }
         self.publish();
@@ -470,6 +482,18 @@ impl Session {
         self.end_transaction(now);
         self.publish();
         self.governor.registry.remove(self.card.id);
+    }
+
+    /// Ends the session if that transaction still waits for its client.
+    fn end_idle(&mut self, transaction: u64, why: &str, out: &mut impl Outbox) {
+        let is_idle = {
+            let state = self.card.state();
+            state.phase == Phase::IdleInTransaction && state.transaction == transaction
+        };
+        if is_idle {
+            count(&self.statistics(self.inside_index()).idle_ended);
+            self.end("25P03", why, out);
+        }
     }
 
     /// Ends the session. The client receives the reason if the session is between two messages.
@@ -632,7 +656,8 @@ impl Session {
             // If a session was ended, its statement on the server is cancelled, as for a client that disconnected.
             Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => self.is_under_way(),
             Flow::Rewinding(rewind) => !rewind.is_unnoticed(),
-            Flow::Ungoverned | Flow::Limiting(_) => true,
+            Flow::Limiting(limiting) => limiting.is_awaited(),
+            Flow::Ungoverned => true,
             // A cancel must not meet a question of ours.
             Flow::Queued(_) | Flow::Learning(_) | Flow::RolledBack(_) => false,
         };

@@ -12,6 +12,7 @@ pub(crate) mod name;
 pub(crate) mod patience;
 mod reading;
 pub mod residue;
+pub(crate) mod strong_lock;
 
 use std::borrow::Cow;
 

@@ -14,6 +14,8 @@
 //! Beside a server no session rings: the thread itself checks which sessions exist, and which important ones wait for a
 //! lock (`beside`).
 //!
+//! For the guards it looks now and then which statements hold up others by accident (`guards`).
+//!
 //! The same thread gives server processes their shares of the cores (`agent`).
 
 mod act;
@@ -23,6 +25,7 @@ mod control;
 mod cycle;
 mod elsewhere;
 mod graph;
+mod guards;
 mod late;
 mod ledger;
 pub(crate) mod levers;
@@ -50,6 +53,7 @@ use beside::Beside;
 use control::Control;
 pub(crate) use control::{Host, session as isolated_session};
 use cycle::Cycles;
+use guards::Guards;
 use outside::Outside;
 use pace::{Budget, Pace, Seen};
 use round::Round;
@@ -115,6 +119,7 @@ struct Watch {
     /// The sessions that applications have opened themselves, for a governor beside its server.
     beside: Beside,
     cycles: Cycles,
+    guards: Guards,
     /// How much time looks for late units may take.
     budget: Budget,
     /// The last look for waiters has failed.
@@ -134,7 +139,8 @@ impl Watch {
         let (round, now) = (Round::new(governor.clone()), Instant::now());
         let (outside, cycles) = (Outside::new(now), Cycles::new(now));
         let (beside, budget) = (Beside::new(governor.clone()), Budget::new(now));
-        Watch { governor, stop, control, agent, round, outside, beside, cycles, budget, has_look_failed: false }
+        let guards = Guards::new(governor.clone(), now);
+        Watch { governor, stop, control, agent, round, outside, beside, cycles, guards, budget, has_look_failed: false }
     }
 
     fn run(mut self, asks: Sender<()>) {
@@ -147,8 +153,16 @@ impl Watch {
             let settings = self.governor.settings();
             let outside_due = self.outside.due(&settings, now);
             let cycles_due = self.cycles.due(&self.governor, &settings, now);
-            let due =
-                [self.agent.due(now), outside_due, self.beside.due(now), cycles_due, self.governor.awake.due(now)];
+            let guards_due = self.guards.due(&settings, now);
+            let due = [
+                self.agent.due(now),
+                outside_due,
+                self.beside.due(now),
+                cycles_due,
+                guards_due,
+                self.governor.awake.due(now),
+                self.governor.pace_due(now),
+            ];
             let sleep = due.into_iter().flatten().fold(SLEEP_MAX, Duration::min);
             // Sessions that rang while there was no connection do not ring again.
             if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) == Heard::Late {
@@ -188,8 +202,21 @@ impl Watch {
             self.governor.report(AWAKE, works);
         }
         self.governor.log_left_out();
+        self.governor.keep_pace(now);
+        self.guard(&settings, now);
         self.admit_holders(&settings, now);
         is_new
+    }
+
+    /// Looks for work that holds up others by accident, if that is due and this governor is the active one.
+    fn guard(&mut self, settings: &Settings, now: Instant) {
+        if self.beside.idle_because().is_some() || !self.guards.is_due(settings, now) {
+            return;
+        }
+        let Some(up) = self.control.connection() else { return };
+        if let Err(error) = self.guards.look(up, settings, now) {
+            self.control.lost_or_refused(&error);
+        }
     }
 
     /// Checks now and then whether a session that waits for admission blocks admitted ones.

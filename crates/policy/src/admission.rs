@@ -12,6 +12,8 @@
 //! One exception: the host may [let in](Admission::let_in) a waiting transaction although there is no room, because an
 //! admitted transaction waits for a lock that it holds.
 //!
+//! A class may have a [`Pace`]: its transactions then wait for their moment, too.
+//!
 //! There is no further protection from starvation: behind a full total MPL a class waits as long as more urgent classes
 //! keep the server full. To bound that, give the urgent class an MPL below the total, so that the rest
 //! remains for the others, or give the waiting class a timeout.
@@ -20,12 +22,15 @@
 //! Rejecting some to keep the rest fast, and MPLs by class: Schroeder et al., *How to Determine a Good
 //! Multi-Programming Level for External Scheduling*, 2006.
 
+mod pace;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
 use crate::Priority;
+pub use pace::{Pace, Paced, ParseRateError, Rate};
 
 /// A class by its place in the list of classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +108,8 @@ pub enum Obstacle {
     ClassMpl(u32),
     /// All places are taken: this is the total MPL.
     TotalMpl(u32),
+    /// Its moment has not come: this is the rate of the class.
+    Rate(Rate),
 }
 
 impl fmt::Display for Obstacle {
@@ -110,6 +117,7 @@ impl fmt::Display for Obstacle {
         match self {
             Obstacle::ClassMpl(mpl) => write!(f, "class mpl {mpl} is full"),
             Obstacle::TotalMpl(mpl) => write!(f, "total mpl {mpl} is full"),
+            Obstacle::Rate(rate) => write!(f, "class rate {rate} is used up"),
         }
     }
 }
@@ -145,11 +153,24 @@ struct Class {
     inside: u32,
     /// In order of arrival.
     queue: VecDeque<Waiter>,
+    /// `None` if any number may begin.
+    paced: Option<Paced>,
 }
 
 impl Class {
     fn new(limits: ClassLimits) -> Self {
-        Class { limits, inside: 0, queue: VecDeque::new() }
+        Class { limits, inside: 0, queue: VecDeque::new(), paced: None }
+    }
+
+    /// The rate for which a transaction would have to wait now.
+    fn rate_in_the_way(&self, now: Duration) -> Option<Rate> {
+        self.paced.filter(|paced| !paced.is_ready(now)).map(|paced| paced.pace().rate)
+    }
+
+    /// A transaction enters.
+    fn admit(&mut self, now: Duration) {
+        self.inside += 1;
+        self.paced.iter_mut().for_each(|paced| paced.take(now));
     }
 
     fn is_full(&self) -> bool {
@@ -208,22 +229,26 @@ impl Admission {
         Admission { total_mpl, inside: 0, classes, arrivals: 0, latest: Duration::ZERO, expired: BTreeSet::new() }
     }
 
-    /// Whether an MPL limits the class. If none does, a transaction need not ask. A transaction that did not ask must
+    /// Whether an MPL or a pace limits the class. If none does, a transaction need not ask. A transaction that did not ask must
     /// not leave either, even if a limit was set since.
     ///
     /// # Panics
     /// If the class does not exist, as for all functions that take one.
     pub fn bounds(&self, class: ClassIndex) -> bool {
-        self.total_mpl.is_some() || self.class(class).limits.mpl.is_some()
+        let class = self.class(class);
+        self.total_mpl.is_some() || class.limits.mpl.is_some() || class.paced.is_some()
     }
 
     /// A transaction of that class wants to begin.
     pub fn ask(&mut self, ticket: Ticket, class: ClassIndex, now: Duration) -> Asked {
         // A client that asks again has seen the answer to its last request.
         self.expired.remove(&ticket);
-        let Some(obstacle) = self.obstacle(self.class(class)) else {
+        // One whose moment has come may still be in the queue.
+        let behind = self.class(class).paced.filter(|_| !self.class(class).queue.is_empty());
+        let behind = behind.map(|paced| Obstacle::Rate(paced.pace().rate));
+        let Some(obstacle) = self.obstacle(self.class(class), now).or(behind) else {
             // This overtakes no waiter: transactions that wait elsewhere wait for their own class.
-            self.class_mut(class).inside += 1;
+            self.class_mut(class).admit(now);
             self.inside += 1;
             return Asked::Enter;
         };
@@ -232,7 +257,7 @@ impl Admission {
             return Asked::Refused(RefusalReason::QueueFull { queued: count(queued), queue_max });
         }
         let ahead = match obstacle {
-            Obstacle::ClassMpl(_) => queued,
+            Obstacle::ClassMpl(_) | Obstacle::Rate(_) => queued,
             Obstacle::TotalMpl(_) => self.ahead_of_newcomer(self.class(class).limits.priority),
         };
         self.arrivals += 1;
@@ -305,6 +330,31 @@ impl Admission {
         self.classes.iter().filter_map(Class::next_expiry).min()
     }
 
+    /// Sets the paces of the classes; those that the list lacks have none.
+    pub fn set_paces(&mut self, paces: impl IntoIterator<Item = Option<Pace>>) {
+        let mut paces = paces.into_iter();
+        for class in &mut self.classes {
+            let pace = paces.next().flatten();
+            class.paced = pace.map(|pace| {
+                let mut paced = class.paced.unwrap_or_else(|| Paced::new(pace));
+                paced.change(pace);
+                paced
+            });
+        }
+    }
+
+    /// Lets in those whose moment has come; they are inside.
+    #[must_use = "the transactions named are admitted and must be notified"]
+    pub fn keep_pace(&mut self, now: Duration) -> Vec<Ticket> {
+        self.enter(now)
+    }
+
+    /// When the moment of the next waiting transaction comes; `None` if none waits for one alone.
+    pub fn next_moment(&self) -> Option<Duration> {
+        let waits = self.classes.iter().filter(|class| !class.queue.is_empty() && !class.is_full());
+        waits.filter_map(|class| Some(class.paced?.ready_at())).min()
+    }
+
     /// Replaces the limits. There may be more classes than before, but not fewer, and each keeps its index.
     /// Transactions that are inside stay, even if they exceed the new limits. Transactions that wait keep waiting under the new limits,
     /// even if their queue is longer than these allow. Returns those that may enter now, in order; they are inside.
@@ -327,7 +377,8 @@ impl Admission {
     pub fn waiting(&self) -> Vec<Waiting> {
         let mut waiting = Vec::new();
         for (class, at) in self.classes.iter().zip(0..) {
-            let why = class.queue.front().and_then(|_| self.obstacle(class));
+            let at_its_moment = class.paced.map(|paced| Obstacle::Rate(paced.pace().rate));
+            let why = class.queue.front().and_then(|_| self.obstacle(class, self.latest).or(at_its_moment));
             let Some(why) = why else { continue };
             let rank = |waiter: &Waiter| (Reverse(class.limits.priority), waiter.arrival);
             waiting.extend(class.queue.iter().zip(1..).map(|(waiter, position)| {
@@ -371,8 +422,9 @@ impl Admission {
     }
 
     /// Why a transaction of that class cannot enter now; `None` if it can.
-    fn obstacle(&self, class: &Class) -> Option<Obstacle> {
+    fn obstacle(&self, class: &Class, now: Duration) -> Option<Obstacle> {
         let of_class = class.limits.mpl.filter(|_| class.is_full()).map(Obstacle::ClassMpl);
+        let of_class = of_class.or_else(|| class.rate_in_the_way(now).map(Obstacle::Rate));
         of_class.or_else(|| self.total_mpl.filter(|mpl| self.inside >= *mpl).map(Obstacle::TotalMpl))
     }
 
@@ -386,11 +438,11 @@ impl Admission {
     fn enter(&mut self, now: Duration) -> Vec<Ticket> {
         let mut entered = Vec::new();
         while self.total_mpl.is_none_or(|mpl| self.inside < mpl) {
-            let open = self.classes.iter_mut().filter(|class| !class.is_full());
+            let open = self.classes.iter_mut().filter(|class| !class.is_full() && class.rate_in_the_way(now).is_none());
             let first = open.filter_map(|class| Some((class.first_in_time(now)?, class)));
             let rank = |class: &Class, at: usize| (Reverse(class.limits.priority), class.queue[at].arrival);
             let Some((at, class)) = first.min_by_key(|(at, class)| rank(class, *at)) else { break };
-            class.inside += 1;
+            class.admit(now);
             entered.extend(class.queue.remove(at).map(|waiter| waiter.ticket));
             self.inside += 1;
         }

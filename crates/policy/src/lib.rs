@@ -18,6 +18,7 @@
 //!   which are rolled back to break a cycle. [`may_replay`] decides whether a rolled back transaction may run again,
 //!   [`pause_before_replay`] how long it pauses before.
 //! - [`TargetController`] keeps promised response times, [`MplSearch`] finds how few transactions of the lowest class are enough.
+//! - [`next_try`], [`held_up_by`] and [`RunawayLimits`] are the guards: against work that holds up others by accident.
 //! - [`DiskShare`] limits how much of a disk less important work may read.
 //! - [`cache_use`] decides which ways of the last-level cache a class may fill.
 //! - [`class_proposal`] proposes classes from samples of a server.
@@ -41,6 +42,7 @@ mod deadlock_victim;
 mod disk_share;
 mod doing;
 mod ended_work;
+mod guards;
 mod length;
 mod lock_scheduler;
 mod mpl_search;
@@ -53,7 +55,10 @@ mod starvation_bound;
 mod target;
 mod wait_counts;
 
-pub use admission::{Abandoned, Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
+pub use admission::{
+    Abandoned, Admission, Asked, ClassIndex, ClassLimits, Obstacle, Pace, Paced, ParseRateError, Rate, RefusalReason,
+    Ticket, Waiting,
+};
 pub use class::{Class, ParsePriorityError, Priority};
 pub use class_rules::{ClassRule, ClassRules, ClassTerms, Login, Matched};
 pub use connection_queue::{Claim, ConnectionQueue, PoolShare};
@@ -63,6 +68,10 @@ pub use deadlock_victim::{CycleMember, deadlock_victim};
 pub use disk_share::{DiskBounds, DiskShare, DiskSight, DiskWord};
 pub use doing::Doing;
 pub use ended_work::EndedWork;
+pub use guards::{
+    GaveUp, GuardMode, HeldUp, LockWaiter, NextTry, Runaway, RunawayLimits, StrongLockWait, Taken, held_up_by, next_try,
+    pause_between_tries,
+};
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
     Blockers, LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,

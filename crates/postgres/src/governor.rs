@@ -46,6 +46,7 @@ pub(crate) static GOVERNOR_MODES: &[&str] = &[
     "only-disk",
     "sql-only",
     "sql-only-split",
+    "only-guards",
 ];
 
 /// The CPU shares that processes of low priority can have.
@@ -78,6 +79,8 @@ pub struct GovernorMode {
     /// The governor runs as another user, sees no process of the server, and has a role that is no superuser. It is asked
     /// for every lever, and finds out which ones work.
     pub isolated: bool,
+    /// Statements that need a lock which stops others step back and try again.
+    pub guards: bool,
 }
 
 impl GovernorMode {
@@ -94,6 +97,7 @@ impl GovernorMode {
         split: false,
         disk: true,
         isolated: false,
+        guards: true,
     };
 
     /// No lever: a proxy.
@@ -109,6 +113,7 @@ impl GovernorMode {
         split: false,
         disk: false,
         isolated: false,
+        guards: false,
     };
 
     /// The mode of that name in `GOVERNOR_MODES`; `None` for no governor.
@@ -140,6 +145,8 @@ impl GovernorMode {
             "only-disk" => GovernorMode { disk: true, ..off },
             "sql-only" => GovernorMode { isolated: true, ..on },
             "sql-only-split" => GovernorMode { isolated: true, split: true, ..on },
+            // To step back is to be run again.
+            "only-guards" => GovernorMode { guards: true, replay: true, ..off },
             _ => return None,
         })
     }

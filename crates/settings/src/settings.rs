@@ -3,6 +3,7 @@
 mod class;
 mod described;
 mod login;
+mod guards;
 mod targets;
 
 use std::net::{IpAddr, SocketAddr};
@@ -12,10 +13,11 @@ use std::time::Duration;
 
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_policy::{ClassIndex, ClassRules, ClassTerms, PreemptionPolicy, Priority, StarvationBound};
+use plimsoll_policy::{ClassIndex, ClassRules, ClassTerms, GuardMode, PreemptionPolicy, Priority, StarvationBound};
 use rustls::pki_types::CertificateDer;
 
 pub use class::{ClassSettings, CpuShare, DiskUse, cache_fault};
+pub use guards::Guards;
 pub use described::{change_of, class_key, default_of, means_nothing, settable};
 pub use login::Login;
 pub use targets::{Held, TargetFault, target_faults};
@@ -59,6 +61,8 @@ pub struct Settings {
     pub pool: Pool,
     /// Which transactions are rolled back for which.
     pub preemption: Preemption,
+    /// What is done about work that holds up others by accident.
+    pub guards: Guards,
     /// CPU shares.
     pub cpu: Cpu,
     /// Limits on disk reads.
@@ -325,6 +329,7 @@ impl Settings {
                 replay_functions: Vec::new(),
                 replay_on_unknown_versions: false,
             },
+            guards: Guards::default(),
             cpu: Cpu::default(),
             disk: DiskLimits::default(),
             capture: Capture::default(),
@@ -400,6 +405,7 @@ impl Settings {
         self.total_mpl.is_some()
             || is_limited(self.class(class))
             || self.is_below_target(class)
+            || self.guards.budgets == GuardMode::Enforce && self.class(class).rate.is_some()
             || self.is_searched(class)
     }
 

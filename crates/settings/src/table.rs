@@ -5,6 +5,7 @@
 //! checks what several keys mean together.
 
 mod class;
+mod guards;
 mod kind;
 mod lists;
 mod row;
@@ -32,7 +33,7 @@ use crate::values;
 const MANY: i64 = 1_000_000;
 
 /// The tables that a file has once, in the order of the documentation. The keys of the first stand at the top.
-pub(crate) static TABLES: [Table<Settings>; 13] = [
+pub(crate) static TABLES: [Table<Settings>; 14] = [
     Table::new(
         "",
         "The settings of a governor: where clients connect, where the server is, which work is important.",
@@ -50,6 +51,7 @@ pub(crate) static TABLES: [Table<Settings>; 13] = [
     .in_path("clients log in at the server itself"),
     Table::new("admission", "How much may be inside at once.", ADMISSION).in_path("no transaction waits for admission"),
     Table::new("preemption", "Which transactions are rolled back, and for which.", PREEMPTION),
+    Table::new("guards", "What is done about work that holds up others by accident.", guards::GUARDS),
     Table::new(
         "cpu",
         "The cores' shares. They need a governor on the server's machine with the right to change its processes.",

@@ -3,6 +3,7 @@
 mod caches;
 mod floors;
 mod login;
+mod guards;
 mod mode;
 mod open_doors;
 mod rows;

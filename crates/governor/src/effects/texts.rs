@@ -5,6 +5,7 @@ use plimsoll_policy::Unsafe;
 
 use super::Inquiry;
 use super::body::{self, Language};
+use crate::statement::strong_lock::{StrongLock, strong_lock};
 use crate::statement::{self, Statement, Strings, TextRules};
 
 impl Inquiry {
@@ -15,6 +16,22 @@ impl Inquiry {
         // After a change of the rules, how to read later texts is unknown.
         let is_unknown = read.changes_code || read.changes_rules;
         if let Some(because) = read.unreplayable.or(is_unknown.then_some(Unsafe::Function)) {
+            self.is_unsafe(because);
+        }
+        self.take(&read);
+        if let Err(because) = self.read_body(sql, Language::Expression) {
+            self.is_unsafe(because);
+        }
+    }
+
+    /// Reads a text that the client sent and that has failed as a whole: what it would change has not been changed. It may run
+    /// again if its code may.
+    pub(super) fn read_unfinished(&mut self, sql: &[u8]) {
+        self.count_bytes(sql.len());
+        let read = statement::read_with(sql, self.rules);
+        let rewrites = strong_lock(sql, self.rules) == Some(StrongLock::Rewrite);
+        let unreplayable = read.unreplayable.filter(|because| !(rewrites && *because == Unsafe::OutsideEffect));
+        if let Some(because) = unreplayable.or(read.changes_rules.then_some(Unsafe::Function)) {
             self.is_unsafe(because);
         }
         self.take(&read);

@@ -24,6 +24,8 @@ pub(crate) enum Repeated {
     CancelNotDelivered,
     /// A transaction was admitted beyond the limits.
     AdmittedBeyond,
+    /// A guard has seen work that holds up others, or takes too much.
+    Guarded,
     /// A user logged in to the console.
     ConsoleLogin,
     /// A login to the console was refused.
@@ -41,6 +43,7 @@ impl Repeated {
         (Repeated::UnknownCancelKey, "cancel with an unknown key"),
         (Repeated::CancelNotDelivered, "cancel not delivered"),
         (Repeated::AdmittedBeyond, "admitted beyond the limits"),
+        (Repeated::Guarded, "guards"),
         (Repeated::ConsoleLogin, "console: a user has come"),
         (Repeated::ConsoleRefused, "console: a login was refused"),
         (Repeated::SessionPinned, "a session keeps its server connection"),

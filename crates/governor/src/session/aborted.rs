@@ -67,7 +67,7 @@ impl Session {
         }
         rewind.was_cancelled = true;
         self.attempts.aborts += 1;
-        self.supersede_abort(cause, now);
+        self.supersede_abort(cause, now + pause_before_replay(self.attempts.aborts));
     }
 
     /// A statement of a replay was cancelled to break a cycle: the replay starts over, unless this has happened too
@@ -75,16 +75,16 @@ impl Session {
     pub(super) fn cycle_broken_again(&mut self, now: Instant) {
         let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.abort_verdict(inside, true, now));
         self.attempts.aborts += 1;
-        self.supersede_abort(AbortCause::Cycle, now);
+        self.supersede_abort(AbortCause::Cycle, now + pause_before_replay(self.attempts.aborts));
         if let (Flow::Rewinding(rewind), Err(why)) = (&mut self.flow, verdict) {
             rewind.failure = Some(Failure::NotReplayable(why));
         }
     }
 
-    /// A replay was aborted for the given cause.
-    fn supersede_abort(&mut self, cause: AbortCause, now: Instant) {
+    /// A replay was aborted for the given cause, and pauses until then.
+    pub(super) fn supersede_abort(&mut self, cause: AbortCause, until: Instant) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        rewind.pause = Some(now + pause_before_replay(self.attempts.aborts));
+        rewind.pause = Some(until);
         let before = rewind.abort.take();
         rewind.abort = Some(Abort { cause, error: before.as_ref().and_then(|before| before.error.clone()) });
         if let Some(before) = before {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use plimsoll_policy::{Abandoned, Asked, ClassIndex};
+use plimsoll_policy::{Abandoned, Asked, ClassIndex, GuardMode};
 
 use super::answers::{Notice, SYNC};
 use super::client::MessageAction;
@@ -84,6 +84,8 @@ impl Session {
         if note.is_some_and(|note| note.has_refused_tag) {
             self.refuse_tag(out);
         }
+        let may_migrate = note.is_some_and(|note| note.begins || note.strong_lock.is_some());
+        self.note_rate(class, now);
         let transaction =
             Transaction { began: began(note), ..Transaction::new(class, now, self.governor.horizon.get()) };
         // It ends a transaction that is not open, or a prepared one, which transactions inside may wait for: it is over
@@ -93,12 +95,12 @@ impl Session {
             return MessageAction::Stay;
         };
         if only_ends || only_prepares || !self.settings.is_limited(class) {
-            self.enter(transaction, chosen_by);
+            self.enter(transaction, chosen_by, may_migrate);
             return MessageAction::Pass;
         }
         match self.governor.ask_admission(self.card.id, class, now) {
             Asked::Enter => {
-                self.enter(Transaction { is_admitted: true, ..transaction }, chosen_by);
+                self.enter(Transaction { is_admitted: true, ..transaction }, chosen_by, may_migrate);
                 MessageAction::Pass
             }
             Asked::Wait { .. } => {
@@ -151,9 +153,14 @@ impl Session {
 
     /// Whether a transaction's first message is read: its text may name the class, or must be known anyway.
     fn is_first_read(&self, message: &Message<'_>) -> bool {
+        let guards = self.settings.guards.migrations == GuardMode::Enforce;
         match message.ask {
             Frontend::Query => {
-                self.settings.rules.needs_fingerprints() || message.mentions.tag || message.mentions.bounds
+                let mentions = &message.mentions;
+                self.settings.rules.needs_fingerprints()
+                    || mentions.tag
+                    || mentions.bounds
+                    || guards && mentions.strong_lock
             }
             // Prepared statements are always remembered.
             Frontend::Parse | Frontend::Bind => true,
@@ -161,7 +168,16 @@ impl Session {
         }
     }
 
-    fn enter(&mut self, mut inside: Transaction, chosen_by: ChosenBy) {
+    /// Counts a transaction beyond the rate of its class, which would have waited.
+    fn note_rate(&self, class: ClassIndex, now: Instant) {
+        let pace = self.settings.class(class).pace().filter(|_| self.settings.guards.budgets == GuardMode::Warn);
+        if pace.is_some_and(|pace| self.governor.is_beyond(class, pace, now)) {
+            count(&self.statistics(class).beyond_rate);
+        }
+    }
+
+    /// A transaction begins. `may_migrate`: one of its statements may need a strong lock, as far as its first message shows.
+    fn enter(&mut self, mut inside: Transaction, chosen_by: ChosenBy, may_migrate: bool) {
         if !std::mem::take(&mut self.attempts.is_retry) {
             self.attempts.rollbacks = 0;
         }
@@ -171,18 +187,20 @@ impl Session {
             state.transaction += 1;
         }
         self.serve(inside.class, chosen_by);
-        inside.begins(self.recorded(inside.class), self.governor.code_catches.load(Ordering::Relaxed));
+        let recorded = self.recorded(inside.class, may_migrate);
+        inside.begins(recorded, self.governor.code_catches.load(Ordering::Relaxed));
         self.transaction = Some(inside);
     }
 
     /// Whether transactions of a class may be rolled back for others, and an empty recording if they may be replayed
-    /// after that, or after the server aborted them.
-    pub(super) fn recorded(&mut self, class: ClassIndex) -> (bool, Option<Box<Recording>>) {
+    /// after that, after the server aborted them, or after they have waited for a strong lock.
+    pub(super) fn recorded(&mut self, class: ClassIndex, may_migrate: bool) -> (bool, Option<Box<Recording>>) {
         let class = self.settings.class(class);
         let policy = &self.settings.preemption.policy;
         let is_watched = class.preemptible && policy.watches();
         let is_retried = class.retry_aborted > 0 && !policy.only_tracks();
-        let may_run_again = is_watched && policy.acts() || is_retried;
+        let steps_back = may_migrate && self.settings.guards.migrations == GuardMode::Enforce;
+        let may_run_again = is_watched && policy.acts() || is_retried || steps_back;
         if !class.replay || !may_run_again {
             return (is_watched, None);
         }
@@ -238,7 +256,7 @@ impl Session {
         if before.is_admitted {
             self.governor.leave(before.class, now);
         }
-        let (is_watched, recording) = self.recorded(class);
+        let (is_watched, recording) = self.recorded(class, true);
         let began = if before.recording.is_none() { Began::Unrecorded } else { Began::AtWork };
         let recording = recording.map(|fresh| before.recording.unwrap_or(fresh));
         let is_limited = self.settings.is_limited(class);
@@ -278,7 +296,7 @@ impl Session {
         match (entry, &mut self.transaction) {
             (Entry::WithinBlock, Some(inside)) => (inside.is_admitted, inside.waited) = (true, waited),
             _ => self
-                .enter(Transaction { is_admitted: true, waited, ..Transaction::new(class, since, horizon) }, chosen_by),
+                .enter(Transaction { is_admitted: true, waited, ..Transaction::new(class, since, horizon) }, chosen_by, true),
         }
     }
 

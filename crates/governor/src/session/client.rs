@@ -201,8 +201,14 @@ impl Session {
                 return MessageAction::Drop;
             }
         }
-        match self.limit_workers(bytes, now, out) {
-            MessageAction::Pass if self.open_unit(now) => MessageAction::Pass,
+        if self.limit_workers(bytes, now, out) != MessageAction::Pass {
+            return MessageAction::Stay;
+        }
+        match self.bound_lock_wait(message, bytes, now, out) {
+            MessageAction::Pass if self.open_unit(now) => {
+                self.migration.begins();
+                MessageAction::Pass
+            }
             _ => MessageAction::Stay,
         }
     }
@@ -239,7 +245,7 @@ impl Session {
         };
         self.is_unit_open = true;
         if is_alone {
-            self.unit = Unit::new(now);
+            self.unit = Unit { rows_left: self.rows_max(), ..Unit::new(now) };
             self.expect_lateness(now);
         }
         if let Some(inside) = &mut self.transaction {
@@ -343,6 +349,7 @@ impl Session {
     /// rollback or a RESET may restore it.
     fn note_timeout(&mut self, message: &Message<'_>) {
         if let Some(sql) = message.sql.filter(|_| message.mentions.timeout) {
+            self.migration.hears_of_timeouts();
             self.card.state().may_have_timeouts(timeouts_set_by(sql, self.reported.text_rules));
         }
     }
@@ -355,6 +362,11 @@ impl Session {
     }
 
     fn runs(&mut self, note: &Note, portal: &[u8]) {
+        let deferred = self.migration.defers(note);
+        let note = deferred.as_ref().map_or(note, |(note, _)| note);
+        if let (Some((_, because)), Some(inside)) = (&deferred, &mut self.transaction) {
+            inside.unsafe_once_done = Some(*because);
+        }
         self.rules_may_change |= note.changes_rules;
         let is_only = !std::mem::replace(&mut self.unit.has_run, true);
         let may_have_ended = self.transaction.as_ref().is_none_or(Transaction::may_have_ended);
@@ -417,6 +429,7 @@ impl Session {
             changes_rules: statement.changes_rules,
             unsafe_because: statement.unreplayable,
             takes_advisory_lock: statement.takes_advisory_lock,
+            strong_lock: statement::strong_lock::strong_lock(sql, self.reported.text_rules),
             names: has_names.then(|| {
                 Arc::new(Names {
                     declares: own(&statement.declares),

@@ -57,6 +57,8 @@ pub(super) struct Mentions {
     pub timeout: bool,
     /// It may export a snapshot.
     pub snapshot: bool,
+    /// It may need a lock that stops readers or writers.
+    pub strong_lock: bool,
 }
 
 impl Mentions {
@@ -71,8 +73,19 @@ impl Mentions {
             bounds: begins(first, &[b"begin", b"start", b"commit", b"rollback"]),
             timeout: memchr::memchr_iter(b'_', sql).any(sets_timeout),
             snapshot: finds(b"pg_export_snapshot"),
+            // A text that begins with a comment, or has several statements, is read.
+            strong_lock: begins(first, STRONG) || sql.trim_ascii_start().starts_with(b"--") || has_several(sql),
         }
     }
+}
+
+/// First words of statements that may need a strong lock.
+const STRONG: &[&[u8]] =
+    &[b"alter", b"cluster", b"create", b"drop", b"lock", b"refresh", b"reindex", b"truncate", b"vacuum"];
+
+/// Whether a text may have several statements.
+fn has_several(sql: &[u8]) -> bool {
+    memchr::memchr(b';', sql.trim_ascii_end().strip_suffix(b";").unwrap_or(sql)).is_some()
 }
 
 /// Whether a text begins with one of the words, which are in lower case.
@@ -106,6 +119,10 @@ mod tests {
             ("set Lock_Timeout = 1", Mentions { timeout: true, ..setting }),
             ("select set_config($1, $2, true)", Mentions { timeout: true, ..none }),
             ("select pg_export_snapshot()", Mentions { snapshot: true, ..none }),
+            ("  ALTER table t add c int", Mentions { strong_lock: true, ..none }),
+            ("--\nalter table t add c int", Mentions { strong_lock: true, ..none }),
+            ("insert into t values (1); drop table t", Mentions { strong_lock: true, ..none }),
+            ("select 1;", none),
         ] {
             assert_eq!(Mentions::of(sql.as_bytes()), expect, "{sql}");
         }

@@ -17,6 +17,7 @@ use super::residue::Leaves;
 use crate::effects::TextKey;
 use crate::registry::ChosenBy;
 use crate::statement::name::stored;
+use crate::statement::strong_lock::StrongLock;
 use crate::statement::{self, End};
 
 /// How many bytes of statements are remembered; the worst is assumed of all others.
@@ -58,6 +59,8 @@ pub struct Note {
     pub unsafe_because: Option<Unsafe>,
     /// It takes or releases an advisory lock.
     pub takes_advisory_lock: bool,
+    /// It needs a lock that stops readers or writers.
+    pub(crate) strong_lock: Option<StrongLock>,
     /// Cursors and prepared statements that it names.
     pub names: Option<Arc<Names>>,
     /// What is foreseen of its text, if that may be looked up.
@@ -92,6 +95,7 @@ impl Note {
         changes_rules: true,
         unsafe_because: Some(Unsafe::Unread),
         takes_advisory_lock: false,
+        strong_lock: None,
         names: None,
         key: None,
         leaves: None,
@@ -130,6 +134,7 @@ impl Note {
             changes_rules: self.changes_rules || other.changes_rules,
             unsafe_because: self.unsafe_because.or(other.unsafe_because),
             takes_advisory_lock: self.takes_advisory_lock || other.takes_advisory_lock,
+            strong_lock: self.strong_lock.filter(|strong| other.strong_lock == Some(*strong)),
             names: match (self.names, &other.names) {
                 (None, names) => names.clone(),
                 (names, None) => names,

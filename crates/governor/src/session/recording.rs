@@ -182,13 +182,12 @@ impl Recording {
         self.answer.finalize_reset().into()
     }
 
-    /// The texts of all requests.
-    pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
-        self.messages().filter_map(|(ask, body)| match ask {
-            Frontend::Query => Some(text(body)?.0),
-            Frontend::Parse => Some(text(text(body)?.1)?.0),
-            _ => None,
-        })
+    /// The texts of all requests: of those that have run, and of the unit in flight if that has failed as a whole; otherwise it
+    /// counts among the former.
+    pub(crate) fn texts(&self, has_failed: bool) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &[u8]>) {
+        let answered = self.units.last().map_or(0, |unit| unit.end);
+        let (run, unfinished) = self.bytes.split_at(if has_failed { answered } else { self.bytes.len() });
+        (texts(run), texts(unfinished))
     }
 
     /// The prepared statements that were bound in this transaction and prepared before it.
@@ -207,9 +206,15 @@ impl Recording {
         names
     }
 
-    fn messages(&self) -> impl Iterator<Item = (Frontend, &[u8])> {
-        messages(&self.bytes)
-    }
+}
+
+/// The texts among recorded messages.
+fn texts(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    messages(bytes).filter_map(|(ask, body)| match ask {
+        Frontend::Query => Some(text(body)?.0),
+        Frontend::Parse => Some(text(text(body)?.1)?.0),
+        _ => None,
+    })
 }
 
 /// The statement that a Bind names. The transaction that binds a name which the server may cut anywhere is unsafe already.

@@ -110,6 +110,8 @@ pub(super) enum RewindStep {
     Close,
     /// The limit of parallel workers that was set before the given unit is set again.
     Limit(usize),
+    /// Waits for locks are bounded before the given unit.
+    Bound(usize),
     /// The given unit is run again.
     Unit(usize),
     /// The unit in flight is run again, and the beginning of its answer is compared.
@@ -341,7 +343,7 @@ impl Session {
             }
             (RewindStep::Drain | RewindStep::RollBack | RewindStep::Inquire, _) => self.make_ready(now, out),
             (RewindStep::Close, _) => self.ask_unit(0, now, out),
-            (RewindStep::Limit(unit), _) => self.ask_unit(unit, now, out),
+            (RewindStep::Limit(unit) | RewindStep::Bound(unit), _) => self.ask_unit(unit, now, out),
             (RewindStep::Unit(unit), _) => self.ask_unit(unit + 1, now, out),
             (RewindStep::Beginning | RewindStep::PrepareAgain | RewindStep::Fail, _) => {
                 unreachable!("they end with the answer or a failure")

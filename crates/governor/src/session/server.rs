@@ -196,6 +196,7 @@ impl Session {
 
     /// A row is passed on, or withheld.
     fn on_row(&mut self) {
+        self.count_row();
         let is_further = std::mem::replace(&mut self.unit.has_rows, true);
         if let Some(inside) = self.transaction.as_mut().filter(|_| self.unit.is_seen()) {
             inside.forecast.shows_rows();
@@ -280,7 +281,7 @@ impl Session {
             return false;
         }
         if matches!(self.flow, Flow::Limiting(_)) {
-            self.workers_answered(now);
+            self.own_answered(now, out);
             return false;
         }
         if matches!(self.flow, Flow::Learning(_)) {
@@ -301,13 +302,17 @@ impl Session {
         statistics.times.unit.record(now.saturating_duration_since(self.unit.since));
         self.forget_cancels();
         let is_alone = !self.is_under_way();
-        let answered = std::mem::replace(&mut self.unit, Unit::new(now));
+        let next = Unit { rows_left: self.rows_max(), ..Unit::new(now) };
+        let answered = std::mem::replace(&mut self.unit, next);
         if let Some(inside) = &mut self.transaction {
             inside.work += now.saturating_duration_since(answered.since);
             inside.unit_immunity = None;
             if answered.has_rows && status != Status::Idle {
                 // They were withheld while the unit might have committed by itself.
                 inside.forecast.shows_rows();
+            }
+            if let Some(because) = inside.unsafe_once_done.take() {
+                inside.is_unsafe(because);
             }
             if status == Status::Block || status == Status::Idle && !is_alone {
                 // Its end was sent together with the next unit.
@@ -319,13 +324,18 @@ impl Session {
             match status {
                 Status::Idle => {
                     self.end_transaction(now);
-                    self.learn(now, out);
+                    if !self.restore_lock_timeout(now, out) {
+                        self.learn(now, out);
+                    }
                 }
                 Status::Block if answered.has_chained && !answered.has_failed && !was_idle => {
                     self.chain_transaction(now)
                 }
                 Status::Block => self.transaction.iter_mut().for_each(Transaction::is_answered_in_block),
-                _ => {}
+                Status::Failed => {}
+            }
+            if status != Status::Idle {
+                self.restore_lock_timeout(now, out);
             }
         } else {
             // The next of several pipelined units is in flight.
@@ -339,7 +349,7 @@ impl Session {
         let Some(ended) = self.transaction.take() else { return };
         self.count_transaction(&ended, now);
         self.spare_recording = ended.recording;
-        let recorded = self.recorded(ended.class);
+        let recorded = self.recorded(ended.class, true);
         (self.attempts.rollbacks, self.attempts.aborts) = (0, 0);
         {
             let mut state = self.card.state();
@@ -381,7 +391,11 @@ impl Session {
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
         // What an application raises by itself is no abort by the server, and it would raise it again.
         let abort = answers::sqlstate(body).and_then(AbortCause::of_sqlstate).filter(|_| !answers::is_raised(body));
+        let is_lock_wait_over = self.is_lock_wait_over(body);
         if let Flow::Rewinding(_) = self.flow {
+            if is_lock_wait_over {
+                self.step_back_again(now, out);
+            }
             if was_cancelled {
                 self.cancelled_again(now);
             }
@@ -391,6 +405,12 @@ impl Session {
             return false;
         }
         self.unit.has_failed = true;
+        if is_lock_wait_over && !self.step_back(body, now, out) {
+            return false;
+        }
+        if was_cancelled && self.is_ended_as_runaway(now, out) {
+            return false;
+        }
         if was_cancelled {
             match self.cancelled_for() {
                 (true, false) => {

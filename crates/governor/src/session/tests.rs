@@ -16,6 +16,7 @@ mod damage;
 mod ending;
 mod failing;
 mod foresight;
+mod migrating;
 mod odd;
 mod relaying;
 mod replaying;

@@ -73,6 +73,8 @@ pub(super) struct Transaction {
     pub horizon: Option<Horizon>,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
+    /// Why it may not be run twice once its unit in flight has done what it is to do.
+    pub unsafe_once_done: Option<Unsafe>,
     /// What its texts let expect of a replay.
     pub forecast: Forecast,
     /// It has created, released or rolled back to a savepoint.
@@ -113,6 +115,7 @@ impl Transaction {
             has_patience: false,
             horizon,
             unsafe_because: None,
+            unsafe_once_done: None,
             forecast: Forecast::default(),
             has_savepoint: false,
             declared: Vec::new(),
@@ -156,7 +159,7 @@ impl Transaction {
 
     /// Why another run must not be attempted, or is expected to fail.
     pub(super) fn foreseen_unsafe(&self) -> Option<Unsafe> {
-        self.unsafe_because.or(self.forecast.unsafe_because)
+        self.unsafe_because.or(self.unsafe_once_done).or(self.forecast.unsafe_because)
     }
 
     /// Whether code that it runs may catch errors or set timeouts, as far as is known.
@@ -344,7 +347,7 @@ impl Session {
             attempts: self.attempts.rollbacks,
             attempts_max: bound.unwrap_or(u32::MAX),
             out_of_time: false,
-            unsafe_because: transaction.unsafe_because,
+            unsafe_because: transaction.unsafe_because.or(transaction.unsafe_once_done),
             could_go_on: false,
             foreseen: None,
         }

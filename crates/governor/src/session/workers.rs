@@ -28,6 +28,7 @@ use super::answers::{self, END_ANSWERS, columns};
 use super::client::MessageAction;
 use super::frames::{Backend, Frontend, HEAD_BYTES, Head, INSPECT_MAX, Status};
 use super::message::sql_of_message;
+use super::migration::BoundAction;
 use super::refuse::Refusal;
 use super::{Flow, Gate, Outbox, Session, Unit};
 use crate::statement::{has_ignoring_case, places};
@@ -50,20 +51,29 @@ pub(super) struct Workers {
     known: Option<(Instant, u32)>,
 }
 
-/// A unit of our own about workers that is being answered.
+/// A unit of our own about a parameter of the session.
+#[derive(Debug, Clone)]
+pub(super) enum OwnStep {
+    Workers(WorkersAction),
+    /// About the bound of waits for strong locks.
+    LockWait(BoundAction),
+}
+
+/// A unit of our own about a parameter that is being answered.
 #[derive(Debug)]
 pub(super) struct Limiting {
-    step: WorkersAction,
+    step: OwnStep,
     /// The number of answers still to come.
     left: usize,
-    value: Option<u32>,
+    /// The first column of each row.
+    values: Vec<String>,
     /// Its error, as a whole message.
     error: Option<Vec<u8>>,
 }
 
 /// The effect of such a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WorkersAction {
+pub(super) enum WorkersAction {
     Ask,
     /// Lowers it for the session.
     Lower(u32),
@@ -112,8 +122,13 @@ impl Limiting {
     /// Receives the server's answer.
     pub(super) fn hears(&mut self, answer: Backend, body: &[u8]) {
         if let (Backend::DataRow, Some(&[Some(value)])) = (answer, columns(body).as_deref()) {
-            self.value = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+            self.values.push(String::from_utf8_lossy(value).into_owned());
         }
+    }
+
+    /// Whether a client waits for what comes after it, and may cancel that.
+    pub(super) fn is_awaited(&self) -> bool {
+        !matches!(self.step, OwnStep::LockWait(BoundAction::Undo))
     }
 
     /// Keeps its error, in the form that is passed on.
@@ -143,7 +158,9 @@ impl Session {
         };
         match step {
             None => MessageAction::Pass,
-            Some(step) if self.outstanding.is_empty() => self.ask_about_workers(step, now, out),
+            Some(step) if self.outstanding.is_empty() => {
+                self.ask_own(OwnStep::Workers(step), &[step.sql()], now, out)
+            }
             // Setting a limit can wait until the next unit; undoing it must happen before this one.
             Some(WorkersAction::Undo | WorkersAction::UndoLocally) => {
                 self.gate = Gate::UntilRest;
@@ -196,7 +213,14 @@ impl Session {
         }
     }
 
-    fn ask_about_workers(&mut self, step: WorkersAction, now: Instant, out: &mut impl Outbox) -> MessageAction {
+    /// Sends a unit of our own that consists of these statements; the client's next unit stays.
+    pub(super) fn ask_own(
+        &mut self,
+        step: OwnStep,
+        statements: &[String],
+        now: Instant,
+        out: &mut impl Outbox,
+    ) -> MessageAction {
         let Ok(number) = self.card.begin_unit(true) else {
             self.gate = Gate::UntilCancelArrives;
             return MessageAction::Stay;
@@ -204,13 +228,15 @@ impl Session {
         self.unit_number = number;
         self.unit = Unit::new(now);
         (0..END_ANSWERS).for_each(|_| self.outstanding.sent(number, false));
-        self.flow = Flow::Limiting(Limiting { step, left: END_ANSWERS, value: None, error: None });
-        out.to_server(&[answers::run(&step.sql(), &[]), answers::end()].concat());
+        self.flow = Flow::Limiting(Limiting { step, left: END_ANSWERS, values: Vec::new(), error: None });
+        let mut request: Vec<u8> = statements.iter().flat_map(|sql| answers::run(sql, &[])).collect();
+        request.extend(answers::end());
+        out.to_server(&request);
         MessageAction::Stay
     }
 
-    /// The server is ready after a unit of ours about workers.
-    pub(super) fn workers_answered(&mut self, now: Instant) {
+    /// The server is ready after a unit of ours about a parameter.
+    pub(super) fn own_answered(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Limiting(limiting) = &mut self.flow else { return };
         limiting.left = limiting.left.saturating_sub(1);
         if limiting.left > 0 {
@@ -219,13 +245,20 @@ impl Session {
         let Flow::Limiting(limiting) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
         self.forget_cancels();
         self.unit = Unit::new(now);
-        if let Some(error) = limiting.error {
-            return self.workers_failed(limiting.step, error);
+        match limiting.step {
+            OwnStep::Workers(step) => self.workers_answered(step, &limiting.values, limiting.error, now),
+            OwnStep::LockWait(action) => self.bound_answered(action, &limiting.values, limiting.error, now, out),
+        }
+    }
+
+    fn workers_answered(&mut self, step: WorkersAction, values: &[String], error: Option<Vec<u8>>, now: Instant) {
+        if let Some(error) = error {
+            return self.workers_failed(step, error);
         }
         let workers = &mut self.workers;
         let inside = self.transaction.as_mut();
-        match limiting.step {
-            WorkersAction::Ask => match limiting.value {
+        match step {
+            WorkersAction::Ask => match values.last().and_then(|value| value.parse().ok()) {
                 Some(value) => {
                     workers.known = Some((now, value));
                     let class = inside.map_or(self.identity.class, |inside| inside.class);

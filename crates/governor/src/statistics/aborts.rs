@@ -18,10 +18,13 @@ pub enum AbortCause {
     Serialization,
     /// It was in a cycle of waiters, which the governor has broken before the server did.
     Cycle,
+    /// It has waited for a strong lock for as long as the guard lets it at once.
+    LockWait,
 }
 
 impl AbortCause {
-    pub const ALL: [AbortCause; 3] = [AbortCause::Deadlock, AbortCause::Serialization, AbortCause::Cycle];
+    pub const ALL: [AbortCause; 4] =
+        [AbortCause::Deadlock, AbortCause::Serialization, AbortCause::Cycle, AbortCause::LockWait];
 
     /// The cause that an SQLSTATE of the server stands for; `None` for every other error.
     pub(crate) fn of_sqlstate(state: &[u8]) -> Option<AbortCause> {
@@ -38,6 +41,7 @@ impl AbortCause {
             AbortCause::Deadlock => "deadlock",
             AbortCause::Serialization => "serialization",
             AbortCause::Cycle => "cycle",
+            AbortCause::LockWait => "lock-wait",
         }
     }
 }

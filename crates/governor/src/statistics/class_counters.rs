@@ -128,6 +128,16 @@ class_counters! {
         tags_refused = "tags_refused", in_path_only: true;
         /// Sessions ended because a transaction waited for its client for too long.
         idle_ended = "idle_ended", in_path_only: false;
+        /// Times that a statement which needs a strong lock stepped back, so that nobody queues behind it.
+        lock_steps_back = "lock_steps_back", in_path_only: true;
+        /// Statements that waited for a strong lock while others queued behind them.
+        lock_queues = "lock_queues", in_path_only: false;
+        /// Transactions that waited for their client and held up others for longer than `idle_cost`.
+        idle_holders = "idle_holders", in_path_only: false;
+        /// Statements that exceeded a limit of their class.
+        runaways = "runaways", in_path_only: false;
+        /// Transactions beyond the rate of their class, counted with `budgets = "warn"`.
+        beyond_rate = "beyond_rate", in_path_only: true;
         /// Moves of other classes' levers for the class's target.
         target_moves = "target_moves", in_path_only: false;
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_pg::connection::{Cancel, Connection, Prepared, WireError};
-use plimsoll_policy::Priority;
+use plimsoll_policy::{Priority, Runaway};
 
 use super::aimed::{Aimed, CancelOutcome};
 use super::control::{Signals, Up};
@@ -38,6 +38,8 @@ pub(super) struct Target {
     pub unit: u64,
     /// Whether it is cancelled to break a cycle of waiters.
     pub breaks_cycle: bool,
+    /// The limit of its class for which it is cancelled, if so.
+    pub exceeds: Option<Runaway>,
     /// Whether it is to be cancelled only if it waits for a lock.
     pub if_waiting: bool,
     /// Whether it may reach its commit while the cancel is on its way.

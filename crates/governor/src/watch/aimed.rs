@@ -35,15 +35,16 @@ impl<'a> Aimed<'a> {
     pub(super) fn aim(governor: &'a Governor, target: &Target) -> Option<Self> {
         let (card, event) = (target.card.clone(), target.event);
         // Created only once the card is aimed at: dropping it reports that its cancel has arrived.
-        let is_aimed = match target.breaks_cycle {
-            true => card.aim_at_cycle(target.transaction, target.unit),
-            false => card.aim_preemption(target.transaction, target.unit),
+        let is_aimed = match (target.exceeds, target.breaks_cycle) {
+            (Some(limit), _) => card.aim_at_runaway(target.transaction, target.unit, limit),
+            (None, true) => card.aim_at_cycle(target.transaction, target.unit),
+            (None, false) => card.aim_preemption(target.transaction, target.unit),
         };
         if !is_aimed {
             governor.settle(event, Outcome::TooLate);
             return None;
         }
-        {
+        if target.exceeds.is_none() {
             // Nothing was sent yet, so the session cannot need these earlier.
             let mut state = card.state();
             state.cancels.was_waiting = target.if_waiting;

@@ -51,6 +51,10 @@ pub(super) struct Up {
     pub advisory: Prepared,
     pub waited_for: Prepared,
     pub gives_up: Prepared,
+    pub waiters: Prepared,
+    pub thinking: Prepared,
+    pub cancel_waiter: Prepared,
+    pub end_thinking: Prepared,
     pub default_timeouts: Prepared,
     /// When the server read its configuration, and the shortest timeouts there.
     pub timeouts: (String, Timeouts),
@@ -309,6 +313,10 @@ impl Up {
     /// Prepares an isolated session for its work.
     pub(super) fn on(mut connection: Connection, now: Instant) -> Result<Up, WireError> {
         let commits_wait = connection.text(statements::TRY_OUT)?.as_deref() != Some("f");
+        let waiters = match connection.server_version_num() >= 140_000 {
+            true => statements::WAITERS_SINCE_14,
+            false => statements::WAITERS,
+        };
         let (mut role, mut may_signal) = (String::new(), false);
         connection.text_rows(statements::RIGHTS, &mut |row| {
             if let [Some(name), is_superuser, has_right] = row {
@@ -324,6 +332,10 @@ impl Up {
             timeouts: (String::new(), Timeouts::default()),
             default_timeouts: connection.prepare_text("default_timeouts", statements::DEFAULT_TIMEOUTS)?,
             gives_up: connection.prepare_text("gives_up", statements::GIVES_UP)?,
+            waiters: connection.prepare_text("waiters", waiters)?,
+            thinking: connection.prepare_text("thinking", statements::THINKING)?,
+            cancel_waiter: connection.prepare_text("cancel_waiter", statements::CANCEL_WAITER)?,
+            end_thinking: connection.prepare_text("end_thinking", statements::END_OBSERVED)?,
             connection,
             signals: if may_signal { Signals::ByRight } else { Signals::ByKey },
             observing: None,

@@ -176,7 +176,7 @@ pub(super) fn array<T: std::fmt::Display>(values: &[T]) -> String {
 }
 
 /// An array of numbers in the form that PostgreSQL writes.
-fn read_array(text: &str) -> Vec<i32> {
+pub(super) fn read_array(text: &str) -> Vec<i32> {
     text.trim_matches(['{', '}']).split(',').filter_map(|number| number.parse().ok()).collect()
 }
 

@@ -314,6 +314,7 @@ impl Round {
             transaction: state.transaction,
             unit: state.unit,
             breaks_cycle,
+            exceeds: None,
             if_waiting: breaks_cycle || scene.graph.transactions[victim].activity == Activity::WaitsForLock,
             may_commit: state.may_commit,
             event,

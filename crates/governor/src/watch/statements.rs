@@ -238,8 +238,67 @@ pub(crate) const VOLATILE_FUNCTIONS: &str = "select distinct p.proname from pg_c
     where p.provolatile operator(pg_catalog.=) 'v' and p.oid operator(pg_catalog.<) 16384::pg_catalog.oid \
     and p.pronamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace order by p.proname";
 
+/// The server's clock, seconds since 1970.
+pub(crate) const CLOCK: &str =
+    "select pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.text";
+
+/// Processes of the control connection's server that wait for a lock: the process and those that block it, for how long it has
+/// waited in milliseconds, the lock's mode, the relation by its name in this database, and when its process and its
+/// statement began. The macro takes the moment at which the waiting began.
+macro_rules! waiters {
+    ($since:literal) => {
+        concat!(
+            "select l.pid, pg_catalog.pg_blocking_pids(l.pid), (pg_catalog.date_part('epoch', ",
+            "pg_catalog.clock_timestamp() operator(pg_catalog.-) ",
+            $since,
+            ") operator(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8, l.mode, ",
+            "(select c.relname from pg_catalog.pg_class as c where c.oid operator(pg_catalog.=) l.relation ",
+            "and l.database operator(pg_catalog.=) (select d.oid from pg_catalog.pg_database as d ",
+            "where d.datname operator(pg_catalog.=) pg_catalog.current_database())), ",
+            micros!("a.backend_start"),
+            ", ",
+            micros!("a.query_start"),
+            " from pg_catalog.pg_locks as l, pg_catalog.pg_stat_get_activity(l.pid) as a ",
+            "where not l.granted and l.pid is not null limit 500"
+        )
+    };
+}
+
+/// Before PostgreSQL 14 the server does not say when a process began to wait: since its statement began, at most.
+pub(crate) const WAITERS: &str = waiters!("a.query_start");
+pub(crate) const WAITERS_SINCE_14: &str = waiters!("l.waitstart");
+
+/// Which of the processes `$1` wait for their client within a transaction, what they run, and when their process, transaction
+/// and thinking began.
+pub(crate) const THINKING: &str = concat!(
+    "select a.pid, a.application_name, ",
+    micros!("a.backend_start"),
+    ", ",
+    micros!("a.xact_start"),
+    ", ",
+    micros!("a.state_change"),
+    " from rows from (pg_catalog.unnest($1::pg_catalog.int4[])) as process(pid), ",
+    "pg_catalog.pg_stat_get_activity(process.pid) as a ",
+    "where a.state operator(pg_catalog.=) any ('{idle in transaction,idle in transaction (aborted)}'::pg_catalog.text[])"
+);
+
+/// Cancels the statement of process `$1` if it is the same process (`$2`) and statement (`$3`), and still waits. Has a row if it
+/// was cancelled.
+pub(crate) const CANCEL_WAITER: &str = concat!(
+    "select pg_catalog.pg_cancel_backend(a.pid) from pg_catalog.pg_stat_get_activity($1::pg_catalog.int4) as a where ",
+    micros!("a.backend_start"),
+    " operator(pg_catalog.=) $2::pg_catalog.int8 and ",
+    micros!("a.query_start"),
+    " operator(pg_catalog.=) $3::pg_catalog.int8 ",
+    "and a.state operator(pg_catalog.=) 'active' and pg_catalog.pg_blocking_pids(a.pid) operator(pg_catalog.<>) '{}'"
+);
+
+/// Temporary files with their sizes. A file's name begins with `pgsql_tmp` and the number of its process.
+pub(crate) const TEMP_FILES: &str = "select f.name, f.size from pg_catalog.pg_tablespace as t, \
+    pg_catalog.pg_ls_tmpdir(t.oid) as f where t.spcname operator(pg_catalog.<>) 'pg_global'::pg_catalog.name";
+
 #[cfg(test)]
-pub(crate) const ALL: [&str; 22] = [
+pub(crate) const ALL: [&str; 28] = [
     OPENING,
     OPENING_SINCE_14,
     OPENING_BESIDE,
@@ -262,6 +321,12 @@ pub(crate) const ALL: [&str; 22] = [
     SERVICE,
     NUMBERS_OF_SELF_TEST,
     VOLATILE_FUNCTIONS,
+    CLOCK,
+    WAITERS,
+    WAITERS_SINCE_14,
+    THINKING,
+    CANCEL_WAITER,
+    TEMP_FILES,
 ];
 
 /// Every function, type, operator and relation in a text that is not qualified with `pg_catalog`, and every word that

@@ -63,6 +63,13 @@ impl Governed {
         Governed::start_text(&text.replace("policy = \"pow\"", "policy = \"pow\"\nweigh = false"))
     }
 
+    /// The same with lines in the table `[guards]`, and in that of class low.
+    pub fn start_guarded(server: &Server, guards: &str, low: &str) -> Governed {
+        let (server, control) = Governed::places(server);
+        let text = text(&server, &control, "", low, "");
+        Governed::start_text(&text.replace("[preemption]", &format!("[guards]\n{guards}\n[preemption]")))
+    }
+
     /// The same in front of any server.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
         Governed::start_of(server, control, listen, low, "")

@@ -19,6 +19,7 @@ mod conversation;
 mod drivers;
 mod equal;
 mod governed;
+mod guards;
 mod hostile;
 mod installcheck;
 mod isolation;

@@ -49,6 +49,33 @@ fn priority_goes_before_age_and_age_before_the_order_of_classes() {
     assert_eq!(entered, [4, 5, 2, 3]);
 }
 
+/// A queue in place of an error: whoever comes before the moment of its class waits for it, in order.
+#[test]
+fn a_class_with_a_pace_enters_at_its_moments() {
+    let mut admission = low_and_high(None, None, None);
+    admission.set_paces([Some(Pace { rate: "1/s".parse().expect("a rate"), burst: 2 })]);
+    let at = Duration::from_millis;
+    assert!(admission.bounds(LOW) && !admission.bounds(HIGH));
+    let mut ask = |ticket, class, now| admission.ask(Ticket(ticket), class, at(now));
+    assert_eq!([1, 2, 3, 4].map(|ticket| ask(ticket, LOW, 10_000)), [Asked::Enter, Asked::Enter, wait(0), wait(1)]);
+    assert_eq!(ask(5, HIGH, 10_000), Asked::Enter, "it has no pace");
+    assert_eq!(admission.next_moment(), Some(at(11_000)));
+    let why = admission.waiting().iter().map(|waiting| waiting.why.to_string()).collect::<Vec<_>>();
+    assert_eq!(why, ["class rate 1/s is used up"; 2]);
+    assert_eq!(admission.leave(LOW, at(10_500)), [], "room alone is not enough");
+    // A newcomer does not overtake one whose moment has come and that was not let in yet.
+    assert_eq!(admission.ask(Ticket(6), LOW, at(11_100)), wait(2));
+    assert_eq!(admission.waiting().len(), 3);
+    assert_eq!(admission.keep_pace(at(11_100)), [Ticket(3)]);
+    assert_eq!(admission.keep_pace(at(11_100)), []);
+    // It is changed while some wait, and then taken back.
+    admission.set_paces([Some(Pace { rate: "60/min".parse().expect("a rate"), burst: 2 })]);
+    assert_eq!(admission.keep_pace(at(12_100)), [Ticket(4)]);
+    admission.set_paces([]);
+    assert_eq!((admission.next_moment(), admission.keep_pace(at(12_101))), (None, vec![Ticket(6)]));
+    assert_eq!(admission.waiting(), []);
+}
+
 #[test]
 fn a_full_queue_refuses() {
     let limits = ClassLimits { queue_max: Some(1), ..class(Priority::LOW, Some(0)) };

@@ -74,6 +74,7 @@ pub(super) fn text(
     // Shares help where cores are busy; this helps where they are idle.
     file.set("awake", settings.awake && mode.shares);
     file.gap().table("disk").set("limits", mode.disk);
+    file.gap().table("guards").set("migrations", if mode.guards { "enforce" } else { "off" });
     file.gap().table("admin").set("database", CONSOLE);
     reader(&mut file, password)
 }

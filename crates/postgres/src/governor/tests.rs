@@ -87,6 +87,8 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("sql-only", "shares = true", true),
         ("sql-only", "workers_max = 0", true),
         ("off", "workers_max = 0", false),
+        ("only-guards", "migrations = \"enforce\"", true),
+        ("only-disk", "migrations = \"off\"", true),
         ("only-shares", "policy = \"never\"", true),
         ("only-shares", "inheritance = true", true),
         ("only-shares-without-inheritance", "shares = true", true),

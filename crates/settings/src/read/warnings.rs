@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use plimsoll_pg::scram::server::Verifier;
 use plimsoll_pg::url::SslMode;
-use plimsoll_policy::ClassIndex;
+use plimsoll_policy::{ClassIndex, GuardMode};
 
 use crate::settings::{ClassSettings, Settings};
 
@@ -25,6 +25,7 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     about_classes(settings, &mut warnings);
     about_rules(settings, &mut warnings);
     about_levers(settings, &mut warnings);
+    about_guards(settings, &mut warnings);
     about_networks(settings, &mut warnings);
     warnings
 }
@@ -55,6 +56,39 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
         if !settings.is_below_target(index) && !settings.is_searched(index) {
             warnings.push(format!("class `{}` has `mpl_min`, and no class above it has a `target`", class.name));
         }
+    }
+}
+
+/// Guards that cannot do what they are told to.
+fn about_guards(settings: &Settings, warnings: &mut Vec<String>) {
+    let guards = &settings.guards;
+    for class in settings.classes.iter().filter(|class| class.burst.is_some() && class.rate.is_none()) {
+        warnings.push(format!("class `{}` has `burst` and no `rate`, so nothing is limited: add `rate`", class.name));
+    }
+    let is_limited = |class: &&ClassSettings| class.rate.is_some();
+    for class in settings.classes.iter().filter(is_limited).filter(|_| guards.budgets == GuardMode::Off) {
+        warnings.push(format!("class `{}` has a `rate`, and `budgets` in [guards] is \"off\"", class.name));
+    }
+    let runaway = settings.classes.iter().filter(|class| class.runaway.is_any());
+    for class in runaway.clone().filter(|_| guards.runaways == GuardMode::Off) {
+        warnings.push(format!("class `{}` limits its statements, and `runaways` in [guards] is \"off\"", class.name));
+    }
+    for class in runaway.filter(|_| settings.control.is_none()) {
+        warnings.push(format!(
+            "class `{}` limits its statements, and without `control` none is cancelled: add it",
+            class.name
+        ));
+    }
+    let enforces = guards.migrations == GuardMode::Enforce;
+    if enforces && settings.control.is_none() && !settings.is_beside {
+        let message = "`migrations` in [guards] is \"enforce\", and without `control` no transaction is known to be safe to run \
+                       again: each statement has one try; add `control`";
+        warnings.push(message.to_owned());
+    }
+    if enforces && settings.is_beside && !settings.classes.iter().any(|class| class.preemptible && class.retries) {
+        let message = "`migrations` in [guards] is \"enforce\", and no class has preemptible = \"retry-by-application\", so that \
+                       beside the server nothing is cancelled";
+        warnings.push(message.to_owned());
     }
 }
 

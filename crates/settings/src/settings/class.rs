@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_policy::cache_class::CacheClass;
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_policy::{ClassLimits, Priority, Target};
+use plimsoll_policy::{ClassLimits, Priority, Rate, RunawayLimits, Target};
 
 use super::Held;
 
@@ -60,6 +60,12 @@ pub struct ClassSettings {
     pub mpl_min: Option<u32>,
     /// The bounds that such a target leaves it now.
     pub held: Held,
+    /// How many of its transactions may begin per unit of time; `None` for any number.
+    pub rate: Option<Rate>,
+    /// How many of them may begin at once after a rest; `None` for as many as in a second.
+    pub burst: Option<u32>,
+    /// How much one of its statements may take.
+    pub runaway: RunawayLimits,
 }
 
 impl ClassSettings {
@@ -87,6 +93,9 @@ impl ClassSettings {
             target: None,
             mpl_min: None,
             held: Held::default(),
+            rate: None,
+            burst: None,
+            runaway: RunawayLimits::default(),
         }
     }
 }

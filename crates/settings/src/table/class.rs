@@ -1,11 +1,12 @@
 //! The rows of a class.
 
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_policy::{ParseTargetError, Target};
+use plimsoll_policy::{ParseRateError, ParseTargetError, Rate, Target};
 
 use super::MANY;
 use super::kind::Kind::{Bound, List, Maybe, Number, Own, Text, Truth, Wait};
 use super::row::{Row, rows};
+use crate::quantity::{size, write_size};
 use crate::settings::{ClassSettings, DiskUse};
 use crate::values::{self, RETRY_BY_APPLICATION};
 
@@ -107,4 +108,29 @@ pub(crate) static CLASS: &[Row<ClassSettings>] = rows! { ClassSettings;
         set(), in_path("the governor does not time transactions there");
     /// How many of its transactions run at once in any case, also if that breaks the target of a class above.
     mpl_min = "1", Bound(1, MANY, "1", |class| &mut class.mpl_min), in_path(NOT_ADMITTED);
+    /// How many of its transactions may begin per second, minute or hour: `10/s`, `600/min`, `100/h`. Others wait for
+    /// admission, by `budgets` in [guards]. A class with a rule for a fingerprint, a user or a tag is a budget for
+    /// that. The default is no limit.
+    rate = "none", Maybe(
+        |class| class.rate.map(|rate| rate.to_string()),
+        |class, rate, _| {
+            let rate = rate.map(str::parse::<Rate>).transpose();
+            rate.map(|rate| class.rate = rate).map_err(|error: ParseRateError| error.to_string())
+        }),
+        set(), in_path(NOT_ADMITTED);
+    /// How many transactions a class with a `rate` may begin at once after a rest. The default is as many as in a
+    /// second.
+    burst = "any", Bound(1, MANY, "any", |class| &mut class.burst), set(), in_path(NOT_ADMITTED);
+    /// How long one of its statements may run, by `runaways` in [guards]. The default is no limit.
+    time_max = "none", Wait(|class| &mut class.runaway.time), set();
+    /// How many rows one of its statements may return. The default is no limit.
+    rows_max = "any", Bound(1, 4_294_967_295, "any", |class| &mut class.runaway.rows),
+        set(), in_path("rows are counted where they pass");
+    /// How many bytes of temporary files one of its statements may fill, looked at once per second: `10GiB`. The role of
+    /// `control` needs `pg_monitor`. Files of parallel workers count for their own processes, and so not. The default
+    /// is no limit.
+    temp_max = "none", Maybe(
+        |class| class.runaway.temp_bytes.map(|bytes| write_size(bytes as usize)),
+        |class, bytes, _| bytes.map(size).transpose().map(|bytes| class.runaway.temp_bytes = bytes.map(|bytes| bytes as u64))),
+        set();
 };

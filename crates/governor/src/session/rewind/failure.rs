@@ -143,7 +143,7 @@ impl Session {
     /// the outcome of the rollback.
     fn told(&self, failure: Option<Failure>, abort: Option<Abort>) -> (Vec<u8>, Option<Vec<u8>>, Outcome) {
         let statistics = self.statistics(self.inside_index());
-        let is_cycle = abort.as_ref().is_some_and(|abort| abort.cause == AbortCause::Cycle);
+        let cause = abort.as_ref().map(|abort| abort.cause);
         let of_server = abort.and_then(|abort| abort.error);
         let acted_outside =
             matches!(failure, Some(Failure::NotReplayable(NoReplay::Unsafe(why))) if why.may_act_outside());
@@ -152,12 +152,12 @@ impl Session {
             if of_server.is_none() {
                 count(counter);
             }
-            let error = if acted_outside { acted_outside_error(is_cycle, why) } else { preempted_error(is_cycle, why) };
+            let error = if acted_outside { acted_outside_error(cause, why) } else { preempted_error(cause, why) };
             of_server.clone().map_or_else(|| (error.clone(), Some(error.clone())), |error| (error, None))
         };
         let (told, outcome) = match failure {
             Some(Failure::Cancelled) => {
-                let gone = preempted_error(is_cycle, "its client cancelled it while it was run again");
+                let gone = preempted_error(cause, "its client cancelled it while it was run again");
                 ((cancelled_error(), Some(gone)), Outcome::Abandoned)
             }
             Some(Failure::Refused(error)) => ((error, None), Outcome::Abandoned),
@@ -169,7 +169,7 @@ impl Session {
                 (ours(&statistics.replays_differed, &why), Outcome::Differed(unit + 1))
             }
             Some(Failure::Unconfirmed) => {
-                let error = of_server.unwrap_or_else(|| preempted_error(is_cycle, "the server has not confirmed that"));
+                let error = of_server.unwrap_or_else(|| preempted_error(cause, "the server has not confirmed that"));
                 ((error, None), Outcome::Abandoned)
             }
             None => unreachable!("it has failed for a reason"),
@@ -206,29 +206,31 @@ impl Session {
         if self.status == Status::Idle {
             self.end_transaction(now);
         }
+        self.restore_lock_timeout(now, out);
     }
 }
 
 /// The error for a client whose transaction was rolled back for another and could not be replayed.
-fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
-    told_of_rollback(is_cycle, "The transaction was rolled back and nothing of it remains", why)
+fn preempted_error(cause: Option<AbortCause>, why: &str) -> Vec<u8> {
+    told_of_rollback(cause, "The transaction was rolled back and nothing of it remains", why)
 }
 
 /// The same for a transaction that has done, or may have done, something that no rollback undoes.
-fn acted_outside_error(is_cycle: bool, why: &str) -> Vec<u8> {
+fn acted_outside_error(cause: Option<AbortCause>, why: &str) -> Vec<u8> {
     told_of_rollback(
-        is_cycle,
+        cause,
         "The transaction was rolled back; what it has done outside of the database may remain",
         why,
     )
 }
 
-fn told_of_rollback(is_cycle: bool, what: &str, why: &str) -> Vec<u8> {
+fn told_of_rollback(cause: Option<AbortCause>, what: &str, why: &str) -> Vec<u8> {
     let detail = format!("{what}; {why}.");
-    // A broken cycle is reported as a deadlock: the server would have reported one anyway, and clients must expect it.
-    let (sqlstate, message) = match is_cycle {
-        true => ("40P01", "rolled back to break a deadlock"),
-        false => ("40001", "preempted by a more important transaction"),
+    let (sqlstate, message) = match cause {
+        // The server would have reported a deadlock anyway, and clients must expect it.
+        Some(AbortCause::Cycle) => ("40P01", "rolled back to break a deadlock"),
+        Some(AbortCause::LockWait) => ("55P03", "ended while it waited for a lock, so that nobody queues behind it"),
+        _ => ("40001", "preempted by a more important transaction"),
     };
     let hint = Some("The transaction might succeed if retried.");
     error_response(&Notice { detail: Some(&detail), hint, ..Notice::new("ERROR", sqlstate, message) })

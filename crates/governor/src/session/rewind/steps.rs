@@ -14,6 +14,7 @@ use super::super::{Bound, Flow, Outbox, Session, Shown, Unit};
 use super::failure::Failure;
 use super::{Cause, ROLLBACK, ROLLBACK_AND_CHAIN, RewindStep, own};
 use crate::effects::{Inquiry, Next};
+use crate::statistics::AbortCause;
 
 /// How long an inquiry may take. Its client waits, and so may others for what the client does next.
 const INQUIRY_MAX: Duration = Duration::from_secs(3);
@@ -54,14 +55,20 @@ impl Session {
             Safety::Asked(question) => question,
             _ => {
                 let recording = inside.recording.as_ref().expect("replay was found possible");
+                let steps_back = rewind.abort.as_ref().is_some_and(|abort| abort.cause == AbortCause::LockWait);
+                if steps_back && self.migration.only_rewrites() && recording.unit_count() == 0 {
+                    rewind.safety = Safety::Proved;
+                    return self.go_on_rewinding(now, out);
+                }
+                let (texts, unfinished) = recording.texts(steps_back);
                 let inquiry = Inquiry::new(
-                    recording.texts(),
+                    texts,
                     self.reported.text_rules,
                     recording.older_statements(),
                     &self.settings.preemption.replay_functions,
                     self.reported.version,
                 );
-                let inquiry = inquiry.of_transaction(inside.horizon);
+                let inquiry = inquiry.of_unfinished(unfinished).of_transaction(inside.horizon);
                 Box::new(Question { inquiring: Inquiring::new(inquiry, now), request: None })
             }
         };
@@ -114,9 +121,13 @@ impl Session {
 
     /// Runs a unit again. After the last, the unit in flight is run, or the client continues.
     pub(super) fn ask_unit(&mut self, unit: usize, now: Instant, out: &mut impl Outbox) {
+        let last = self.recording().map(|recording| recording.unit_count());
+        let bound = self.bound_of_replay(last == Some(unit), now);
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let Some(inside) = &mut self.transaction else { return };
-        let limit = inside.workers.filter(|(before, _)| *before == unit && rewind.step != RewindStep::Limit(unit));
+        let is_bounded = rewind.step == RewindStep::Bound(unit);
+        let is_limited = is_bounded || rewind.step == RewindStep::Limit(unit);
+        let limit = inside.workers.filter(|(before, _)| *before == unit && !is_limited);
         let Some(recording) = &mut inside.recording else { return };
         recording.restart_answer();
         let is_last = unit == recording.unit_count();
@@ -131,6 +142,9 @@ impl Session {
         }
         if let Some((_, workers)) = limit {
             return self.ask(RewindStep::Limit(unit), &own(&lower_locally(workers)), OWN, now, out);
+        }
+        if let Some(sql) = bound.filter(|_| !is_bounded) {
+            return self.ask(RewindStep::Bound(unit), &own(&sql), OWN, now, out);
         }
         rewind.is_clean = false;
         let request = recording.bytes(recording.unit_range(unit)).to_vec();

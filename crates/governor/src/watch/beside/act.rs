@@ -28,7 +28,11 @@ pub(in crate::watch) fn cancel(
 ) -> Result<Vec<bool>, WireError> {
     let mut done = Vec::new();
     for target in targets {
-        if !target.card.aim_preemption(target.transaction, target.unit) {
+        let is_aimed = match target.exceeds {
+            Some(limit) => target.card.aim_at_runaway(target.transaction, target.unit, limit),
+            None => target.card.aim_preemption(target.transaction, target.unit),
+        };
+        if !is_aimed {
             governor.settle(target.event, Outcome::TooLate);
             done.push(false);
             continue;
@@ -37,7 +41,7 @@ pub(in crate::watch) fn cancel(
         let is_done = *signalled.as_ref().unwrap_or(&false);
         target.card.cancel_arrived(is_done, true);
         governor.settle(target.event, if is_done { Outcome::Cancelled } else { Outcome::TooLate });
-        if is_done {
+        if is_done && target.exceeds.is_none() {
             let index = target.card.state().class;
             let class = governor.statistics.class(index);
             count(if target.if_waiting { &class.preempted_waiting } else { &class.preempted_running });
