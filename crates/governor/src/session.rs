@@ -51,7 +51,6 @@ use crate::statement::TextRules;
 use crate::statement::name::stored;
 use crate::statistics::{AbortOutcome, ClassStatistics, count};
 
-pub(crate) use runaway::limit_of;
 pub use answers::Notice;
 pub(crate) use answers::{
     END_ANSWERS, OWN_STATEMENT, columns, end, error_response, is_fatal, message as message_of, notice_response,
@@ -61,14 +60,15 @@ use begin::Queued;
 use class::Identity;
 use foresight::{Learning, Texts};
 pub(crate) use frames::Status;
-use migration::Migration;
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
+use migration::Migration;
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
 use recording::Recording;
 use refuse::Refusal;
 use residue::Trail;
 use rewind::{Rewind, RolledBack};
+pub(crate) use runaway::limit_of;
 use transaction::{Attempts, Transaction};
 use workers::{Limiting, Workers};
 

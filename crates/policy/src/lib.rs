@@ -69,8 +69,8 @@ pub use disk_share::{DiskBounds, DiskShare, DiskSight, DiskWord};
 pub use doing::Doing;
 pub use ended_work::EndedWork;
 pub use guards::{
-    GaveUp, GuardMode, HeldUp, LockWaiter, NextTry, Runaway, RunawayLimits, StrongLockWait, Taken, held_up_by, next_try,
-    pause_between_tries,
+    GaveUp, GuardMode, HeldUp, LockWaiter, NextTry, Runaway, RunawayLimits, StrongLockWait, Taken, held_up_by,
+    next_try, pause_between_tries,
 };
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{

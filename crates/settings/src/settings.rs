@@ -17,8 +17,8 @@ use plimsoll_policy::{ClassIndex, ClassRules, ClassTerms, GuardMode, PreemptionP
 use rustls::pki_types::CertificateDer;
 
 pub use class::{ClassSettings, CpuShare, DiskUse, cache_fault};
-pub use guards::Guards;
 pub use described::{change_of, class_key, default_of, means_nothing, settable};
+pub use guards::Guards;
 pub use login::Login;
 pub use targets::{Held, TargetFault, target_faults};
 

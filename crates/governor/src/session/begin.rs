@@ -295,8 +295,11 @@ impl Session {
         let horizon = self.governor.horizon.get();
         match (entry, &mut self.transaction) {
             (Entry::WithinBlock, Some(inside)) => (inside.is_admitted, inside.waited) = (true, waited),
-            _ => self
-                .enter(Transaction { is_admitted: true, waited, ..Transaction::new(class, since, horizon) }, chosen_by, true),
+            _ => self.enter(
+                Transaction { is_admitted: true, waited, ..Transaction::new(class, since, horizon) },
+                chosen_by,
+                true,
+            ),
         }
     }
 

@@ -19,8 +19,10 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{GaveUp, GuardMode, NextTry, NoReplay, ReplayFacts, StrongLockWait, Unsafe, may_replay, next_try};
 use plimsoll_policy::pause_between_tries;
+use plimsoll_policy::{
+    GaveUp, GuardMode, NextTry, NoReplay, ReplayFacts, StrongLockWait, Unsafe, may_replay, next_try,
+};
 
 use super::aborted::Abort;
 use super::answers::{self, Notice, error_response, notice_response};
@@ -333,9 +335,7 @@ impl Session {
     /// Whether an error says that the bound is over.
     pub(super) fn is_lock_wait_over(&self, body: &[u8]) -> bool {
         let is_in_use = self.migration.in_use().is_some();
-        is_in_use
-            && answers::sqlstate(body) == Some(LOCK_NOT_AVAILABLE)
-            && answers::routine(body) == Some(INTERRUPTED)
+        is_in_use && answers::sqlstate(body) == Some(LOCK_NOT_AVAILABLE) && answers::routine(body) == Some(INTERRUPTED)
     }
 
     /// The bound is over: the transaction steps back and is tried again, or its client gets an error. Returns whether that is the
@@ -362,7 +362,7 @@ impl Session {
                 self.note_try(waited, out);
                 let mut rewind = Rewind::new(RewindStep::Drain, Cause::Cancelled(self.in_flight()), None);
                 rewind.abort = Some(Abort { cause: AbortCause::LockWait, error: None });
-                rewind.pause = Some(now + self.pause());
+                rewind.pause = Some(now + self.pause(waited));
                 self.flow = Flow::Rewinding(Box::new(rewind));
                 return false;
             }
@@ -376,20 +376,27 @@ impl Session {
 
     /// The same in a replay, which starts over.
     pub(super) fn step_back_again(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Some(bounded) = self.migration.in_use() else { return };
         let waited = self.has_waited(now);
-        let next = self.next_try(bounded, waited);
         let is_comparing = matches!(&self.flow, Flow::Rewinding(rewind) if rewind.is_comparing());
         if !is_comparing {
             return;
         }
         self.note_try(waited, out);
-        let pause = now + self.pause();
+        let pause = now + self.pause(waited);
         self.supersede_abort(AbortCause::LockWait, pause);
-        let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        rewind.was_cancelled = true;
-        if let NextTry::GiveUp(why) = next {
-            rewind.failure = Some(Failure::Refused(gave_up(why, waited).unwrap_or_else(|| lock_timeout_error())));
+        if let Flow::Rewinding(rewind) = &mut self.flow {
+            rewind.was_cancelled = true;
+        }
+    }
+
+    /// The error of a statement whose time is over before it is tried again.
+    pub(super) fn is_over_before_next_try(&self, now: Instant) -> Option<Vec<u8>> {
+        let Flow::Rewinding(rewind) = &self.flow else { return None };
+        rewind.abort.as_ref().filter(|abort| abort.cause == AbortCause::LockWait)?;
+        let waited = self.has_waited(now);
+        match self.next_try(self.migration.in_use()?, waited) {
+            NextTry::GiveUp(why) => Some(gave_up(why, waited).unwrap_or_else(lock_timeout_error)),
+            NextTry::Wait(_) => None,
         }
     }
 
@@ -409,8 +416,13 @@ impl Session {
         out.to_client(&notice_response(&Notice { hint: Some(hint), ..Notice::new("NOTICE", "00000", &message) }));
     }
 
-    fn pause(&self) -> Duration {
-        pause_between_tries(self.settings.guards.migrations_wait, self.migration.tries)
+    /// The pause before the next try; shorter if the time of the statement is over before.
+    fn pause(&self, waited: Duration) -> Duration {
+        let guards = &self.settings.guards;
+        let pause = pause_between_tries(guards.migrations_wait, self.migration.tries);
+        let own = self.migration.in_use().map(|bounded| [bounded.own.lock, bounded.own.statement]);
+        let ends = own.into_iter().flatten().chain([guards.migrations_patience]).flatten();
+        ends.map(|end| end.saturating_sub(waited)).fold(pause, Duration::min)
     }
 }
 

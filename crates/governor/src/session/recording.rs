@@ -205,7 +205,6 @@ impl Recording {
         }
         names
     }
-
 }
 
 /// The texts among recorded messages.

@@ -313,6 +313,7 @@ impl Session {
 
     /// Takes the next step, if the last has been answered and no cancel is on its way.
     pub(super) fn go_on_rewinding(&mut self, now: Instant, out: &mut impl Outbox) {
+        let over = self.is_over_before_next_try(now);
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let cancels = self.card.state().cancels;
         if !rewind.is_due || cancels.in_flight > 0 {
@@ -320,6 +321,9 @@ impl Session {
         }
         if cancels.by_client.is_some() && !rewind.is_unnoticed() {
             rewind.failure.get_or_insert(Failure::Cancelled);
+        }
+        if let Some(error) = over {
+            rewind.failure.get_or_insert(Failure::Refused(error));
         }
         if rewind.failure.is_some() {
             return self.fail(now, out);

@@ -158,9 +158,7 @@ impl Session {
         };
         match step {
             None => MessageAction::Pass,
-            Some(step) if self.outstanding.is_empty() => {
-                self.ask_own(OwnStep::Workers(step), &[step.sql()], now, out)
-            }
+            Some(step) if self.outstanding.is_empty() => self.ask_own(OwnStep::Workers(step), &[step.sql()], now, out),
             // Setting a limit can wait until the next unit; undoing it must happen before this one.
             Some(WorkersAction::Undo | WorkersAction::UndoLocally) => {
                 self.gate = Gate::UntilRest;

@@ -28,13 +28,11 @@ enum Kind {
 const BESIDE: &[&str] = &["comment", "delete", "grant", "insert", "revoke", "update"];
 
 /// First words of statements that may need such a lock.
-const STRONG: &[&str] =
-    &["alter", "cluster", "create", "drop", "lock", "refresh", "reindex", "truncate", "vacuum"];
+const STRONG: &[&str] = &["alter", "cluster", "create", "drop", "lock", "refresh", "reindex", "truncate", "vacuum"];
 
 /// Objects whose ALTER and DROP lock a table.
-const LOCKED: &[&str] = &[
-    "foreign", "index", "materialized", "owned", "policy", "rule", "schema", "sequence", "table", "trigger", "view",
-];
+const LOCKED: &[&str] =
+    &["foreign", "index", "materialized", "owned", "policy", "rule", "schema", "sequence", "table", "trigger", "view"];
 
 /// Objects whose CREATE locks no table that is in use, unless the new table refers to one.
 const NEW: &[&str] = &["schema", "sequence", "table", "unlogged"];

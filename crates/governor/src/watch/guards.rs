@@ -203,7 +203,13 @@ impl Guards {
         Ok(())
     }
 
-    fn end_thinking(&self, up: &mut Up, settings: &Settings, idle: &Thinking, held_up: HeldUp) -> Result<(), WireError> {
+    fn end_thinking(
+        &self,
+        up: &mut Up,
+        settings: &Settings,
+        idle: &Thinking,
+        held_up: HeldUp,
+    ) -> Result<(), WireError> {
         let card = cards_of(&self.governor, &[idle.process]).pop().map(|(_, card)| card);
         let is_enforced = settings.guards.idle == GuardMode::Enforce;
         let why = format!("terminating connection: its transaction waits for its client while {held_up}");
@@ -216,8 +222,8 @@ impl Guards {
                 true
             }
             Some(_) if is_enforced => {
-                let parameters =
-                    [idle.process.into(), idle.process_began, idle.transaction_began, idle.since].map(|number| number.to_string());
+                let parameters = [idle.process.into(), idle.process_began, idle.transaction_began, idle.since]
+                    .map(|number| number.to_string());
                 signals(up, |up| &up.end_thinking, &parameters)?
             }
             Some(_) => false,

@@ -239,8 +239,7 @@ pub(crate) const VOLATILE_FUNCTIONS: &str = "select distinct p.proname from pg_c
     and p.pronamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace order by p.proname";
 
 /// The server's clock, seconds since 1970.
-pub(crate) const CLOCK: &str =
-    "select pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.text";
+pub(crate) const CLOCK: &str = "select pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.text";
 
 /// Processes of the control connection's server that wait for a lock: the process and those that block it, for how long it has
 /// waited in milliseconds, the lock's mode, the relation by its name in this database, and when its process and its

@@ -34,7 +34,9 @@ fn governed(server: &Server, guards: &str) -> Governed {
     let governed = Governed::start_guarded(server, guards, "");
     // Before the first look nothing shows what is older than a transaction.
     let mut client = governed.client("high", server.database());
-    until("the governor to look", || client.query("SELECT 1").is_ok() && governed.said().contains("control connection is up"));
+    until("the governor to look", || {
+        client.query("SELECT 1").is_ok() && governed.said().contains("control connection is up")
+    });
     governed
 }
 
@@ -81,7 +83,8 @@ fn migrate(server: &Server, governed: &Governed, statements: &[&str]) -> Migrate
         let at = Instant::now();
         let dumped = dump.join().unwrap();
         let held_up = readers.into_iter().map(|reader| reader.join().unwrap()).max().unwrap();
-        let after = at.saturating_duration_since(dumped).as_secs_f64() - dumped.saturating_duration_since(at).as_secs_f64();
+        let after =
+            at.saturating_duration_since(dumped).as_secs_f64() - dumped.saturating_duration_since(at).as_secs_f64();
         Migrated { ended, after_dump: after, held_up }
     })
 }

@@ -22,8 +22,7 @@ enum Unit {
 }
 
 impl Unit {
-    const ALL: [(&str, Unit, u64); 3] =
-        [("s", Unit::Second, 1), ("min", Unit::Minute, 60), ("h", Unit::Hour, 3600)];
+    const ALL: [(&str, Unit, u64); 3] = [("s", Unit::Second, 1), ("min", Unit::Minute, 60), ("h", Unit::Hour, 3600)];
 }
 
 /// A larger number is a mistake, and its interval would be below a microsecond.
@@ -31,7 +30,9 @@ const NUMBER_MAX: u32 = 1_000_000;
 
 /// Why a text is not a rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a rate; write a number from 1 to 1000000 per second, minute or hour, as `10/s`, `600/min` or `100/h`")]
+#[error(
+    "`{0}` is not a rate; write a number from 1 to 1000000 per second, minute or hour, as `10/s`, `600/min` or `100/h`"
+)]
 pub struct ParseRateError(String);
 
 impl FromStr for Rate {
@@ -143,7 +144,9 @@ mod tests {
 
     #[test]
     fn rates_are_read_as_they_are_shown() {
-        for (text, interval, burst) in [("10/s", 100, 10), ("600/min", 100, 10), ("30/min", 2000, 1), ("3600/h", 1000, 1)] {
+        for (text, interval, burst) in
+            [("10/s", 100, 10), ("600/min", 100, 10), ("30/min", 2000, 1), ("3600/h", 1000, 1)]
+        {
             let rate: Rate = text.parse().expect("a rate");
             assert_eq!((rate.to_string().as_str(), rate.interval().as_millis()), (text, interval));
             assert_eq!(rate.usual_burst(), burst, "{text}");

@@ -16,11 +16,7 @@ fn guards_warn_unless_told_otherwise_and_a_limit_is_what_makes_them_look() {
     assert!(guards.look_for_waiters() && !settings.limits_runaways());
     let text = file("", "", "rate = \"10/s\"\nrows_max = 100000\ntime_max = \"5min\"\ntemp_max = \"1GiB\"");
     let settings = good(&text).settings;
-    let expect = RunawayLimits {
-        time: Some(Duration::from_secs(300)),
-        rows: Some(100_000),
-        temp_bytes: Some(1 << 30),
-    };
+    let expect = RunawayLimits { time: Some(Duration::from_secs(300)), rows: Some(100_000), temp_bytes: Some(1 << 30) };
     assert_eq!(settings.runaway_limits(ClassIndex(1)), expect);
     assert!(settings.limits_runaways() && !settings.runaway_limits(ClassIndex(0)).is_any());
     assert!(settings.paces().all(|pace| pace.is_none()), "it only warns");

@@ -217,11 +217,7 @@ fn preempted_error(cause: Option<AbortCause>, why: &str) -> Vec<u8> {
 
 /// The same for a transaction that has done, or may have done, something that no rollback undoes.
 fn acted_outside_error(cause: Option<AbortCause>, why: &str) -> Vec<u8> {
-    told_of_rollback(
-        cause,
-        "The transaction was rolled back; what it has done outside of the database may remain",
-        why,
-    )
+    told_of_rollback(cause, "The transaction was rolled back; what it has done outside of the database may remain", why)
 }
 
 fn told_of_rollback(cause: Option<AbortCause>, what: &str, why: &str) -> Vec<u8> {

@@ -41,6 +41,7 @@ pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target
         transaction,
         unit,
         breaks_cycle: false,
+        exceeds: None,
         if_waiting: true,
         may_commit: false,
         event,
