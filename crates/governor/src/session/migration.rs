@@ -31,7 +31,7 @@ use super::frames::{Frontend, HEAD_BYTES, Status};
 use super::message::Message;
 use super::prepared::Note;
 use super::refuse::Refusal;
-use super::rewind::{Cause, Failure, Rewind, RewindStep};
+use super::rewind::{Cause, Rewind, RewindStep};
 use super::transaction::Transaction;
 use super::workers::OwnStep;
 use super::{Flow, Gate, INSPECT_MAX, Outbox, Session};

@@ -42,7 +42,7 @@ fn what_is_no_value_is_told_with_its_place() {
     check("rate = \"10\"", "", "x.toml:9:8: `10` is not a rate; write a number");
     check("burst = 0", "", "0 is not between 1 and 1000000");
     check("temp_max = \"lots\"", "", "`lots` is not a size");
-    check("", "[guards]\nmigrations = \"on\"\n", "`on` is not a mode of a guard; there are off, warn and enforce");
+    check("", "[guards]\nmigrations = \"on\"\n", "`on` is not a mode of a guard; there are `off`, `warn`, `enforce`");
     check("", "[guards]\nmigrations_wait = \"1ms\"\n", "`1ms` is shorter than 5ms, the shortest");
     check("", "[guards]\nmigration = \"warn\"\n", "migrations");
 }
