@@ -342,29 +342,6 @@ impl Governor {
         self.admission.lock().confirm_expired(Ticket(session.0));
     }
 
-    /// Admits a session's transaction beyond the limits, because others wait for locks of the session. Returns whether
-    /// it waited for admission.
-    pub fn let_in(&self, session: SessionId) -> bool {
-        let is_admitted = self.admission.lock().let_in(Ticket(session.0));
-        self.tell_admitted(is_admitted.then_some(Ticket(session.0)));
-        is_admitted
-    }
-
-    /// Notifies the sessions that have waited too long, and returns when the next wait expires.
-    pub fn expire_waiting(&self, now: Instant) -> Option<Duration> {
-        let (expired, admitted, next) = {
-            let (mut admission, now) = (self.admission.lock(), self.clock(now));
-            let (expired, admitted) = (admission.expire(now), admission.keep_pace(now));
-            let moment = admission.next_moment().filter(|at| *at > now);
-            (expired, admitted, admission.next_expiry().into_iter().chain(moment).min())
-        };
-        self.tell_admitted(admitted);
-        for ticket in expired {
-            self.tell_ticket(ticket, SessionCommand::TimedOut);
-        }
-        next
-    }
-
     /// The transactions that wait for admission.
     pub fn waiting(&self) -> Vec<Waiting> {
         self.admission.lock().waiting()

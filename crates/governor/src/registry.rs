@@ -7,6 +7,7 @@
 //! wants to cancel increments it under the card's lock, where it sees which unit is in flight; the session begins a
 //! unit under the same lock. A cancel that is aimed at one unit therefore never hits another.
 
+mod aiming;
 mod immunity;
 mod timeouts;
 
@@ -367,18 +368,6 @@ impl SessionCard {
         true
     }
 
-    /// Aims a cancel at a unit that exceeds a limit of its class, if it is still in flight.
-    pub(crate) fn aim_at_runaway(&self, transaction: u64, unit: u64, why: Runaway) -> bool {
-        let mut state = self.state();
-        let is_there = state.phase == Phase::Active && (state.transaction, state.unit) == (transaction, unit);
-        if !is_there || state.cancels.preempting == Some(unit) || state.cancels.runaway.is_some() {
-            return false;
-        }
-        state.cancels.in_flight += 1;
-        state.cancels.runaway = Some((unit, why));
-        true
-    }
-
     /// Begins a unit and returns its number, unless a cancel is on its way or its effect is not known yet. `is_alone`
     /// says whether everything before the unit has been answered.
     pub(crate) fn begin_unit(&self, is_alone: bool) -> Result<u64, Held> {
@@ -394,18 +383,6 @@ impl SessionCard {
         (state.preemptible, state.cycle_loss) = (false, None);
         (state.cancels.preempting, state.cancels.runaway) = (None, None);
         Ok(state.unit)
-    }
-
-    /// Aims a client's own cancel at the unit in flight; `None` if the client waits for none, and then no cancel must
-    /// be sent.
-    pub fn aim_client_cancel(&self) -> Option<u64> {
-        let mut state = self.state();
-        if !state.is_awaited {
-            return None;
-        }
-        state.cancels.in_flight += 1;
-        state.cancels.by_client = Some(state.unit);
-        Some(state.unit)
     }
 
     /// A cancel has arrived at the server's process, or never will: `signalled` says whether it was sent. The caller

@@ -330,31 +330,6 @@ impl Admission {
         self.classes.iter().filter_map(Class::next_expiry).min()
     }
 
-    /// Sets the paces of the classes; those that the list lacks have none.
-    pub fn set_paces(&mut self, paces: impl IntoIterator<Item = Option<Pace>>) {
-        let mut paces = paces.into_iter();
-        for class in &mut self.classes {
-            let pace = paces.next().flatten();
-            class.paced = pace.map(|pace| {
-                let mut paced = class.paced.unwrap_or_else(|| Paced::new(pace));
-                paced.change(pace);
-                paced
-            });
-        }
-    }
-
-    /// Lets in those whose moment has come; they are inside.
-    #[must_use = "the transactions named are admitted and must be notified"]
-    pub fn keep_pace(&mut self, now: Duration) -> Vec<Ticket> {
-        self.enter(now)
-    }
-
-    /// When the moment of the next waiting transaction comes; `None` if none waits for one alone.
-    pub fn next_moment(&self) -> Option<Duration> {
-        let waits = self.classes.iter().filter(|class| !class.queue.is_empty() && !class.is_full());
-        waits.filter_map(|class| Some(class.paced?.ready_at())).min()
-    }
-
     /// Replaces the limits. There may be more classes than before, but not fewer, and each keeps its index.
     /// Transactions that are inside stay, even if they exceed the new limits. Transactions that wait keep waiting under the new limits,
     /// even if their queue is longer than these allow. Returns those that may enter now, in order; they are inside.

@@ -1,8 +1,8 @@
 //! Guards: work that holds up others by accident, and what is done about it.
 //!
-//! A guard names what it sees, and does something about it only if it is told to ([`GuardMode`]).
+//! A guard names what it sees, and does something about it only in one of its modes ([`GuardMode`]).
 //!
-//! - [`next_try`]: a statement that needs a lock which stops readers or writers. Whoever comes after it queues behind it,
+//! - [`next_try`]: a statement that needs a lock which stops readers or writers. A process that comes after it queues behind it,
 //!   even if it waits itself. It therefore waits for a short time, steps back, and tries again.
 //! - [`held_up_by`]: how many wait for a transaction, directly or behind others, and for how long together. A transaction
 //!   whose client is thinking is judged by that, and not by how long its client thinks.

@@ -1,7 +1,7 @@
 //! Migrations: a statement that needs a lock which stops readers or writers waits for it for a short time only, steps back, and
 //! tries again. Its client notices nothing but the time.
 //!
-//! Whoever wants a table queues behind a waiter for such a lock, even if the waiter itself waits for a long query. So `lock_timeout`
+//! A process that wants a table queues behind a waiter for such a lock, even if the waiter itself waits for a long query. So `lock_timeout`
 //! is set before the statement, and its earlier value is restored right after the answer, by units of our own (`workers.rs` has
 //! the same for parallel workers). When the server fails the statement because that time is over, the transaction is rolled
 //! back, which frees its locks, pauses, and is replayed like one that the server has aborted (`aborted.rs`).
@@ -17,15 +17,17 @@
 //!
 //! A function that sets the parameter by itself is not noticed.
 
+mod errors;
+
 use std::time::{Duration, Instant};
 
 use plimsoll_policy::pause_between_tries;
-use plimsoll_policy::{
-    GaveUp, GuardMode, NextTry, NoReplay, ReplayFacts, StrongLockWait, Unsafe, may_replay, next_try,
-};
+use plimsoll_policy::{GuardMode, NextTry, NoReplay, ReplayFacts, StrongLockWait, Unsafe, may_replay, next_try};
+
+use errors::{gave_up, lock_timeout_error, single_try};
 
 use super::aborted::Abort;
-use super::answers::{self, Notice, error_response, notice_response};
+use super::answers::{self, Notice, notice_response};
 use super::client::MessageAction;
 use super::frames::{Frontend, HEAD_BYTES, Status};
 use super::message::Message;
@@ -35,7 +37,6 @@ use super::rewind::{Cause, Rewind, RewindStep};
 use super::transaction::Transaction;
 use super::workers::OwnStep;
 use super::{Flow, Gate, INSPECT_MAX, Outbox, Session};
-use crate::settings::write_duration;
 use crate::statement::patience::timeout;
 use crate::statement::strong_lock::StrongLock;
 use crate::statistics::{AbortCause, AbortOutcome, count};
@@ -408,7 +409,7 @@ impl Session {
             return;
         }
         let message = format!(
-            "waiting for a lock for {:.0}s so far: this statement has stepped back {} times, so that nobody queues behind it",
+            "waiting for a lock for {:.0}s so far: this statement has stepped back {} times, so that others do not queue behind it",
             waited.as_secs_f64(),
             self.migration.tries
         );
@@ -424,42 +425,4 @@ impl Session {
         let ends = own.into_iter().flatten().chain([guards.migrations_patience]).flatten();
         ends.map(|end| end.saturating_sub(waited)).fold(pause, Duration::min)
     }
-}
-
-/// The error for a client whose statement is not tried again; `None` if it is the server's own.
-fn gave_up(why: GaveUp, waited: Duration) -> Option<Vec<u8>> {
-    match why {
-        // It is what the server says.
-        GaveUp::LockTimeout => None,
-        GaveUp::StatementTimeout => {
-            let message = "canceling statement due to statement timeout";
-            Some(error_response(&Notice::new("ERROR", "57014", message)))
-        }
-        GaveUp::Patience => {
-            let message = format!(
-                "gave up after {}: this statement needs a lock that others hold or wait for",
-                write_duration(Duration::from_millis(waited.as_millis() as u64))
-            );
-            let hint = "`migrations_patience` in [guards] says how long the governor tries.";
-            let state = "55P03";
-            Some(error_response(&Notice { hint: Some(hint), ..Notice::new("ERROR", state, &message) }))
-        }
-    }
-}
-
-/// What the server says when `lock_timeout` is over.
-fn lock_timeout_error() -> Vec<u8> {
-    error_response(&Notice::new("ERROR", "55P03", "canceling statement due to lock timeout"))
-}
-
-/// The error for a client whose transaction cannot be run again.
-fn single_try(waited: Duration, why: NoReplay) -> Vec<u8> {
-    let message = format!(
-        "ended after {}: others would queue behind this statement, which waits for a lock",
-        write_duration(Duration::from_millis(waited.as_millis() as u64))
-    );
-    let detail = format!("Its transaction cannot be run again for its client ({why}).");
-    let hint = "Try again, send it alone in its transaction, or set `migrations` in [guards] to `warn`.";
-    let notice = Notice::new("ERROR", "55P03", &message);
-    error_response(&Notice { detail: Some(&detail), hint: Some(hint), ..notice })
 }

@@ -304,21 +304,7 @@ impl Session {
         let is_alone = !self.is_under_way();
         let next = Unit { rows_left: self.rows_max(), ..Unit::new(now) };
         let answered = std::mem::replace(&mut self.unit, next);
-        if let Some(inside) = &mut self.transaction {
-            inside.work += now.saturating_duration_since(answered.since);
-            inside.unit_immunity = None;
-            if answered.has_rows && status != Status::Idle {
-                // They were withheld while the unit might have committed by itself.
-                inside.forecast.shows_rows();
-            }
-            if let Some(because) = inside.unsafe_once_done.take() {
-                inside.is_unsafe(because);
-            }
-            if status == Status::Block || status == Status::Idle && !is_alone {
-                // Its end was sent together with the next unit.
-                inside.failure = None;
-            }
-        }
+        self.note_answered(&answered, status, is_alone, now);
         if is_alone {
             (self.rings_at, self.since, self.rules_may_change) = (None, now, false);
             match status {

@@ -8,7 +8,7 @@ use super::foresight::Forecast;
 use super::frames::Status;
 use super::prepared::{Names, Note};
 use super::recording::{Lost, Recording};
-use super::{Flow, Session};
+use super::{Flow, Session, Unit};
 use crate::effects::Horizon;
 use crate::registry::{ChosenBy, Immunity, have_used};
 use crate::statement::name::stored;
@@ -260,6 +260,25 @@ impl Transaction {
 }
 
 impl Session {
+    /// The server has answered a unit of the transaction.
+    pub(super) fn note_answered(&mut self, answered: &Unit, status: Status, is_alone: bool, now: Instant) {
+        if let Some(inside) = &mut self.transaction {
+            inside.work += now.saturating_duration_since(answered.since);
+            inside.unit_immunity = None;
+            if answered.has_rows && status != Status::Idle {
+                // They were withheld while the unit might have committed by itself.
+                inside.forecast.shows_rows();
+            }
+            if let Some(because) = inside.unsafe_once_done.take() {
+                inside.is_unsafe(because);
+            }
+            if status == Status::Block || status == Status::Idle && !is_alone {
+                // Its end was sent together with the next unit.
+                inside.failure = None;
+            }
+        }
+    }
+
     /// Why the transaction must not be rolled back for another now, if so.
     pub(super) fn immunity(&self, transaction: &Transaction) -> Option<Immunity> {
         let is_idle = !self.is_under_way();

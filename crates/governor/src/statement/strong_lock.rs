@@ -1,6 +1,6 @@
 //! Texts that need a lock which stops readers or writers of a table: ALTER TABLE, DROP, TRUNCATE, LOCK TABLE and others.
 //!
-//! Whoever wants the table afterwards queues behind such a lock, even while the statement itself still waits for it. The list errs
+//! A process that wants the table afterwards queues behind such a lock, even while the statement itself still waits for it. The list errs
 //! towards statements that need less: to take one of them for such a statement costs two short requests.
 
 use plimsoll_notation::sql::{Lexer, Token, TokenKind};
@@ -12,7 +12,7 @@ use super::TextRules;
 pub(crate) enum StrongLock {
     /// Like any other text of its transaction.
     Change,
-    /// VACUUM FULL, CLUSTER, REINDEX of one table or index: it only writes anew what is there, so a second run does no harm.
+    /// VACUUM FULL, CLUSTER, REINDEX of one table or index: it only rewrites what is there, so a second run does no harm.
     Rewrite,
 }
 

@@ -128,7 +128,7 @@ class_counters! {
         tags_refused = "tags_refused", in_path_only: true;
         /// Sessions ended because a transaction waited for its client for too long.
         idle_ended = "idle_ended", in_path_only: false;
-        /// Times that a statement which needs a strong lock stepped back, so that nobody queues behind it.
+        /// Times that a statement which needs a strong lock stepped back, so that others do not queue behind it.
         lock_steps_back = "lock_steps_back", in_path_only: true;
         /// Statements that waited for a strong lock while others queued behind them.
         lock_queues = "lock_queues", in_path_only: false;

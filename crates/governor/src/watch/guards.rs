@@ -26,7 +26,7 @@ use crate::statistics::count;
 /// The time between two looks.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Nobody is held up noticeably while no statement has taken so long.
+/// While no statement has taken so long, none is held up noticeably.
 const LONG: Duration = Duration::from_millis(200);
 
 /// How often the sizes of temporary files are read.

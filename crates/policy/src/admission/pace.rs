@@ -7,6 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::{Admission, Ticket};
+
 /// A number of transactions per second, minute or hour: `10/s`, `600/min`, `100/h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
@@ -135,6 +137,33 @@ impl Paced {
     /// A transaction begins, whether or not it may.
     pub(super) fn take(&mut self, now: Duration) {
         self.next = self.next.max(now) + self.pace.rate.interval();
+    }
+}
+
+impl Admission {
+    /// Sets the paces of the classes; those that the list lacks have none.
+    pub fn set_paces(&mut self, paces: impl IntoIterator<Item = Option<Pace>>) {
+        let mut paces = paces.into_iter();
+        for class in &mut self.classes {
+            let pace = paces.next().flatten();
+            class.paced = pace.map(|pace| {
+                let mut paced = class.paced.unwrap_or_else(|| Paced::new(pace));
+                paced.change(pace);
+                paced
+            });
+        }
+    }
+
+    /// Lets in those whose moment has come; they are inside.
+    #[must_use = "the transactions named are admitted and must be notified"]
+    pub fn keep_pace(&mut self, now: Duration) -> Vec<Ticket> {
+        self.enter(now)
+    }
+
+    /// When the moment of the next waiting transaction comes; `None` if none waits for one alone.
+    pub fn next_moment(&self) -> Option<Duration> {
+        let waits = self.classes.iter().filter(|class| !class.queue.is_empty() && !class.is_full());
+        waits.filter_map(|class| Some(class.paced?.ready_at())).min()
     }
 }
 

@@ -59,7 +59,7 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
     }
 }
 
-/// Guards that cannot do what they are told to.
+/// Guards that cannot do what the settings ask for.
 fn about_guards(settings: &Settings, warnings: &mut Vec<String>) {
     let guards = &settings.guards;
     for class in settings.classes.iter().filter(|class| class.burst.is_some() && class.rate.is_none()) {

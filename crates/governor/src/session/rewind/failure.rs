@@ -225,7 +225,9 @@ fn told_of_rollback(cause: Option<AbortCause>, what: &str, why: &str) -> Vec<u8>
     let (sqlstate, message) = match cause {
         // The server would have reported a deadlock anyway, and clients must expect it.
         Some(AbortCause::Cycle) => ("40P01", "rolled back to break a deadlock"),
-        Some(AbortCause::LockWait) => ("55P03", "ended while it waited for a lock, so that nobody queues behind it"),
+        Some(AbortCause::LockWait) => {
+            ("55P03", "ended while it waited for a lock, so that others do not queue behind it")
+        }
         _ => ("40001", "preempted by a more important transaction"),
     };
     let hint = Some("The transaction might succeed if retried.");
