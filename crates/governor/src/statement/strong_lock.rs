@@ -50,7 +50,8 @@ pub(crate) fn strong_lock(sql: &[u8], rules: TextRules) -> Option<StrongLock> {
     let first = tokens.peek()?;
     let is_one = |words: &[&str]| words.iter().any(|word| first.is_word(word));
     // Most texts are one statement that reads or writes rows.
-    if !is_one(STRONG) && !(is_one(BESIDE) && memchr::memchr(b';', sql.trim_ascii_end()).is_some()) {
+    let may_have_several = is_one(BESIDE) && memchr::memchr(b';', sql).is_some();
+    if !is_one(STRONG) && !may_have_several {
         return None;
     }
     let tokens: Vec<Token<'_>> = tokens.collect();
@@ -107,8 +108,8 @@ impl Statement<'_, '_> {
 
     /// `… IN ROW EXCLUSIVE MODE`.
     fn is_weak_mode(self) -> bool {
-        let modes = (0..self.0.len()).filter(|at| self.is(*at, &["in"]));
-        modes.last().is_some_and(|at| {
+        let mut modes = (0..self.0.len()).rev().filter(|at| self.is(*at, &["in"]));
+        modes.next().is_some_and(|at| {
             let is_mode = |mode: &[&str; 2]| self.is(at + 1, &mode[..1]) && self.is(at + 2, &mode[1..]);
             // SHARE ROW EXCLUSIVE and SHARE UPDATE EXCLUSIVE begin with another word.
             WEAK_MODES.iter().any(is_mode)
