@@ -193,6 +193,8 @@ pub struct Health {
     pub stands_by: bool,
     /// Why the governor does not see the sessions that it should govern, if so.
     pub blind: Option<String>,
+    /// What is known from each pooler in front of the server, in words.
+    pub poolers: Vec<String>,
     /// Whether commits of the server may wait for standbys, as far as is known.
     pub commits_wait: bool,
     /// The levers in words: `preemption`, on or off, why.

@@ -134,6 +134,9 @@ pub struct CardState {
     pub class: ClassIndex,
     /// Why it has this class.
     pub chosen_by: ChosenBy,
+    /// Whether the class is known to be that of the transaction: which client a pooler's server process serves takes a
+    /// moment to find out.
+    pub is_class_certain: bool,
     /// The class of the last admitted transaction, or of the login before the first: the server's process has its CPU
     /// share. It is kept between transactions, because the next is most likely in the same class.
     pub served: ClassIndex,
@@ -280,6 +283,7 @@ impl SessionCard {
         let state = CardState {
             class,
             chosen_by: ChosenBy::Rule(None),
+            is_class_certain: true,
             served: class,
             phase: Phase::Starting,
             since: now,

@@ -95,6 +95,12 @@ impl Connection {
         start::start(url, &[("client_encoding", "SQL_ASCII"), ("search_path", "")])
     }
 
+    /// Opens a session of a pooler's console, such as pgbouncer's. It understands whole texts of one command, and
+    /// nothing prepared; its version is unknown (0).
+    pub fn open_console(url: &ServerUrl) -> Result<Self, WireError> {
+        start::start_console(url)
+    }
+
     /// The server's version: 150018 is 15.18.
     pub fn server_version_num(&self) -> u32 {
         self.version
@@ -181,6 +187,32 @@ impl Connection {
         self.exchange(|tag, body| match tag {
             b'D' => text_row(Fields::of(body)?, each),
             b'T' | b'C' | b'I' => Ok(()),
+            other => Err(unexpected(other)),
+        })
+    }
+
+    /// As [`text_rows`](Self::text_rows), but passes the values of these columns, in this order. A column that the answer
+    /// does not have is null.
+    pub fn text_columns(
+        &mut self,
+        sql: &str,
+        columns: &[&str],
+        each: &mut dyn FnMut(&[Option<&str>]),
+    ) -> Result<(), WireError> {
+        self.check()?;
+        frontend::query(sql, &mut self.output).map_err(|error| self.refused(&error))?;
+        let mut places = Vec::new();
+        self.exchange(|tag, body| match tag {
+            b'T' => {
+                let names = column_names(body)?;
+                places = columns.iter().map(|column| names.iter().position(|name| name == column)).collect();
+                Ok(())
+            }
+            b'D' => text_row(Fields::of(body)?, &mut |row| {
+                let value = |place: &Option<usize>| place.and_then(|place| row.get(place).copied().flatten());
+                each(&places.iter().map(value).collect::<Vec<_>>());
+            }),
+            b'C' | b'I' => Ok(()),
             other => Err(unexpected(other)),
         })
     }
@@ -375,6 +407,21 @@ fn unexpected(tag: u8) -> String {
         b'H' => "the statement sends copied data; COPY … TO STDOUT cannot be run here".to_owned(),
         other => format!("a message with the tag {:?} where none is due", char::from(other)),
     }
+}
+
+/// The names in a description of columns.
+fn column_names(body: &[u8]) -> Result<Vec<String>, String> {
+    /// Table, column, type, its length and modifier, and the format.
+    const AFTER_NAME: usize = 18;
+    let cut = || "a description of columns that ends early".to_owned();
+    let (count, mut rest) = body.split_first_chunk().ok_or_else(cut)?;
+    let mut name = || {
+        let end = rest.iter().position(|byte| *byte == 0).ok_or_else(cut)?;
+        let name = String::from_utf8_lossy(&rest[..end]).into_owned();
+        rest = rest.get(end + 1 + AFTER_NAME..).ok_or_else(cut)?;
+        Ok(name)
+    };
+    (0..u16::from_be_bytes(*count)).map(|_| name()).collect()
 }
 
 fn text_row(fields: Fields<'_>, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), String> {

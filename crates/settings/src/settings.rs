@@ -6,6 +6,7 @@ mod login;
 mod guards;
 mod targets;
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use plimsoll_policy::{ClassIndex, ClassRules, ClassTerms, GuardMode, PreemptionP
 use rustls::pki_types::CertificateDer;
 
 pub use class::{ClassSettings, CpuShare, DiskUse, cache_fault};
-pub use described::{change_of, class_key, default_of, means_nothing, settable};
+pub use described::{change_of, class_key, default_of, default_shown, means_nothing, settable};
 pub use guards::Guards;
 pub use login::Login;
 pub use targets::{Held, TargetFault, target_faults};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub governs_direct: bool,
     /// The number of the server's cores, where the governor cannot count them; `None` if the operator does not say.
     pub server_cores: Option<u32>,
+    /// The consoles of pgbouncers through which applications use the server, for a governor beside it.
+    pub pgbouncers: Vec<ServerUrl>,
     /// The addresses that clients connect to; beside a server, those of the console.
     pub listen: Listen,
     /// The server; user, password and database of the URL are not used: clients bring their own.
@@ -130,6 +133,8 @@ pub struct Listen {
     pub login_timeout: Duration,
     /// The socket file at which the next governor asks for the addresses; `None` without handover.
     pub handover: Option<PathBuf>,
+    /// Other governors behind the same address, which may have the session of a cancel.
+    pub peers: Vec<Peer>,
     /// Proxies whose connections begin with a PROXY protocol header that names the client.
     pub proxy_protocol_from: Vec<IpAddr>,
     /// The number of relay threads; at least 1.
@@ -140,6 +145,24 @@ pub struct Listen {
     pub certificate: Option<CertificateDer<'static>>,
     /// Whether clients over TCP that do not ask for encryption are refused.
     pub tls_required: bool,
+}
+
+/// The address of another governor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// A name or an IP address, and a port, as `host:port`; an IPv6 address is in brackets.
+    Tcp(String),
+    /// A Unix socket.
+    Socket(PathBuf),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp(address) => f.write_str(address),
+            Peer::Socket(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 impl Log {
@@ -308,6 +331,7 @@ impl Settings {
             is_beside: false,
             governs_direct: false,
             server_cores: None,
+            pgbouncers: Vec::new(),
             listen: Listen::default(),
             server: ServerUrl::of_socket("", 0, "", ""),
             passing_on: PassingOn::default(),

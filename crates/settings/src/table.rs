@@ -120,6 +120,13 @@ static MODE: &[Row<Settings>] = rows! { Settings;
     /// them, and without the number it chooses no `mpl` (`auto_mpl`). The default is unknown.
     server_cores = "unknown", Bound(1, 4096, "unknown", |all| &mut all.server_cores),
         in_path("nothing beside a server depends on it");
+    /// Beside a server: consoles of pgbouncers in front of it, such as
+    /// `["postgres://plimsoll@127.0.0.1:6432/pgbouncer"]`, for a user in their `stats_users`. A server process that
+    /// pgbouncer uses then has the class of the client that it serves at the moment. The default is none.
+    pgbouncer = "none", List(
+        |all| values::texts(&all.pgbouncers),
+        |all, url, cx| cx.url(url).map(|url| all.pgbouncers.push(url))),
+        beside("every client comes through the governor, which knows it");
 };
 
 static LISTEN: &[Row<Settings>] = rows! { Settings;
@@ -139,6 +146,12 @@ static LISTEN: &[Row<Settings>] = rows! { Settings;
     /// do not count, so a pooler may hold any number of connections. The default is half of `clients_max`, but at least
     /// 10.
     logins_max_per_address = "", Number(1, MANY, |all| &mut all.listen.logins_max_per_address);
+    /// Other governors behind the same address, such as that of a load balancer: `host:port`, or the path of a socket. A
+    /// cancel whose session is not here is passed on to each of them, once. The list may contain the governor itself.
+    /// The default is none.
+    peers = "none", List(
+        |all| values::texts(&all.listen.peers),
+        |all, peer, cx| values::peer(peer, cx).map(|peer| all.listen.peers.push(peer)));
     /// IP addresses of proxies in front of the governor whose connections begin with a PROXY protocol header (version
     /// 2) that names the client. The default is none.
     proxy_protocol_from = "none", List(

@@ -9,7 +9,7 @@ use plimsoll_notation::did_you_mean;
 use plimsoll_policy::{PreemptionPolicy, preemption_policies};
 
 use crate::quantity::{duration, write_duration};
-use crate::settings::{ClassSettings, CpuShare};
+use crate::settings::{ClassSettings, CpuShare, Peer};
 use crate::table::{Context, Raw};
 
 /// The value of `preemptible` beside a server with which statements are cancelled.
@@ -69,6 +69,20 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
             "`{text}` is not an address; write an IP address and a port, as \"127.0.0.1:{PORT}\", \"[::1]:{PORT}\", or \
              \"0.0.0.0:{PORT}\" for every network of this machine"
         )
+    })
+}
+
+/// The address of another governor.
+pub(crate) fn peer(text: &str, cx: &Context<'_>) -> Result<Peer, String> {
+    if text.contains('/') {
+        return Ok(Peer::Socket(cx.path(text)));
+    }
+    let is_address = |(host, port): (&str, &str)| {
+        let is_host = if host.contains(':') { host.starts_with('[') && host.ends_with(']') } else { !host.is_empty() };
+        is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+    };
+    Some(Peer::Tcp(text.to_owned())).filter(|_| text.rsplit_once(':').is_some_and(is_address)).ok_or_else(|| {
+        format!("`{text}` is not the address of a governor; write \"db2:{PORT}\", or the path of its socket")
     })
 }
 

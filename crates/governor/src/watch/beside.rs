@@ -5,10 +5,15 @@
 //! governor knows about any session: its class, its state, its process. `act` cancels statements and ends sessions,
 //! after the server has checked in the same statement that the session is still in the state by which it was judged.
 //!
+//! Where applications come through a pooler, `poolers` asks it which client each of its server connections serves, and
+//! `links` says for which transactions that is certain.
+//!
 //! Only one governor is active beside a server. [`plimsoll_policy::stands_by_for`] decides which one; the others stand by.
 
 mod act;
 mod cards;
+mod links;
+mod poolers;
 mod sight;
 mod work;
 
@@ -24,6 +29,8 @@ use crate::governor::Governor;
 use crate::settings::Settings;
 pub(super) use act::cancel;
 use cards::{Cards, Noticed};
+use links::Span;
+use poolers::Poolers;
 use sight::Sight;
 use work::DirectWork;
 
@@ -102,6 +109,7 @@ enum Standing {
 pub(super) struct Beside {
     governor: Arc<Governor>,
     cards: Cards,
+    poolers: Poolers,
     work: DirectWork,
     next: Instant,
     standing: Standing,
@@ -120,6 +128,7 @@ impl Beside {
     pub(super) fn new(governor: Arc<Governor>) -> Self {
         Beside {
             cards: Cards::new(governor.clone()),
+            poolers: Poolers::default(),
             work: DirectWork::new(Instant::now()),
             governor,
             next: Instant::now(),
@@ -196,6 +205,7 @@ impl Beside {
         let Some(observing) = &up.observing else { return Ok(()) };
         let began = Instant::now();
         let sight = observing.sight(&mut up.connection);
+        let look = Span { began, ended: Instant::now() };
         self.governor.statistics.count_look(began.elapsed());
         let sight = sight?;
         if self.connection.replace(own) != Some(own) {
@@ -222,7 +232,11 @@ impl Beside {
         }
         let can_signal =
             |user: &str| (up.signals == Signals::ByRight || user == up.role) && !up.unsignallable.contains(user);
-        let noticed = self.cards.see(&sight, settings, own, can_signal, now);
+        let are_others = self.poolers.ask(&settings.pgbouncers);
+        let shown = self.poolers.shown();
+        self.cards.show_links(shown.iter().map(|(_, shown)| shown.clone().ok()).collect(), are_others);
+        let noticed = self.cards.see(&sight, settings, own, can_signal, look);
+        self.note_poolers(&shown);
         let Noticed { is_anybody_late, unseen } = noticed;
         self.is_anybody_late = is_anybody_late;
         let told = (self.governor.generation(), unseen);
@@ -237,6 +251,18 @@ impl Beside {
             true => self.cards.end_idle(up, settings, now),
             false => self.work.note(up, &self.cards, &noticed, settings, now),
         }
+    }
+
+    /// Reports what is known from each pooler.
+    fn note_poolers(&self, shown: &[(String, poolers::Shown)]) {
+        let line = |(address, shown): &(String, poolers::Shown)| match shown {
+            Ok(links) => {
+                let (found, all) = (self.cards.found(links), links.pooled.len());
+                format!("{address}: {found} of its {all} server connections are sessions of this server")
+            }
+            Err(why) => format!("{address}: its clients are not known: {why}"),
+        };
+        self.governor.health.lock().poolers = shown.iter().map(line).collect();
     }
 
     /// Determines whether this governor is the active one.

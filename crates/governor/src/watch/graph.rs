@@ -157,7 +157,7 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant, clo
     };
     Standing {
         id,
-        priority: settings.class(state.class).limits.priority,
+        priority: if state.is_class_certain { settings.class(state.class).limits.priority } else { Priority::LOW },
         rollbacks: state.rollbacks,
         activity,
         preemptible: is_preemptible(state) && state.immunity(looked.commits_wait, now).is_none(),

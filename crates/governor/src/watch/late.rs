@@ -40,8 +40,12 @@ pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> La
     Late { processes, may_be_blocked: lowest_inside < highest }
 }
 
-/// The priority of a session's transaction: that of its class, or above all if it is promoted.
+/// The priority of a session's transaction: that of its class, or above all if it is promoted. Nothing is done for a
+/// transaction whose class is not certain.
 pub(super) fn present_priority(settings: &Settings, state: &CardState) -> Priority {
+    if !state.is_class_certain {
+        return Priority::LOW;
+    }
     settings.preemption.bound.present(settings.class(state.class).limits.priority, state.rollbacks)
 }
 

@@ -147,7 +147,8 @@ pub(crate) const TEXT_BYTES_MAX: usize = 4096;
 
 /// Every session of applications and governors: process, user, database and application as bytes, address, state,
 /// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 bytes of its
-/// statement unless it is idle, whether it uses the control role, the moment, and whether commits may wait for standbys.
+/// statement unless it is idle, whether it uses the control role, the moment, its client's port, and whether commits may
+/// wait for standbys.
 /// A row without a state is either a session that the role may not see, or not a session at all.
 pub(crate) const SESSIONS: &str = concat!(
     "select a.pid, pg_catalog.textsend(a.usename::pg_catalog.text), pg_catalog.textsend(a.datname::pg_catalog.text), ",
@@ -164,6 +165,7 @@ pub(crate) const SESSIONS: &str = concat!(
     "(a.state operator(pg_catalog.<>) 'idle')::pg_catalog.int4 operator(pg_catalog.*) 4096), ",
     "a.usename operator(pg_catalog.=) current_user, ",
     micros!("pg_catalog.clock_timestamp()"),
+    ", a.client_port",
     commits_wait!(", "),
     " from pg_catalog.pg_stat_activity as a where a.usesysid operator(pg_catalog.>) 0::pg_catalog.oid ",
     "and (a.backend_type operator(pg_catalog.=) 'client backend' ",

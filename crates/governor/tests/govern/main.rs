@@ -7,6 +7,7 @@ mod blind;
 mod direct;
 mod disk;
 mod handover;
+mod pooled;
 mod process;
 mod rented;
 mod spared;

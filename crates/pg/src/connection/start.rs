@@ -36,18 +36,29 @@ pub(super) fn start(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connect
 
 /// Begins a session with exactly these settings.
 pub(super) fn start_as(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
+    start_by(url, settings, greet)
+}
+
+/// Begins a session of a pooler's console, whose version is not one of PostgreSQL.
+pub(super) fn start_console(url: &ServerUrl) -> Result<Connection, WireError> {
+    start_by(url, &our_settings(url), log_in)
+}
+
+type Greet = fn(Stream, &ServerUrl, &[Setting<'_>]) -> Result<Connection, WireError>;
+
+fn start_by(url: &ServerUrl, settings: &[Setting<'_>], greet: Greet) -> Result<Connection, WireError> {
     let plain = ServerUrl { ssl_mode: SslMode::Disable, ..url.clone() };
-    match start_once(url, settings) {
+    match start_once(url, settings, greet) {
         // The server accepts this role only without encryption, which `prefer` allows.
         Err(WireError::Server(error)) if url.ssl_mode == SslMode::Prefer && error.code == "28000" => {
-            start_once(&plain, settings).map_err(|_| WireError::Server(error))
+            start_once(&plain, settings, greet).map_err(|_| WireError::Server(error))
         }
         started => started,
     }
     .map_err(|error| refusal::explain(error, url))
 }
 
-fn start_once(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
+fn start_once(url: &ServerUrl, settings: &[Setting<'_>], greet: Greet) -> Result<Connection, WireError> {
     let stream = Stream::open(url).and_then(|stream| encrypt(stream, url));
     greet(stream.map_err(|error| refusal::unreachable(&error, url))?, url, settings)
 }
@@ -71,6 +82,12 @@ pub(super) fn unused(stream: Stream, url: &ServerUrl) -> Connection {
 }
 
 pub(super) fn greet(stream: Stream, url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
+    let mut connection = log_in(stream, url, settings)?;
+    connection.version = version(&connection)?;
+    Ok(connection)
+}
+
+pub(super) fn log_in(stream: Stream, url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let mut connection = unused(stream, url);
     let login = [("user", url.user.as_str()), ("database", url.database.as_str())];
     let parameters = login.into_iter().chain(settings.iter().copied());
@@ -78,7 +95,6 @@ pub(super) fn greet(stream: Stream, url: &ServerUrl, settings: &[Setting<'_>]) -
     written.map_err(|error| WireError::Refused(error.to_string()))?;
     Greeting { connection: &mut connection, sasl: None }.run(url.password.as_ref())?;
     connection.stream.set_timeout(None).map_err(|error| connection.lose(&error.to_string()))?;
-    connection.version = version(&connection)?;
     Ok(connection)
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use proptest::prelude::*;
 
-use super::start::{greet, unused};
+use super::start::{greet, log_in, unused};
 use super::*;
 
 fn url() -> ServerUrl {
@@ -262,4 +262,27 @@ fn a_copy_without_its_data_ends() {
     let with_data = [simple.clone(), message(b'd', b"1\n"), message(b'c', b"")].concat();
     let (_, _, sent) = relayed(&with_data, &answer);
     assert_eq!(sent.len(), with_data.len() + 5, "only the farewell follows");
+}
+
+/// Consoles of poolers add columns with each version.
+#[test]
+fn columns_are_found_by_name() {
+    let column = |name: &str| [name.as_bytes(), &[0; 19]].concat();
+    let names = message(b'T', &[&[0, 3][..], &column("ptr"), &column("new"), &column("link")].concat());
+    let row = message(b'D', b"\0\x03\0\0\0\x01a\0\0\0\x01b\xff\xff\xff\xff");
+    let answer = [names, row.clone(), message(b'C', b"SHOW\0"), ready(b'I')].concat();
+    let read = |answer: &[u8]| {
+        let (stream, _theirs) = said(answer);
+        let (mut connection, mut rows) = (unused(stream, &url()), Vec::new());
+        let mut each = |row: &[Option<&str>]| rows.push(row.iter().map(|cell| cell.map(str::to_owned)).collect());
+        connection.text_columns("SHOW SERVERS", &["link", "ptr", "gone"], &mut each).map(|()| rows)
+    };
+    let rows: Vec<Vec<Option<String>>> = read(&answer).unwrap();
+    assert_eq!(rows, [[None, Some("a".to_owned()), None]]);
+    for cut in [message(b'T', &[0, 1, b'a']), message(b'T', &[0]), message(b'T', b"\0\x01a\0\0\0")] {
+        let told = read(&[cut, row.clone()].concat()).unwrap_err().to_string();
+        assert!(told.contains("a description of columns that ends early"), "{told}");
+    }
+    let (stream, _theirs) = said(&greeting("1.18.0/bouncer"));
+    assert!(log_in(stream, &url(), &[]).is_ok(), "the version of a pooler is its own");
 }

@@ -214,7 +214,7 @@ impl GovernorProcess {
             return Ok(Vec::new());
         }
         let mut counts = Vec::new();
-        Connection::open(&self.console)?.text_rows("SHOW STATS_TOTALS", &mut |row| counts.extend(counts_of(row)))?;
+        Connection::open(&self.console)?.text_rows("SHOW CLASS_STATS", &mut |row| counts.extend(counts_of(row)))?;
         Ok(counts)
     }
 
@@ -264,7 +264,7 @@ fn works(console: &mut Connection) -> Result<(), String> {
     read.map_err(|error| error.to_string()).and(outcome)
 }
 
-/// A row of `SHOW STATS_TOTALS`: the class, transactions, queries, their times and the time of waiting for admission in
+/// A row of `SHOW CLASS_STATS`: the class, transactions, queries, their times and the time of waiting for admission in
 /// microseconds, errors, and transactions that were rolled back for more important ones.
 fn counts_of(row: &[Option<&str>]) -> Option<ProxyCounts> {
     let number = |column: usize| row.get(column).copied().flatten()?.parse::<u64>().ok();

@@ -4,13 +4,16 @@ use plimsoll_notation::place;
 use plimsoll_pg::url::ServerUrl;
 use toml::de::DeTable;
 
-use super::tables::{Said, said, table, tables};
+use super::tables::{Said, said, table, tables, texts};
 
 /// A warning for each password in the text of a file that every user of the machine may read.
 pub(super) fn in_the_open(text: &str, file: &str) -> Vec<String> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
     let root = root.get_ref();
     let urls = ["server", "control"].into_iter().filter_map(|key| Some((key, said(root, key)?)));
+    let mode = table(root, "mode").map(|(mode, _)| mode);
+    let poolers = mode.into_iter().flat_map(|mode| texts(mode, "pgbouncer")).map(|url| ("pgbouncer", url));
+    let urls = urls.chain(poolers);
     let users = table(root, "admin").map(|(admin, _)| tables(admin, "user")).unwrap_or_default();
     let passwords = users.iter().filter_map(|(user, _)| Some(("password", said(user, "password")?)));
     let warning = |(key, Said { span, .. }): (&str, Said<'_>)| {

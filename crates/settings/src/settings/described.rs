@@ -59,6 +59,15 @@ pub fn default_of(key: &str) -> Option<&'static str> {
     Some(default).filter(|default| can_be_set && !default.is_empty())
 }
 
+/// The default of a key as `SHOW CONFIG` shows it; `None` if it depends on other settings.
+pub fn default_shown(key: &str) -> Option<&'static str> {
+    let default = match find(key)? {
+        Found::All(_, row) => row.default,
+        Found::Class(_, row) => row.default,
+    };
+    Some(default).filter(|default| !default.is_empty())
+}
+
 fn full(table: &str, key: &str) -> String {
     if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
 }

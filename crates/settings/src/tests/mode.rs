@@ -90,3 +90,28 @@ fn keys_of_the_other_mode_are_refused_at_their_places() {
     let told = read("server = \"postgres://u@a\"\n[admin]\naddress = \"127.0.0.1:1\"\n").unwrap_err();
     assert!(told.starts_with("x.toml:3:1: `address` has no effect in the connection path"), "{told}");
 }
+
+#[test]
+fn poolers_in_front_of_the_server_are_named_by_their_consoles() {
+    let url = "postgres://stats@127.0.0.1:6432/pgbouncer";
+    let settings = read(&format!("{BESIDE}pgbouncer = [\"{url}\"]\n")).unwrap().settings;
+    assert_eq!(settings.pgbouncers.len(), 1);
+    assert_eq!((settings.pgbouncers[0].port, settings.pgbouncers[0].database.as_str()), (6432, "pgbouncer"));
+    let wrong = read(&format!("{BESIDE}pgbouncer = [\"{url}\", \"mysql://x\"]\n")).unwrap_err();
+    assert!(wrong.starts_with("x.toml:4:59: "), "{wrong}");
+    let in_path = format!("server = \"postgres://u@a\"\n[mode]\npgbouncer = [\"{url}\"]\n");
+    let wrong = read(&in_path).unwrap_err();
+    assert!(wrong.starts_with("x.toml:3:1: `pgbouncer` has no effect in the connection path"), "{wrong}");
+}
+
+#[test]
+fn peers_have_a_port_or_a_socket() {
+    let peers = |list: &str| read(&format!("server = \"postgres://u@a\"\n[listen]\npeers = [{list}]\n"));
+    let settings = peers(r#""db2:6432", "[::1]:6432", "run/.s.PGSQL.6432""#).unwrap().settings;
+    let shown: Vec<String> = settings.listen.peers.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["db2:6432", "[::1]:6432", "/etc/run/.s.PGSQL.6432"]);
+    for wrong in ["db2", "db2:", "db2:x", ":6432", "::1:6432", "db2:0"] {
+        let told = peers(&format!("\"{wrong}\"")).unwrap_err();
+        assert!(told.starts_with("x.toml:3:10: ") && told.contains("is not the address of a governor"), "{told}");
+    }
+}

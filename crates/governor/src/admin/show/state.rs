@@ -36,6 +36,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("mode", settings.place().to_owned()),
         ("server", settings.server.address()),
         ("control", control),
+        ("pgbouncer", if health.poolers.is_empty() { "none is set".to_owned() } else { health.poolers.join("; ") }),
         ("paused", if paused.is_empty() { "none".to_owned() } else { paused }),
         ("clients", governor.registry.len().to_string()),
         ("looks_per_s", looks),

@@ -103,7 +103,7 @@ impl Cards {
             let card = &known.card;
             let (class, observed, waited) = {
                 let state = card.state();
-                if state.phase != Phase::IdleInTransaction {
+                if state.phase != Phase::IdleInTransaction || !state.is_class_certain {
                     continue;
                 }
                 (state.class, state.observed, now.saturating_duration_since(state.since))

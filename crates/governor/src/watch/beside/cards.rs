@@ -7,6 +7,15 @@
 //! The first statement seen of a transaction decides its class by its tag or fingerprint, as the first one sent does in
 //! the connection path. A session that the role may not see has a card without a process: it is listed, but never acted
 //! on.
+//!
+//! A process that a pooler uses serves another client with each transaction. Its transaction has the class of its client
+//! once that is certain ([`Links::are_of`]), and until then nothing is rolled back for it, nor is it itself. Between
+//! transactions, and while the client is not certain, the process has the CPU share of the most important class that may
+//! use it, so that nobody important begins with the share of a report.
+
+mod pooled;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +25,7 @@ use std::time::{Duration, Instant};
 use plimsoll_notation::sql::fingerprint;
 use plimsoll_policy::{ClassIndex, Matched, Priority, Unsafe};
 
+use super::links::{Links, Span};
 use super::sight::{Doing, Row, Sight};
 use crate::awake::HOLD;
 use crate::governor::Governor;
@@ -23,6 +33,7 @@ use crate::registry::{BackendKey, CardState, ChosenBy, Immunity, NO_WORKER, Obse
 use crate::settings::Settings;
 use crate::statement::{Statement, read};
 use crate::watch::late::present_priority;
+use pooled::UseOf;
 
 /// The known sessions, by their processes.
 #[derive(Debug)]
@@ -31,6 +42,11 @@ pub(super) struct Cards {
     pub(super) known: BTreeMap<i32, Known>,
     /// The open transactions of each class at the last look.
     inside: BTreeMap<ClassIndex, u64>,
+    /// What the poolers have shown; `None` for one that does not answer.
+    links: Vec<Option<Arc<Links>>>,
+    /// The most important class of the clients of each of their databases, and for which answers and settings.
+    most_important: BTreeMap<String, ClassIndex>,
+    judged_for: (Vec<Option<Span>>, u64),
 }
 
 /// A session.
@@ -48,6 +64,11 @@ pub(super) struct Known {
     immune: Option<Immunity>,
     /// The start of the idle time for which its end was requested.
     pub(super) asked_to_end: Option<i64>,
+    /// When a look had first shown the process.
+    appeared: Instant,
+    /// When a look had first shown its transaction.
+    transaction_appeared: Instant,
+    use_of: UseOf,
 }
 
 /// The findings of a look.
@@ -61,7 +82,14 @@ pub(super) struct Noticed {
 
 impl Cards {
     pub(super) fn new(governor: Arc<Governor>) -> Self {
-        Cards { governor, known: BTreeMap::new(), inside: BTreeMap::new() }
+        Cards {
+            governor,
+            known: BTreeMap::new(),
+            inside: BTreeMap::new(),
+            links: Vec::new(),
+            most_important: BTreeMap::new(),
+            judged_for: (Vec::new(), 0),
+        }
     }
 
     /// No sessions are visible any more.
@@ -80,8 +108,10 @@ impl Cards {
         settings: &Settings,
         own: i32,
         can_signal: impl Fn(&str) -> bool,
-        now: Instant,
+        look: Span,
     ) -> Noticed {
+        let now = look.began;
+        self.judge_clients(settings);
         let generation = self.governor.generation();
         let mut noticed = Noticed { is_anybody_late: false, unseen: 0 };
         let (mut present, mut are_shares_new) = (BTreeSet::new(), false);
@@ -95,15 +125,18 @@ impl Cards {
             present.insert(row.process);
             noticed.unseen += usize::from(row.doing == Doing::Unseen);
             if !self.known.get(&row.process).is_some_and(|known| known.is_of(row)) {
-                self.begin(row, settings, now);
+                self.begin(row, settings, look);
                 are_shares_new = true;
             }
             let known = self.known.get_mut(&row.process).expect("it is there, or was just begun");
             if known.generation != generation {
-                (known.of_login, known.generation) = (settings.rules.of_login(&known.card.login), generation);
+                let login = if let UseOf::Pooler(Some(client)) = &known.use_of { client } else { &known.card.login };
+                (known.of_login, known.generation) = (settings.rules.of_login(login), generation);
                 (known.is_class_decided, are_shares_new) = (false, true);
             }
             let can_cancel = can_signal(&row.login.user);
+            known.note_transaction(row, look);
+            known.find_user(row, &self.links, &self.most_important, settings, look);
             are_shares_new |= known.update(row, sight.at, settings, can_cancel, now);
             noticed.is_anybody_late |= known.is_late(settings);
             if known.was_at_work(settings, now) {
@@ -121,14 +154,20 @@ impl Cards {
         noticed
     }
 
-    fn begin(&mut self, row: &Row, settings: &Settings, now: Instant) {
+    fn begin(&mut self, row: &Row, settings: &Settings, look: Span) {
         let registry = &self.governor.registry;
+        let (mut appeared, mut use_of) = (look.ended, UseOf::Undecided);
         if let Some(before) = self.known.remove(&row.process) {
             registry.remove(before.card.id);
+            // Poolers change the application's name with the client.
+            if before.process_began == row.process_began {
+                appeared = before.appeared;
+                use_of = if before.is_pooled() { UseOf::Pooler(None) } else { before.use_of };
+            }
         }
         let of_login = settings.rules.of_login(&row.login);
         let peer = row.address.clone().unwrap_or_else(|| "local".to_owned());
-        let card = SessionCard::new(registry.next_id(), NO_WORKER, peer, row.login.clone(), of_login.class, now);
+        let card = SessionCard::new(registry.next_id(), NO_WORKER, peer, row.login.clone(), of_login.class, look.began);
         let is_seen = row.doing != Doing::Unseen;
         if is_seen {
             let key = BackendKey { process: row.process, secret: Box::default() };
@@ -145,6 +184,9 @@ impl Cards {
             is_class_decided: false,
             immune: None,
             asked_to_end: None,
+            appeared,
+            transaction_appeared: look.ended,
+            use_of,
         };
         self.known.insert(row.process, known);
     }
@@ -239,7 +281,8 @@ impl Known {
         }
         state.phase = phase;
         self.judge(row, settings, can_cancel, &mut state);
-        let is_other = state.served != state.class && (is_inside || before.is_none());
+        // Between transactions a pooler's process may be used by anybody next.
+        let is_other = state.served != state.class && (is_inside || before.is_none() || self.is_pooled());
         if is_other {
             state.served = state.class;
         }
@@ -256,7 +299,8 @@ impl Known {
         }
         let rules = &settings.rules;
         let print = rules.needs_fingerprints().then(|| fingerprint(&row.text));
-        let chosen = rules.of_statement(&self.card.login, self.of_login.class, statement.tag.as_deref(), print);
+        let login = if let UseOf::Pooler(Some(client)) = &self.use_of { client } else { &self.card.login };
+        let chosen = rules.of_statement(login, self.of_login.class, statement.tag.as_deref(), print);
         let chosen_by = match (chosen, self.of_login.rule) {
             (Some(Matched { rule: None, .. }), _) => ChosenBy::Tag,
             (Some(matched), _) => ChosenBy::Rule(matched.rule),
@@ -277,7 +321,8 @@ impl Known {
         // A cancel has no effect on a session whose client thinks.
         let is_within_reach = row.doing == Doing::Active && immune.is_none();
         // Through the governor, clients of a class that retries are promised 40001, which no cancel gives.
-        let may_be_cancelled = settings.is_beside && class.preemptible;
+        state.is_class_certain = self.is_class_certain(settings);
+        let may_be_cancelled = settings.is_beside && class.preemptible && state.is_class_certain;
         let is_tracked = may_be_cancelled && is_within_reach && row.transaction_began.is_some();
         state.preemptible = match settings.preemption.policy.acts() {
             true => is_tracked && class.retries && can_cancel,
@@ -306,5 +351,3 @@ fn immunity(statement: &Statement<'_>) -> Option<Immunity> {
     }
 }
 
-#[cfg(test)]
-mod tests;

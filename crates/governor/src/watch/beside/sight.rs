@@ -38,6 +38,8 @@ pub(in crate::watch) struct Row {
     pub is_cut: bool,
     /// Whether it uses the same role as the governor's own connection.
     pub is_of_our_role: bool,
+    /// Its client's port; -1 for a socket.
+    pub port: Option<i32>,
 }
 
 /// All sessions at one moment.
@@ -103,6 +105,7 @@ impl Row {
             text: Vec::new(),
             is_cut: false,
             is_of_our_role: false,
+            port: None,
         }
     }
 }
@@ -135,6 +138,7 @@ fn read(row: &[Option<&str>]) -> Option<(Row, i64)> {
         text: cell(11).and_then(bytea).unwrap_or_default(),
         is_cut: false,
         is_of_our_role: cell(12) == Some("t"),
+        port: number(14).and_then(|port| port.try_into().ok()),
     };
     Some((row, number(13)?))
 }
@@ -161,6 +165,7 @@ mod tests {
                 Some("\\x53ff"),
                 Some("f"),
                 Some("2000000"),
+                Some("-1"),
                 Some("f"),
             ]
         };
@@ -170,11 +175,11 @@ mod tests {
             (17, "ann", "shop", 2_000_000)
         );
         assert_eq!((row.doing, row.transaction_began, row.statement_began), (Doing::Active, Some(1_000_002), None));
-        assert_eq!((row.text.as_slice(), row.waits_for_lock), (&b"S\xff"[..], true));
+        assert_eq!((row.text.as_slice(), row.waits_for_lock, row.port), (&b"S\xff"[..], true, Some(-1)));
         let doing = |state| read(&cells(state)).map(|(row, _)| row.doing);
         assert_eq!(doing(Some("idle in transaction (aborted)")), Some(Doing::IdleInTransaction { has_failed: true }));
         assert_eq!((doing(None), doing(Some("disabled"))), (Some(Doing::Unseen), Some(Doing::Unseen)));
-        assert_eq!(read(&[None; 15]), None);
+        assert_eq!(read(&[None; 16]), None);
     }
 
     /// A session that calls itself a governor is not one, unless it has our role.

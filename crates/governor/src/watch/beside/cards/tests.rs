@@ -2,6 +2,7 @@
 
 use plimsoll_policy::{Login, PreemptionPolicy};
 
+use super::super::links::Pooled;
 use super::*;
 use crate::registry::SessionId;
 use crate::testing;
@@ -43,7 +44,11 @@ impl World {
     fn see(&mut self, rows: Vec<Row>) -> Noticed {
         self.at += SECOND;
         let sight = Sight { rows, at: self.at, commits_wait: false };
-        self.cards.see(&sight, &self.governor.settings(), 1, |_| true, Instant::now())
+        self.look(sight, Span::at(Instant::now()))
+    }
+
+    fn look(&mut self, sight: Sight, look: Span) -> Noticed {
+        self.cards.see(&sight, &self.governor.settings(), 1, |_| true, look)
     }
 
     fn state(&self, process: i32) -> CardState {
@@ -172,4 +177,140 @@ fn an_important_session_that_waits_for_a_lock_is_late() {
     assert!(!world.see(vec![active(5, "high", 50, "update t set a = 1")]).is_anybody_late);
     let inside = |world: &World, class| world.governor.statistics.class(class).inside.load(Ordering::Relaxed);
     assert_eq!((inside(&world, HIGH), inside(&world, LOW)), (1, 0));
+}
+
+/// Server processes of a pooler.
+struct Pool {
+    world: World,
+    start: Instant,
+}
+
+impl Pool {
+    fn new() -> Pool {
+        let mut world = World::new(|settings| {
+            settings.preemption.policy = PreemptionPolicy::parse("pow").expect("a policy");
+            settings.classes[1].retries = true;
+        });
+        world.cards.show_links(vec![None], true);
+        Pool { world, start: Instant::now() }
+    }
+
+    fn moment(&self, ms: u64) -> Instant {
+        self.start + Duration::from_millis(ms)
+    }
+
+    /// A look at that millisecond: process 7, by its server's user `app`, works for a transaction that began then.
+    fn look(&mut self, ms: u64, transaction: i64, waits_for_lock: bool) -> Noticed {
+        let row = Row { waits_for_lock, ..active(7, "app", transaction, "update t set a = 1") };
+        self.see(ms, vec![row])
+    }
+
+    fn see(&mut self, ms: u64, rows: Vec<Row>) -> Noticed {
+        let at = 100 * SECOND;
+        self.world.look(Sight { rows, at, commits_wait: false }, Span::at(self.moment(ms)))
+    }
+
+    /// The pooler was asked for that long, and process 7 served that client; `others` are connected, too.
+    fn shown(&mut self, (began, ended): (u64, u64), client: Option<&str>, others: &[&str]) {
+        let login = |user: &str| Login { user: user.to_owned(), database: "shop".to_owned(), ..Login::default() };
+        let pooled = Pooled { client: client.map(login), database: "shop".to_owned() };
+        let clients = client.iter().chain(others).map(|user| login(user)).collect();
+        let links = Links {
+            span: Span { began: self.moment(began), ended: self.moment(ended) },
+            pooled: BTreeMap::from([((7, None), pooled)]),
+            clients: BTreeMap::from([("shop".to_owned(), clients)]),
+        };
+        self.world.cards.show_links(vec![Some(Arc::new(links))], false);
+    }
+
+    /// Class, whether it is certain, whether the transaction may be rolled back, and the class of the CPU share.
+    fn judged(&self) -> (ClassIndex, bool, bool, ClassIndex) {
+        let state = self.world.state(7);
+        (state.class, state.is_class_certain, state.preemptible, state.served)
+    }
+}
+
+#[test]
+fn a_poolers_transaction_has_the_class_of_its_client_once_that_is_certain() {
+    let mut pool = Pool::new();
+    pool.look(0, 50, false);
+    assert_eq!(pool.judged(), (LOW, false, false, LOW), "nobody knows yet who uses the process");
+    pool.shown((1, 2), Some("report"), &["high"]);
+    pool.look(3, 50, false);
+    assert_eq!(pool.judged(), (LOW, true, true, LOW), "the transaction was there before and after");
+    // The answer was about the last transaction, not about this one.
+    pool.look(4, 60, false);
+    assert_eq!(pool.judged(), (HIGH, false, false, HIGH), "until then it may be anybody's");
+    pool.look(5, 60, false);
+    assert!(!pool.judged().1, "however often one looks");
+    pool.shown((6, 7), Some("high"), &["report"]);
+    assert!(pool.look(8, 60, true).is_anybody_late);
+    assert_eq!(pool.judged(), (HIGH, true, false, HIGH));
+    pool.shown((9, 10), Some("report"), &["high"]);
+    pool.look(11, 60, false);
+    assert_eq!(pool.judged(), (HIGH, true, false, HIGH), "a transaction never changes its client");
+    pool.see(12, vec![Row::idle(7, "app")]);
+    assert_eq!(pool.judged(), (HIGH, false, false, HIGH), "whoever comes next");
+}
+
+/// An answer that was given while the transaction was not yet known, or after a look, says nothing about it.
+#[test]
+fn a_stale_link_hits_nobody() {
+    for (first, asked, second) in [(5, (4, 6), 7), (5, (1, 2), 6), (5, (6, 9), 8), (5, (4, 4), 5)] {
+        let mut pool = Pool::new();
+        pool.shown((0, 0), None, &["report"]);
+        pool.look(first, 50, false);
+        pool.shown(asked, Some("report"), &[]);
+        pool.look(second, 50, true);
+        let (_, is_certain, preemptible, _) = pool.judged();
+        assert!(!is_certain && !preemptible, "{first} {asked:?} {second}");
+    }
+    let mut pool = Pool::new();
+    pool.shown((0, 0), None, &["report"]);
+    pool.look(5, 50, false);
+    pool.shown((6, 7), Some("report"), &[]);
+    pool.look(8, 50, true);
+    assert_eq!(pool.judged(), (LOW, true, true, LOW), "the canary: in order, it does");
+}
+
+#[test]
+fn nothing_is_done_for_a_waiter_whose_client_is_not_certain() {
+    let mut pool = Pool::new();
+    pool.shown((0, 0), Some("high"), &[]);
+    assert!(!pool.look(1, 50, true).is_anybody_late);
+    pool.shown((2, 3), Some("high"), &[]);
+    assert!(pool.look(4, 50, true).is_anybody_late);
+}
+
+#[test]
+fn applications_beside_a_pooler_are_known_once_it_has_shown_its_connections() {
+    let mut pool = Pool::new();
+    let rows = || vec![active(8, "high", 50, "select 1")];
+    pool.see(1, rows());
+    assert!(!pool.world.state(8).is_class_certain, "it may be a connection of the pooler");
+    pool.shown((0, 1), None, &[]);
+    pool.see(2, rows());
+    assert!(!pool.world.state(8).is_class_certain, "the pooler was asked before");
+    pool.shown((3, 4), None, &[]);
+    pool.see(5, rows());
+    assert!(pool.world.state(8).is_class_certain);
+    // The pooler is lost: what is known of its processes is not, and they are nobody's.
+    let both = || vec![active(7, "app", 60, "select 1"), active(8, "high", 50, "select 1")];
+    pool.see(6, both());
+    pool.world.cards.show_links(vec![None], false);
+    pool.see(7, both());
+    assert!(pool.world.state(8).is_class_certain && !pool.world.state(7).is_class_certain);
+}
+
+#[test]
+fn a_poolers_client_that_breaks_the_glass_is_left_alone() {
+    let mut pool = Pool::new();
+    let mut settings = (*pool.world.governor.settings()).clone();
+    settings.break_glass = vec!["root".to_owned()];
+    pool.world.governor.reload(settings).unwrap();
+    pool.shown((0, 0), None, &[]);
+    pool.look(1, 50, false);
+    pool.shown((2, 3), Some("root"), &[]);
+    pool.look(4, 50, true);
+    assert_eq!((pool.judged().1, pool.judged().2), (false, false));
 }
