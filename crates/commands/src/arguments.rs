@@ -24,6 +24,11 @@ pub enum SharedCommand {
     /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it again, SIGTERM waits until sessions are idle and
     /// ends, SIGQUIT ends at once.
     Govern(GovernOptions),
+    /// Write settings for a governor from those of pgbouncer, and list what differs
+    ///
+    /// Each line is translated, needs nothing here, or has no counterpart; the list has the worst first, with remedies.
+    /// docs/governor-pgbouncer.md explains the switch. Passwords are never written.
+    Import(ImportOptions),
     /// Watch a governor: classes, queue, preemptions, refreshed each second
     Top(TopOptions),
     /// Print completions of the command line for a shell
@@ -108,6 +113,23 @@ pub struct GovernOptions {
     /// Read a password from standard input and print the `verifier` for a user of the console
     #[arg(long, conflicts_with_all = ["config", "check"])]
     pub hash_password: bool,
+}
+
+/// `import`.
+#[derive(Debug, Args)]
+pub struct ImportOptions {
+    /// The settings of pgbouncer, such as /etc/pgbouncer/pgbouncer.ini
+    #[arg(value_name = "INI")]
+    pub file: PathBuf,
+    /// Write the settings to a new file, and the list to standard output
+    #[arg(short, long = "out", value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The server to write settings for, as HOST:PORT, if the databases are at several
+    #[arg(long, value_name = "HOST:PORT")]
+    pub server: Option<String>,
+    /// Print settings and list as one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `top`.

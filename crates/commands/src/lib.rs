@@ -1,7 +1,7 @@
 //! The commands for a live PostgreSQL server, and what each command line needs to answer its user.
 //!
 //! Two programs have these commands: `plimsoll-governor`, which has no others and is small, and `plimsoll`, which has those of
-//! the lab, too. In reading order: [`arguments`] are the commands and their options, `capture`, `govern`, `observe` and `top` turn them
+//! the lab, too. In reading order: [`arguments`] are the commands and their options, `capture`, `govern`, `import`, `observe` and `top` turn them
 //! into calls of the libraries, and `manual` describes a command line. [`output`] writes, [`interrupt`] listens to Ctrl-C, and
 //! [`failure`] maps errors to exit codes.
 
@@ -11,6 +11,7 @@ pub mod arguments;
 mod capture;
 pub mod failure;
 mod govern;
+mod import;
 pub mod interrupt;
 mod manual;
 mod observe;
@@ -30,6 +31,7 @@ impl SharedCommand {
             SharedCommand::Observe(options) => observe::run(options, program.get_name()),
             SharedCommand::Capture(options) => capture::run(options),
             SharedCommand::Govern(options) => govern::run(options),
+            SharedCommand::Import(options) => import::run(options, program.get_name()),
             SharedCommand::Top(options) => top::run(options),
             SharedCommand::Completions(options) => manual::completions(options, program),
             SharedCommand::Man(options) => manual::pages(options, program),

@@ -34,7 +34,7 @@ fn it_has_the_commands_for_a_live_server_and_describes_itself() {
     let mut pages: Vec<String> = pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
     pages.sort_unstable();
     let page = |command: &str| format!("plimsoll-governor{command}.1");
-    assert_eq!(pages, ["-capture", "-completions", "-govern", "-man", "-observe", "-top", ""].map(page));
+    assert_eq!(pages, ["-capture", "-completions", "-govern", "-import", "-man", "-observe", "-top", ""].map(page));
     assert!(printed(&run(&["completions", "bash"], folder.path())).contains("plimsoll-governor"));
 }
 
@@ -56,6 +56,7 @@ fn its_exit_codes_are_those_of_plimsoll() {
         (&["capture", "none", "--listen", "192.0.2.1:1", "--server", "postgres://db"], 3, "cannot listen at"),
         (&["observe", "mysql://db/shop"], 2, "postgres://"),
         (&["top", "http://127.0.0.1:1", "--once"], 3, "no governor answers"),
+        (&["import", "none.ini", "-o", "plimsoll.toml"], 2, "none.ini: cannot read it"),
     ] {
         let output = run(arguments, folder.path());
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -101,4 +102,27 @@ fn a_capture_is_shown_as_far_as_it_can_be_read() {
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2));
     assert!(told.contains("has version 2 of the format, and this program reads version 1"), "{told}");
+}
+
+/// The first command of those who come from pgbouncer.
+#[test]
+fn settings_of_pgbouncer_are_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let ini = "[databases]\n* = host=db.example\n[pgbouncer]\nlisten_addr = 127.0.0.1\nquery_timeout = 5\n";
+    std::fs::write(folder.path().join("pgbouncer.ini"), ini).unwrap();
+    let report = printed(&run(&["import", "pgbouncer.ini", "-o", "plimsoll.toml"], folder.path()));
+    assert!(report.contains("No counterpart:\n  query_timeout (line 5): the server ends long statements"), "{report}");
+    assert!(report.ends_with("`plimsoll-governor govern --check --connect --config plimsoll.toml`\n"), "{report}");
+    let check = printed(&run(&["govern", "--check", "--config", "plimsoll.toml"], folder.path()));
+    assert!(check.contains("db.example:5432"), "{check}");
+    let again = run(&["import", "pgbouncer.ini", "-o", "plimsoll.toml"], folder.path());
+    let told = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.code() == Some(2) && told.contains("name a file that does not exist yet"), "{told}");
+    // To a pipe: the settings alone on standard output.
+    let piped = run(&["import", "pgbouncer.ini"], folder.path());
+    let settings = std::fs::read_to_string(folder.path().join("plimsoll.toml")).unwrap();
+    assert_eq!(String::from_utf8_lossy(&piped.stdout), settings);
+    let json = printed(&run(&["import", "pgbouncer.ini", "--json"], folder.path()));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["settings"], &json["notes"][0]["kind"]), (&settings.into(), &"missing".into()));
 }

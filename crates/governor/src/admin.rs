@@ -18,11 +18,11 @@ pub(crate) mod wire;
 mod words;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use plimsoll_pg::scram::server as scram;
 
-use answer::{Refusal, describe, put_row};
+use answer::{Refusal, WaitsFor, describe, put_row};
 use command::Call;
 use compatible::PARAMETERS;
 use login::{Login, Progress};
@@ -44,8 +44,25 @@ pub struct Console {
     status: u8,
     /// Whether everything up to the next Sync is skipped because of an earlier error.
     skips: bool,
+    /// The statement that has not ended yet; until then no message is taken.
+    waiting: Option<Waiting>,
     answers: Answers,
 }
+
+/// A statement that waits for sessions to end.
+#[derive(Debug)]
+struct Waiting {
+    sessions: WaitsFor,
+    tag: String,
+    /// The statements after it in the same text.
+    rest: Vec<Statement>,
+    /// Whether it came as a text, so that the client then expects to hear that the console is ready.
+    is_simple: bool,
+    looks_again_at: Instant,
+}
+
+/// How often a waiting statement looks whether it is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 enum Phase {
@@ -70,6 +87,7 @@ impl Console {
             prepared: Prepared::default(),
             status: b'I',
             skips: false,
+            waiting: None,
             answers,
         }
     }
@@ -79,7 +97,7 @@ impl Console {
     /// session ends.
     pub fn on_client(&mut self, bytes: &[u8], now: Instant, out: &mut dyn FnMut(&[u8])) -> usize {
         let mut taken = 0;
-        while !self.has_ended() {
+        while !self.has_ended() && self.waiting.is_none() {
             let most = if self.is_let_in() { MESSAGE_BYTES } else { MESSAGE_BYTES_BEFORE_LOGIN };
             match first_message(&bytes[taken..], most) {
                 Ok(None) => break,
@@ -97,6 +115,27 @@ impl Console {
             out(&answers);
         }
         if self.has_ended() { bytes.len() } else { taken }
+    }
+
+    /// When [`on_time`](Self::on_time) must be called; `None` unless a statement waits.
+    pub fn wakes_at(&self) -> Option<Instant> {
+        self.waiting.as_ref().map(|waiting| waiting.looks_again_at)
+    }
+
+    /// Ends a statement that waited, if it is over. Bytes that were not taken are then to be offered again.
+    pub fn on_time(&mut self, now: Instant, out: &mut dyn FnMut(&[u8])) {
+        let Some(mut waiting) = self.waiting.take_if(|waiting| waiting.looks_again_at <= now) else { return };
+        if !waiting.sessions.is_over(&self.governor) {
+            waiting.looks_again_at = now + LOOK_AGAIN;
+            self.waiting = Some(waiting);
+            return;
+        }
+        self.answers.complete(&waiting.tag);
+        if waiting.is_simple {
+            let outcome = self.run_all(waiting.rest, now);
+            self.end_of_text(outcome);
+        }
+        out(&self.answers.take());
     }
 
     /// Whether the session is over: once the output has been sent, the connection is to be closed.
@@ -158,8 +197,7 @@ impl Console {
             b'Q' => {
                 let text = fields.text().ok_or(TOO_SHORT)?;
                 let outcome = self.simple(text, now);
-                self.report(outcome);
-                self.sync();
+                self.end_of_text(outcome);
                 return Ok(());
             }
             b'P' => self.parse(fields)?,
@@ -221,8 +259,26 @@ impl Console {
         if statements.is_empty() {
             self.answers.bare(b'I');
         }
-        for statement in statements {
+        self.run_all(statements, now)
+    }
+
+    /// The statements of a text have ended, unless one waits.
+    fn end_of_text(&mut self, outcome: Result<(), Refusal>) {
+        self.report(outcome);
+        if self.waiting.is_none() {
+            self.sync();
+        }
+    }
+
+    fn run_all(&mut self, statements: Vec<Statement>, now: Instant) -> Result<(), Refusal> {
+        let mut statements = statements.into_iter();
+        while let Some(statement) = statements.next() {
             let (answer, tag) = self.run(&statement, now)?;
+            if let Some(sessions) = answer.waits {
+                let rest = statements.collect();
+                self.waiting = Some(Waiting { sessions, tag, rest, is_simple: true, looks_again_at: now });
+                return Ok(());
+            }
             if statement.has_rows() {
                 describe(statement.columns(), &[], &mut self.answers);
             }
@@ -300,6 +356,11 @@ impl Console {
             Some(rest) => rest,
             None => self.run(&statement, now)?,
         };
+        if let Some(sessions) = answer.waits.take() {
+            let (rest, looks_again_at) = (Vec::new(), now);
+            self.waiting = Some(Waiting { sessions, tag, rest, is_simple: false, looks_again_at });
+            return Ok(());
+        }
         let sent = if most == 0 { answer.rows.len() } else { most.min(answer.rows.len()) };
         let has_more = sent < answer.rows.len();
         for row in answer.rows.drain(..sent) {

@@ -2,15 +2,17 @@
 
 mod bell;
 mod blocked;
+mod doors;
 mod events;
 mod guards;
 mod lever;
 mod lines;
+mod peers;
 mod reach;
 mod waits;
 
 use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -22,11 +24,14 @@ use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, Paced,
 
 pub use bell::{Bell, Heard};
 pub use blocked::{Blocked, LeftAlone};
+pub(crate) use doors::Closed;
+pub use doors::Doors;
 pub(crate) use events::CYCLE;
 use events::Events;
 pub use events::{Outcome, PreemptionEvent};
 use lines::Lines;
 pub(crate) use lines::Repeated;
+use peers::Peers;
 pub use reach::Reach;
 pub use waits::{refusal_message, waits_for};
 
@@ -96,6 +101,9 @@ pub struct Governor {
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<Events>,
     lines: Lines,
+    /// Databases that are closed to new clients.
+    pub(crate) doors: Doors,
+    peers: Peers,
     /// Earlier governors that may still have sessions.
     pub(crate) predecessors: Mutex<Vec<Predecessor>>,
     /// When the governor started: the origin of the times that policies see.
@@ -129,6 +137,8 @@ pub enum SessionCommand {
         /// The message for its client.
         why: String,
     },
+    /// End the session once it is idle, as its card says.
+    EndWhenIdle,
     /// End the session.
     End {
         /// The message for its client.
@@ -261,6 +271,8 @@ impl Governor {
             workers: OnceLock::new(),
             events: Mutex::default(),
             lines: Lines::default(),
+            doors: Doors::default(),
+            peers: Peers::default(),
             predecessors: Mutex::default(),
             started: now,
         }
@@ -377,26 +389,6 @@ impl Governor {
     /// Whether `change_shares` was called since the last call of this function.
     pub(crate) fn take_changed_shares(&self) -> bool {
         self.shares_are_due.swap(false, Ordering::Acquire)
-    }
-
-    /// A client cancels with a key that no session here has: an earlier governor may have it. Returns whether one
-    /// exists.
-    pub(crate) fn cancel_elsewhere(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
-        let mut predecessors = self.predecessors.lock();
-        predecessors.retain(|predecessor| predecessor.cancel(process, secret, client));
-        !predecessors.is_empty()
-    }
-
-    /// A client of a session here has cancelled at a later governor.
-    pub(crate) fn cancel_from_elsewhere(&self, process: i32, secret: &[u8], client: OwnedFd) {
-        // Every earlier governor is asked, so another one may have the session.
-        let Some(card) = self.registry.by_key(process, secret) else { return };
-        if card.state().phase == Phase::Queued {
-            crate::statistics::count(&self.statistics.client_cancels);
-            self.tell(card.worker, card.id, SessionCommand::ClientCancelled);
-        } else if let Some(worker) = self.workers.get().and_then(|workers| workers.get(card.worker)) {
-            worker.send(WorkerCommand::Cancel(card, client));
-        }
     }
 
     /// The units that wait for locks and still do as far as their sessions know, by the last look.

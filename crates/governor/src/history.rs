@@ -2,11 +2,11 @@
 //!
 //! One thread takes a snapshot each second; the console, the metrics and the live page read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::statistics::{ClassStatistics, Counts, Statistics};
+use crate::statistics::{ClassStatistics, Counts, DatabaseCounts, Statistics};
 
 /// The number of snapshots kept: one for each second of the longest window, and one for its beginning.
 const SNAPSHOTS: usize = 61;
@@ -25,6 +25,7 @@ pub struct History {
 struct Snapshot {
     at: Instant,
     classes: Vec<ClassCounts>,
+    databases: BTreeMap<String, DatabaseCounts>,
     watch: WatchCounts,
 }
 
@@ -127,7 +128,8 @@ impl History {
             };
             self.points.push_back(classes.iter().enumerate().map(of_class).collect());
         }
-        self.snapshots.push_back(Snapshot { at: now, classes, watch: WatchCounts::of(statistics) });
+        let (databases, watch) = (statistics.databases.counts(), WatchCounts::of(statistics));
+        self.snapshots.push_back(Snapshot { at: now, classes, databases, watch });
         if self.snapshots.len() > SNAPSHOTS {
             self.snapshots.pop_front();
         }
@@ -148,6 +150,18 @@ impl History {
         let real = last.at.saturating_duration_since(first.at);
         let counts = last.classes.get(class)?.since(first.classes.get(class)?);
         (!real.is_zero()).then_some(Window { length: real, counts })
+    }
+
+    /// The counts of each database during all seconds that are kept (up to a minute), and the length of that time; `None`
+    /// before there are two.
+    pub(crate) fn databases(&self) -> Option<(Duration, BTreeMap<String, DatabaseCounts>)> {
+        let (first, last) = (self.snapshots.front()?, self.snapshots.back()?);
+        let length = last.at.saturating_duration_since(first.at);
+        let since = |(name, counts): (&String, &DatabaseCounts)| {
+            let before = first.databases.get(name).copied().unwrap_or_default();
+            (name.clone(), counts.since(&before))
+        };
+        (!length.is_zero()).then(|| (length, last.databases.iter().map(since).collect()))
     }
 
     /// The cost of looks during all seconds that are kept (up to a minute), and the length of that time; `None` before

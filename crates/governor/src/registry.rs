@@ -9,10 +9,12 @@
 
 mod aiming;
 mod immunity;
+mod key;
+mod leaving;
 mod timeouts;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,7 @@ use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay, Runaway};
 
 use crate::statement::patience::Timeouts;
 pub use immunity::Immunity;
+pub use key::BackendKey;
 pub(crate) use timeouts::have_used;
 
 /// Identifies a session while the governor runs.
@@ -258,23 +261,9 @@ pub struct SessionCard {
     pub parameters: OnceLock<u64>,
     /// The start-up parameters besides user and database, in the client's order, once they are known.
     pub startup: OnceLock<Box<[(String, String)]>>,
+    /// Whether it ends as soon as it is idle, so that its client connects again.
+    ends_when_idle: AtomicBool,
     state: Mutex<CardState>,
-}
-
-/// The data with which a session's statement can be cancelled: its server process and a secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct BackendKey {
-    /// The process id on the server's machine.
-    pub process: i32,
-    /// 4 bytes; 4 to 256 with protocol 3.2; empty for a session beside the governor, which cannot cancel it this way.
-    pub secret: Box<[u8]>,
-}
-
-impl std::fmt::Debug for BackendKey {
-    /// Omits the secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BackendKey({})", self.process)
-    }
 }
 
 impl SessionCard {
@@ -312,8 +301,8 @@ impl SessionCard {
             observed: None,
         };
         let (key, parameters, startup) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let (state, loan) = (Mutex::new(state), OnceLock::new());
-        SessionCard { id, worker, opened: now, peer, login, key, loan, parameters, startup, state }
+        let (ends_when_idle, state, loan) = (AtomicBool::new(false), Mutex::new(state), OnceLock::new());
+        SessionCard { id, worker, opened: now, peer, login, key, loan, parameters, startup, ends_when_idle, state }
     }
 
     /// The variable state; hold the lock briefly, and never those of two cards at once.

@@ -32,6 +32,8 @@ mod timers;
 mod wire;
 mod worker;
 
+pub(crate) use startup::FORWARDED_CANCEL;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -49,7 +49,7 @@ use crate::registry::{Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
 use crate::statement::TextRules;
 use crate::statement::name::stored;
-use crate::statistics::{AbortOutcome, ClassStatistics, count};
+use crate::statistics::{AbortOutcome, ClassStatistics, DatabaseCount, DatabaseStatistics, count};
 
 pub use answers::Notice;
 pub(crate) use answers::{
@@ -313,6 +313,10 @@ pub struct Session {
     rings_at: Option<Instant>,
     /// Since when the session has been at rest, or its client thinking.
     since: Instant,
+    /// The counts of its database.
+    database: Arc<DatabaseStatistics>,
+    /// Bytes of the client and of the server that are not counted there yet.
+    bytes: (u64, u64),
 }
 
 impl Session {
@@ -322,6 +326,9 @@ impl Session {
         let settings = governor.settings();
         let identity = Identity::new(&card, &settings);
         let texts = Texts::new(&governor.foresight, &card);
+        let database = governor.statistics.databases.of(&card.login.database);
+        database.add(DatabaseCount::Logins, 1);
+        database.add(DatabaseCount::Assignments, 1);
         let mut session = Session {
             governor,
             card,
@@ -352,6 +359,8 @@ impl Session {
             notifications: Vec::new(),
             rings_at: None,
             since: now,
+            database,
+            bytes: (0, 0),
         };
         session.workers.watch(session.settings.limits_workers(), true);
         session.card.state().chosen_by = session.identity.chosen_by;
@@ -402,6 +411,8 @@ impl Session {
             }
             SessionCommand::EndIdle { transaction, why } => self.end_idle(transaction, &why, out),
             SessionCommand::End { why } => self.end("57P01", &why, out),
+            // The relay ends it, once it is idle.
+            SessionCommand::EndWhenIdle => {}
         }
         self.publish();
     }
@@ -608,10 +619,23 @@ impl Session {
     fn count_transaction(&self, ended: &Transaction, now: Instant) {
         let statistics = self.statistics(ended.class);
         count(&statistics.transactions);
-        statistics.times.transaction.record(now.saturating_duration_since(ended.since));
+        let took = now.saturating_duration_since(ended.since);
+        statistics.times.transaction.record(took);
+        self.database.add(DatabaseCount::Transactions, 1);
+        self.database.add(DatabaseCount::TransactionNanos, took.as_nanos() as u64);
         if let Some(waited) = ended.waited {
+            self.database.add(DatabaseCount::WaitNanos, waited.as_nanos() as u64);
             statistics.times.queue.record(waited);
         }
+    }
+
+    /// A unit has ended: it and the bytes since the last one are counted for its database.
+    fn count_for_database(&mut self, took: Duration) {
+        let (received, sent) = std::mem::take(&mut self.bytes);
+        self.database.add(DatabaseCount::Units, 1);
+        self.database.add(DatabaseCount::UnitNanos, took.as_nanos() as u64);
+        self.database.add(DatabaseCount::Received, received);
+        self.database.add(DatabaseCount::Sent, sent);
     }
 
     /// Records the outcome of a preemption.

@@ -2,6 +2,7 @@
 
 mod aborts;
 mod class_counters;
+mod databases;
 mod histogram;
 
 use std::sync::OnceLock;
@@ -12,6 +13,7 @@ use plimsoll_policy::ClassIndex;
 
 pub use aborts::{AbortCause, AbortOutcome, Aborts};
 pub use class_counters::{ClassCounter, ClassStatistics, ClassTotals};
+pub(crate) use databases::{DatabaseCount, DatabaseCounts, DatabaseStatistics, Databases};
 pub use histogram::{Counts, Histogram};
 
 use crate::registry::Stake;
@@ -22,6 +24,8 @@ use crate::settings::CLASSES_MAX;
 pub struct Statistics {
     // A reload appends classes while other threads count: a place is written once, and read without a lock.
     classes: Box<[OnceLock<ClassStatistics>; CLASSES_MAX]>,
+    /// Counts by database.
+    pub(crate) databases: Databases,
     /// Clients that connected, including refused ones.
     pub clients: AtomicU64,
     /// Clients that were refused or violated the protocol before they had logged in.
@@ -66,6 +70,7 @@ impl Statistics {
         let zero = AtomicU64::default;
         let statistics = Statistics {
             classes: Box::new([const { OnceLock::new() }; CLASSES_MAX]),
+            databases: Databases::default(),
             clients: zero(),
             clients_refused: zero(),
             looks: zero(),

@@ -18,6 +18,10 @@ pub enum CellType {
     Text,
     /// `bigint`.
     Int,
+    /// `integer`, as pgbouncer has most numbers.
+    Int4,
+    /// `numeric`, as pgbouncer has counts that only grow.
+    Numeric,
     /// `double precision`.
     Float,
     /// `boolean`.
@@ -30,6 +34,14 @@ pub const fn text(name: &'static str) -> Column {
 
 pub const fn int(name: &'static str) -> Column {
     Column { name: Cow::Borrowed(name), kind: CellType::Int }
+}
+
+pub const fn int4(name: &'static str) -> Column {
+    Column { name: Cow::Borrowed(name), kind: CellType::Int4 }
+}
+
+pub const fn numeric(name: &'static str) -> Column {
+    Column { name: Cow::Borrowed(name), kind: CellType::Numeric }
 }
 
 pub const fn float(name: &'static str) -> Column {
@@ -47,6 +59,8 @@ pub enum Cell {
     Null,
     Text(String),
     Int(i64),
+    Int4(i32),
+    Numeric(u64),
     Float(f64),
     Bool(bool),
 }
@@ -55,6 +69,11 @@ impl Cell {
     /// A duration in seconds, to the microsecond.
     pub fn seconds(length: Duration) -> Self {
         Cell::Float(length.as_micros() as f64 / 1e6)
+    }
+
+    /// A number of a column of 4 bytes.
+    pub fn int4(number: impl TryInto<i32>) -> Self {
+        Cell::Int4(number.try_into().unwrap_or(i32::MAX))
     }
 
     /// A duration in whole microseconds.
@@ -68,6 +87,8 @@ impl Cell {
             Cell::Null => None,
             Cell::Text(text) => Some(text.clone()),
             Cell::Int(number) => Some(number.to_string()),
+            Cell::Int4(number) => Some(number.to_string()),
+            Cell::Numeric(number) => Some(number.to_string()),
             Cell::Float(number) => Some(number.to_string()),
             Cell::Bool(value) => Some(if *value { "t" } else { "f" }.to_owned()),
         }
@@ -81,6 +102,8 @@ impl Cell {
         match (self, is_binary) {
             (Cell::Null, _) => body.extend((-1i32).to_be_bytes()),
             (Cell::Int(number), true) => field(&number.to_be_bytes()),
+            (Cell::Int4(number), true) => field(&number.to_be_bytes()),
+            (Cell::Numeric(number), true) => field(&binary_numeric(*number)),
             (Cell::Float(number), true) => field(&number.to_be_bytes()),
             (Cell::Bool(value), true) => field(&[u8::from(*value)]),
             // The binary form of a text is its bytes.
@@ -143,6 +166,18 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
     }
 }
 
+/// A `numeric` in binary: how many digits to the base of 10,000, the weight of the first, sign, scale, and the digits.
+fn binary_numeric(number: u64) -> Vec<u8> {
+    let mut digits = Vec::new();
+    let mut rest = number;
+    while rest > 0 {
+        digits.push((rest % 10_000) as i16);
+        rest /= 10_000;
+    }
+    let head = [digits.len() as i16, (digits.len() as i16 - 1).max(0), 0, 0];
+    head.into_iter().chain(digits.into_iter().rev()).flat_map(i16::to_be_bytes).collect()
+}
+
 /// The answer to a statement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
@@ -150,11 +185,24 @@ pub struct Answer {
     pub rows: Vec<Vec<Cell>>,
     /// Notices, sent before the rows.
     pub notices: Vec<String>,
+    /// The statement ends once the sessions that it waits for have: those of a database, or all.
+    pub waits: Option<WaitsFor>,
+}
+
+/// Sessions that end when they are idle, of a database or of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitsFor {
+    pub database: Option<String>,
 }
 
 impl Answer {
     pub fn of(rows: Vec<Vec<Cell>>) -> Self {
-        Answer { rows, notices: Vec::new() }
+        Answer { rows, ..Answer::default() }
+    }
+
+    /// An answer without rows.
+    pub fn notice(notice: impl Into<String>) -> Self {
+        Answer { notices: vec![notice.into()], ..Answer::default() }
     }
 }
 
@@ -189,6 +237,8 @@ pub fn describe(columns: &[Column], formats: &[bool], answers: &mut Answers) {
             let (oid, size): (i32, i16) = match column.kind {
                 CellType::Text => (25, -1),
                 CellType::Int => (20, 8),
+                CellType::Int4 => (23, 4),
+                CellType::Numeric => (1700, -1),
                 CellType::Float => (701, 8),
                 CellType::Bool => (16, 1),
             };
@@ -214,5 +264,24 @@ fn is_binary(formats: &[bool], place: usize) -> bool {
         [] => false,
         [all] => *all,
         each => each.get(place).copied().unwrap_or(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_their_own_binary_forms() {
+        let binary = |cell: Cell| {
+            let mut body = Vec::new();
+            cell.put(true, &mut body);
+            body[4..].to_vec()
+        };
+        assert_eq!(binary(Cell::int4(258usize)), [0, 0, 1, 2]);
+        assert_eq!(binary(Cell::int4(u64::MAX)), i32::MAX.to_be_bytes());
+        assert_eq!(binary(Cell::Numeric(0)), [0; 8]);
+        assert_eq!(binary(Cell::Numeric(12_345)), [0, 2, 0, 1, 0, 0, 0, 0, 0, 1, 9, 41]);
+        assert_eq!(Cell::Numeric(u64::MAX).shown().as_deref(), Some("18446744073709551615"));
     }
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::answer::{Answer, Column, Refusal};
 use super::change;
 use super::show::{
-    aborts, capture, classes, clients, config, databases, fingerprint, help, levers, lists, mem, pools, preemptions,
-    queue, servers, state, stats, targets, users, version,
+    aborts, capture, class_stats, classes, clients, config, databases, fingerprint, help, levers, lists, mem, names,
+    peers, pools, preemptions, queue, servers, sockets, state, stats, targets, users, version,
 };
 use crate::governor::Governor;
 
@@ -58,15 +58,23 @@ pub const COMMANDS: &[Command] = &[
         aborts::COLUMNS,
         aborts::run,
     ),
-    look("POOLS", "sessions by database, user and class", pools::COLUMNS, pools::run),
-    look("STATS", "totals, and averages of the last minute, by class", stats::COLUMNS, stats::run),
-    look("STATS_TOTALS", "totals by class", stats::TOTALS, stats::totals),
-    look("STATS_AVERAGES", "averages of the last minute by class", stats::AVERAGES, stats::averages),
+    look("CLASS_STATS", "totals, and averages of the last minute, by class", class_stats::COLUMNS, class_stats::run),
+    look("POOLS", "sessions by database and user", pools::COLUMNS, pools::run),
+    look("STATS", "totals, and averages of the last minute, by database", stats::COLUMNS, stats::run),
+    look("STATS_TOTALS", "totals by database", stats::TOTALS, stats::totals),
+    look("STATS_AVERAGES", "averages of the last minute by database", stats::AVERAGES, stats::averages),
+    look("TOTALS", "totals and averages of all databases together", stats::ALL_TOGETHER, stats::all_together),
     look("CLIENTS", "sessions, what they do, and the rule that matched each", clients::COLUMNS, clients::run),
     look("SERVERS", "server processes of the sessions", servers::COLUMNS, servers::run),
+    look("SOCKETS", "clients and server processes", sockets::COLUMNS, sockets::run),
+    look("ACTIVE_SOCKETS", "those that work or wait", sockets::COLUMNS, sockets::active),
     look("DATABASES", "databases that sessions use", databases::COLUMNS, databases::run),
     look("USERS", "users that have sessions", users::COLUMNS, users::run),
     look("LISTS", "counts of sessions, classes and more", lists::COLUMNS, lists::run),
+    look("PEERS", "other governors behind the same address", peers::COLUMNS, peers::run),
+    look("PEER_POOLS", "cancels that are on their way to them", peers::POOLS, peers::pools),
+    look("DNS_HOSTS", "names of servers that are kept: none", names::HOSTS, names::none),
+    look("DNS_ZONES", "zones that are kept: none", names::ZONES, names::none),
     look("LEVERS", "levers, whether each works, and why not", levers::COLUMNS, levers::run),
     look("TARGETS", "targets, whether each is kept, and what is limited", targets::COLUMNS, targets::run),
     look("CONFIG", "the settings in force", config::COLUMNS, config::run),
@@ -80,11 +88,32 @@ pub const COMMANDS: &[Command] = &[
     look("VERSION", "the version", version::COLUMNS, version::run),
     change("RELOAD", "", "read the settings again; no connection is touched", change::reload::run),
     change("PAUSE", "[class]", "hold new transactions of a class, or of all classes", change::pause::pause),
-    change("RESUME", "[class]", "admit them again", change::pause::resume),
-    change("KILL", "session", "end a session by its number in SHOW CLIENTS", change::kill::run),
+    change(
+        "RESUME",
+        "[class | database]",
+        "admit them again, or let clients in again after KILL",
+        change::pause::resume,
+    ),
+    change(
+        "KILL",
+        "[session | database]",
+        "end a session by its number (id) in SHOW CLIENTS, or all of a database, or all, and let no others in until RESUME",
+        change::kill::run,
+    ),
+    change("KILL_CLIENT", "session", "end a session by its number (id) in SHOW CLIENTS", change::kill::client),
+    change("DISABLE", "database", "let no more clients of a database in; its sessions go on", change::doors::disable),
+    change("ENABLE", "database", "let them in again", change::doors::enable),
+    change(
+        "RECONNECT",
+        "[database]",
+        "end each session as soon as it is idle, so that its client connects again",
+        change::reconnect::run,
+    ),
+    change("WAIT_CLOSE", "[database]", "wait until RECONNECT has ended them", change::reconnect::wait),
+    change("SUSPEND", "", "refused: `handover` in [listen] replaces the program without it", change::shutdown::suspend),
     change(
         "SHUTDOWN",
-        "[WAIT_FOR_CLIENTS]",
+        "[WAIT_FOR_CLIENTS | WAIT_FOR_SERVERS]",
         "end at once, or when each session is between transactions",
         change::shutdown::run,
     ),
@@ -125,8 +154,9 @@ impl Command {
     /// The command that these words begin with, and how many of them belong to it.
     pub fn find(words: &[String]) -> Option<(&'static Command, usize)> {
         let is_show = words.first()?.eq_ignore_ascii_case("show");
-        let own = if is_show { 2 } else { 1 };
-        let word = words.get(own - 1)?;
+        let own = if is_show { 2.min(words.len()) } else { 1 };
+        // SHOW alone lists what there is.
+        let word = if is_show && words.len() == 1 { "HELP" } else { words.get(own - 1)? };
         let is_it = |command: &&Command| command.changes != is_show && command.words.eq_ignore_ascii_case(word);
         COMMANDS.iter().find(is_it).map(|command| (command, own))
     }

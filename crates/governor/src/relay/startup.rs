@@ -19,6 +19,8 @@ const SECRET_BYTES: std::ops::RangeInclusive<usize> = 4..=256;
 const CANCEL: u32 = code(1234, 5678);
 const TLS: u32 = code(1234, 5679);
 const GSS: u32 = code(1234, 5680);
+/// A cancel that another governor passes on; PostgreSQL knows no such request.
+pub(crate) const FORWARDED_CANCEL: u32 = code(1234, 5677);
 
 const fn code(high: u32, low: u32) -> u32 {
     high << 16 | low
@@ -34,6 +36,8 @@ pub(super) enum Packet {
     Cancel {
         process: i32,
         secret: Box<[u8]>,
+        /// Whether another governor passes it on, to which it must not be returned.
+        is_forwarded: bool,
     },
     Session(Startup),
 }
@@ -90,7 +94,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<(Packet, usize)>, Refused> {
     let packet = match version {
         TLS if body.is_empty() => Packet::Tls,
         GSS if body.is_empty() => Packet::Gss,
-        CANCEL => cancel(body)?,
+        CANCEL | FORWARDED_CANCEL => cancel(body, version == FORWARDED_CANCEL)?,
         TLS | GSS => return Err(disorder(format!("invalid length of a request for encryption: {length}"))),
         _ if version >> 16 == 3 => Packet::Session(startup(body)?),
         _ => {
@@ -108,13 +112,13 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
 }
 
-fn cancel(body: &[u8]) -> Result<Packet, Refused> {
+fn cancel(body: &[u8], is_forwarded: bool) -> Result<Packet, Refused> {
     let secret = body.get(4..).filter(|secret| SECRET_BYTES.contains(&secret.len()));
     let Some(secret) = secret else {
         return Err(disorder(format!("invalid length of a cancel request: {}", body.len() + 8)));
     };
     let process = number(body, 0).expect("the secret follows") as i32;
-    Ok(Packet::Cancel { process, secret: secret.into() })
+    Ok(Packet::Cancel { process, secret: secret.into(), is_forwarded })
 }
 
 fn startup(body: &[u8]) -> Result<Startup, Refused> {

@@ -59,6 +59,7 @@ impl Session {
             }
         }
         self.pass_on(&bytes[passed..at], out);
+        self.bytes.0 += at as u64;
         self.publish();
         Ok(at)
     }

@@ -66,6 +66,7 @@ impl Session {
             self.from_server = Passing { left: head.bytes, is_passed, is_answer };
         }
         self.send(&bytes[passed..at], out);
+        self.bytes.1 += at as u64;
         self.publish();
         Ok(at)
     }
@@ -299,7 +300,9 @@ impl Session {
         }
         let statistics = self.statistics(self.inside_index());
         count(&statistics.units);
-        statistics.times.unit.record(now.saturating_duration_since(self.unit.since));
+        let took = now.saturating_duration_since(self.unit.since);
+        statistics.times.unit.record(took);
+        self.count_for_database(took);
         self.forget_cancels();
         let is_alone = !self.is_under_way();
         let next = Unit { rows_left: self.rows_max(), ..Unit::new(now) };

@@ -11,7 +11,7 @@ use plimsoll_postgres::server::PrivateServer;
 use plimsoll_testing::{Need, skip, until};
 
 use super::nice;
-use super::process::{self, Governor, rows, socket, start_server, url, value};
+use super::process::{self, Governor, of_client, rows, socket, start_server, url, value};
 
 /// `shop` is important; statements of `batch` may be cancelled, those of other users are only counted.
 pub(super) const CLASSES: &str = r#"
@@ -94,8 +94,10 @@ pub(super) fn start(server: &PrivateServer, more: &str) -> Governor {
 
 /// The row of a process in `SHOW CLIENTS`: class, chosen by, state.
 pub(super) fn client(console: &mut Connection, process: i32) -> Option<(String, String, String)> {
-    let row = rows(console, "SHOW CLIENTS").into_iter().find(|row| row[13] == process.to_string())?;
-    Some((row[5].clone(), row[6].clone(), row[7].clone()))
+    let row =
+        rows(console, "SHOW CLIENTS").into_iter().find(|row| of_client(row, "server_pid") == process.to_string())?;
+    let text = |name| of_client(&row, name).to_owned();
+    Some((text("class"), text("chosen_by"), text("phase")))
 }
 
 /// The state of a lever, and the reason.
@@ -151,7 +153,7 @@ fn sessions_that_others_open_are_seen_and_classified() {
         let error = admin.run(statement).expect_err(statement).to_string();
         assert!(error.contains("works beside its server") || error.contains("no session"), "{statement}: {error}");
     }
-    assert_eq!(value(&rows(&mut admin, "SHOW STATS_TOTALS"), "high"), "", "what is not counted is null");
+    assert_eq!(value(&rows(&mut admin, "SHOW CLASS_STATS"), "high"), "", "what is not counted is null");
     let (is_on, why) = lever(&mut admin, "admission");
     assert!(!is_on && why.contains("beside"), "{why}");
     drop((admin, shop));

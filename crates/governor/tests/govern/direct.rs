@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use super::beside::{client, lever, open, running, server};
 use super::nice;
-use super::process::{self, Governor, in_front_of, rows, value};
+use super::process::{self, Governor, in_front_of, of_client, rows, value};
 
 /// `shop` is important, and connects to the server; all others come through the governor.
 const MORE: &str = r#"
@@ -83,8 +83,11 @@ fn important_sessions_at_the_server_are_protected_from_those_that_come_through()
     outcome.unwrap();
 
     // Nor does any of them keep the governor from ending.
-    let number = rows(&mut admin, "SHOW CLIENTS").into_iter().find(|row| row[13] == shop.process_id().to_string());
-    let refused = admin.run(&format!("KILL {}", number.unwrap()[0])).expect_err("it is at the server").to_string();
+    let number = rows(&mut admin, "SHOW CLIENTS")
+        .into_iter()
+        .find(|row| of_client(row, "server_pid") == shop.process_id().to_string());
+    let refused =
+        admin.run(&format!("KILL {}", of_client(&number.unwrap(), "id"))).expect_err("it is at the server").to_string();
     assert!(refused.contains("is connected to the server itself"), "{refused}");
     drop((batch, admin));
     governor.end();

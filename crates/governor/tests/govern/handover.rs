@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use plimsoll_pg::connection::Connection;
+use plimsoll_pg::connection::{Cancel, Connection};
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::PrivateServer;
 use plimsoll_testing::until;
@@ -27,22 +27,28 @@ struct Stage {
 fn stage(low: &str) -> Stage {
     let server = start_server();
     open(&url(&server, server.user())).run("create role shop login").unwrap();
+    let (governor, address, page) = in_front_of(&server, low, |text| text);
+    Stage { server, governor, address, page }
+}
+
+/// A governor, its TCP address and that of its page.
+fn in_front_of(server: &PrivateServer, low: &str, change: impl FnOnce(String) -> String) -> (Governor, String, String) {
     let governor = Governor::start_with(
         |text| {
-            let lines = format!("server = \"postgres:///?{}\"\ntrust_clients = true", socket(&server));
+            let lines = format!("server = \"postgres:///?{}\"\ntrust_clients = true", socket(server));
             let text = text.replace(NO_SERVER, &lines);
             let text = text.replace("addresses = []", "addresses = [\"127.0.0.1:0\"]\nhandover = \"handover\"");
             let text = text.replace("workers = 1", "workers = 2");
             let classes = format!(
                 "[[class]]\nname = \"high\"\npriority = \"high\"\n{low}\n[[class]]\nname = \"low\"\npriority = \"low\"\n"
             );
-            text.replace("[http]", &format!("{classes}[admin]\ndatabase = \"console\"\n[http]"))
+            change(text.replace("[http]", &format!("{classes}[admin]\ndatabase = \"console\"\n[http]")))
         },
         false,
     );
     let address = format!("127.{}", governor.logged_behind("clients come in at 127."));
     let page = governor.logged_behind("the live page is at http://");
-    Stage { server, governor, address, page }
+    (governor, address, page)
 }
 
 impl Stage {
@@ -188,4 +194,48 @@ fn a_successor_that_fails_changes_nothing() {
     let before = stage.governor.succeed();
     assert_eq!(stage.open().text("select 1").unwrap().as_deref(), Some("1"));
     assert!(before.child.ended());
+}
+
+/// Two governors behind one address: a load balancer gives a cancel to the one that does not have the session. It is
+/// passed on once, and never in a circle.
+#[test]
+fn a_cancel_finds_the_session_of_a_peer() {
+    let first = stage("");
+    let mut running = first.open();
+    // The peers of the second: the first, one that is gone, itself, and a third that only listens.
+    let third = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer_of_first = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = fs::read_to_string(&first.governor.file).unwrap();
+    let circle = format!("peers = [\"{}\"]\nworkers = 2", peer_of_first.local_addr().unwrap());
+    fs::write(&first.governor.file, text.replace("workers = 2", &circle)).unwrap();
+    first.governor.signal(rustix::process::Signal::HUP);
+    first.governor.logged("settings were read again");
+    let peers =
+        format!("peers = [\"{}\", \"127.0.0.1:1\", \"{}\"]\nworkers = 2", first.address, third.local_addr().unwrap());
+    let (second, address, _) = in_front_of(&first.server, "", |text| text.replace("workers = 2", &peers));
+    let at_second = ServerUrl::parse_in(&format!("postgres://shop@{address}/x?sslmode=disable"), &|_| None).unwrap();
+    let canceller = Cancel::by_key(&at_second, running.process_id(), &running.secret_key());
+    let answer = thread::spawn(move || running.run("select pg_sleep(600)").unwrap_err().to_string());
+    let mut own = open(&url(&first.server, first.server.user()));
+    until("the statement to run", || {
+        let sql = "select count(*) from pg_stat_activity where query like 'select pg_sleep(600)%' and state = 'active'";
+        own.text(sql).unwrap().as_deref() == Some("1")
+    });
+    let delivery = thread::spawn(move || canceller.deliver());
+    assert!(answer.join().unwrap().contains("canceling statement due to user request"));
+    // The client waits until every peer is done, and so does not learn which one knew its key.
+    let (asked, _) = third.accept().unwrap();
+    thread::sleep(Duration::from_millis(50));
+    assert!(!delivery.is_finished());
+    drop(asked);
+    delivery.join().unwrap().unwrap();
+    // A key that nobody knows: the first has it from the second, and asks nobody.
+    peer_of_first.set_nonblocking(true).unwrap();
+    let mut unknown = std::net::TcpStream::connect(("127.0.0.1", at_second.port)).unwrap();
+    std::io::Write::write_all(&mut unknown, &[0, 0, 0, 16, 4, 210, 22, 46, 0, 0, 0, 1, 9, 9, 9, 9]).unwrap();
+    drop(third.accept().unwrap());
+    assert_eq!(std::io::Read::read(&mut unknown, &mut [0]).unwrap_or(0), 0);
+    assert!(peer_of_first.accept().is_err(), "a cancel that was passed on is not passed on again");
+    first.governor.end();
+    second.end();
 }

@@ -127,8 +127,7 @@ impl Stage {
             format!("postgres://{}@/{}?host={folder}&port={}", self.server.user(), self.server.database(), self.port);
         let poolers = format!("proxy = false\npgbouncer = [\"{}\"]", self.console());
         let settings = beside_at(&control, CLASSES);
-        let governor =
-            Governor::start_with(|text| settings(text).replacen("proxy = false", &poolers, 1), false);
+        let governor = Governor::start_with(|text| settings(text).replacen("proxy = false", &poolers, 1), false);
         governor.logged("are governed from now on");
         governor
     }

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
+use plimsoll_governor::admin::command::COMMANDS;
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::{Password, ServerUrl};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
@@ -238,6 +239,17 @@ pub fn rows(console: &mut Connection, statement: &str) -> Vec<Vec<String>> {
         |row: &[Option<&str>]| rows.push(row.iter().map(|cell| cell.unwrap_or_default().to_owned()).collect());
     console.text_rows(statement, &mut each).unwrap_or_else(|error| panic!("{statement}: {error}"));
     rows
+}
+
+/// The place of a column in the answer to `SHOW` and these words.
+pub fn column(words: &str, name: &str) -> usize {
+    let command = COMMANDS.iter().find(|command| command.words == words).expect("a command");
+    command.columns.iter().position(|column| column.name == name).unwrap_or_else(|| panic!("{words} has no {name}"))
+}
+
+/// A column of a row of `SHOW CLIENTS`.
+pub fn of_client<'r>(row: &'r [String], name: &str) -> &'r str {
+    &row[column("CLIENTS", name)]
 }
 
 /// The second cell of the row with that key; the row must exist.

@@ -3,6 +3,7 @@
 use plimsoll_testing::until;
 
 use super::beside::{CLASSES, client, lever, open, running, server, start};
+use super::process::of_client;
 use super::process::rows;
 
 /// A driver's comment before a CALL was longer than the part of a text that the server keeps. The governor cancelled
@@ -28,9 +29,9 @@ fn a_text_that_was_cut_is_not_cancelled() {
         until("the first half to be committed", || own.text(&has_first).unwrap().as_deref() == Some("t"));
         let waiting = running(open(&server, "shop"), "update account set money = money where id = 2");
         until("the governor to know why it must not", || {
-            rows(&mut admin, "SHOW CLIENTS")
-                .iter()
-                .any(|row| row[13] == process.to_string() && row[12] == "may-have-ended")
+            rows(&mut admin, "SHOW CLIENTS").iter().any(|row| {
+                of_client(row, "server_pid") == process.to_string() && of_client(row, "immune") == "may-have-ended"
+            })
         });
         calling.join().unwrap().unwrap();
         waiting.join().unwrap().1.unwrap();
@@ -68,7 +69,9 @@ fn nothing_is_cancelled_beside_a_server_whose_commits_wait_for_a_standby() {
     until("its commit to wait", || own.text(&sql).unwrap().as_deref() == Some("t"));
     let waiting = running(open(&server, "shop"), "update account set money = money + 1 where id = 1");
     until("the reason to be shown", || {
-        rows(&mut admin, "SHOW CLIENTS").iter().any(|row| row[13] == process.to_string() && row[12] == "standby")
+        rows(&mut admin, "SHOW CLIENTS")
+            .iter()
+            .any(|row| of_client(row, "server_pid") == process.to_string() && of_client(row, "immune") == "standby")
     });
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(own.text(&sql).unwrap().as_deref(), Some("t"), "it still waits");

@@ -52,7 +52,8 @@ pub fn contend(
     let mut console = governed.console().unwrap();
     let mut is_immune = || {
         let clients = console.query("SHOW CLIENTS").unwrap().rows;
-        clients.iter().any(|row| row[5].as_deref() == Some("low") && row[12].as_deref() == Some("no-retry"))
+        let (class, immune) = (Governed::column("class"), Governed::column("immune"));
+        clients.iter().any(|row| row[class].as_deref() == Some("low") && row[immune].as_deref() == Some("no-retry"))
     };
     thread::scope(|scope| {
         let waiter = scope.spawn(|| high.query(wanted).map(drop));

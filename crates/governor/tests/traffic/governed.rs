@@ -9,6 +9,8 @@ use std::process::{self, Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plimsoll_governor::admin::command::COMMANDS;
+
 use super::client::{Client, Failure, PATIENCE};
 use super::server::{PASSWORD, Server};
 
@@ -117,8 +119,19 @@ impl Governed {
             .unwrap_or_else(|failure| panic!("{user}: {failure}\n{}", self.said()))
     }
 
+    /// The same, if it is let in.
+    pub fn try_client(&self, user: &str, database: &str) -> Result<Client, Failure> {
+        Client::connect(self.address, user, database)
+    }
+
     pub fn console(&self) -> Result<Client, Failure> {
         Client::connect(self.address, "operator", CONSOLE)
+    }
+
+    /// The place of a column in `SHOW CLIENTS`.
+    pub fn column(name: &str) -> usize {
+        let command = COMMANDS.iter().find(|command| command.words == "CLIENTS").unwrap();
+        command.columns.iter().position(|column| column.name == name).unwrap_or_else(|| panic!("no column {name}"))
     }
 
     /// One of its counters, of a class or, without one, of the governor as a whole.

@@ -61,7 +61,8 @@ fn a_commit_that_waits_for_a_standby_is_not_cancelled() {
         until_it_waits(&server, "high", "transactionid");
         until("the reason to be shown", || {
             let rows = console.query("SHOW CLIENTS").unwrap().rows;
-            rows.iter().any(|row| row[1].as_deref() == Some("low") && row[12].as_deref() == Some("standby"))
+            let (user, immune) = (Governed::column("user"), Governed::column("immune"));
+            rows.iter().any(|row| row[user].as_deref() == Some("low") && row[immune].as_deref() == Some("standby"))
         });
         // Many looks later, it still waits.
         thread::sleep(Duration::from_millis(300));

@@ -5,6 +5,7 @@ use plimsoll_policy::ClassIndex;
 
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
+use crate::governor::Closed;
 
 /// Lets no more transactions of the class begin; running ones continue. New ones wait, within the limits of their
 /// class.
@@ -17,11 +18,23 @@ pub fn pause(call: &Call<'_>) -> Result<Answer, Refusal> {
     call.governor.pause(&classes, true);
     let inside: u32 = classes.iter().map(|class| call.governor.inside(*class)).sum();
     let notice = format!("{} paused; {inside} of its transactions run and may end", names(call, &classes));
-    Ok(Answer { rows: Vec::new(), notices: vec![notice] })
+    Ok(Answer::notice(notice))
 }
 
-/// Transactions of the class may begin again.
+/// Transactions of the class may begin again; clients of a database that was killed may come again.
 pub fn resume(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let database = match call.arguments {
+        [name] if call.governor.settings().class_named(name).is_none() => Some(name.as_str()),
+        _ => None,
+    };
+    let is_opened =
+        (database.is_some() || call.arguments.is_empty()) && call.governor.doors.open(database, Closed::Killed);
+    if is_opened {
+        tracing::warn!(user = call.user, database, "console: RESUME");
+    }
+    if is_opened && (database.is_some() || !call.governor.settings().classes.iter().any(|class| class.is_paused)) {
+        return Ok(Answer::default());
+    }
     let classes = classes(call)?;
     let settings = call.governor.settings();
     if !classes.iter().any(|class| settings.class(*class).is_paused) {
@@ -40,7 +53,8 @@ fn classes(call: &Call<'_>) -> Result<Vec<ClassIndex>, Refusal> {
         [name] => settings.class_named(name).map(|class| vec![class]).ok_or_else(|| {
             let known = || settings.classes.iter().map(|class| class.name.as_str());
             let message = format!("there is no class \"{name}\"{}", did_you_mean(name, known()));
-            Refusal::new("42704", message).hint(format!("There are {}.", listed(known())))
+            let hint = format!("There are {}. DISABLE and KILL are for databases.", listed(known()));
+            Refusal::new("42704", message).hint(hint)
         }),
         _ => Err(Refusal::new("42601", "name one class, or none for all of them")),
     }

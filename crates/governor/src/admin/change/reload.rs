@@ -17,5 +17,5 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     if reloaded.changed.is_empty() && reloaded.after_restart.is_empty() {
         notices.push("nothing is different".to_owned());
     }
-    Ok(Answer { rows: Vec::new(), notices })
+    Ok(Answer { notices, ..Answer::default() })
 }

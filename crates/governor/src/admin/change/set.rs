@@ -57,7 +57,7 @@ fn change(call: &Call<'_>, key: &str, value: &str) -> Result<Answer, Refusal> {
         notices.push(format!("{key} was {value} already"));
     }
     notices.extend(changed.warnings.into_iter().map(|warning| format!("warning: {warning}")));
-    Ok(Answer { rows: Vec::new(), notices })
+    Ok(Answer { notices, ..Answer::default() })
 }
 
 /// The words of a value, such as `nice 10` or `after(50ms)`, as one text.

@@ -1,21 +1,18 @@
-//! `SHOW CLIENTS`.
+//! `SHOW CLIENTS`: pgbouncer's columns, then what the governor knows of each session.
 
-use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
+use super::sockets::{SideOf, cells, socket_columns};
+use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, int4, text};
 use crate::admin::command::Call;
 use crate::registry::{ChosenBy, Immunity, Phase};
 use crate::settings::Settings;
 use plimsoll_policy::NoReplay;
 
-pub const COLUMNS: &[Column] = &[
-    int("id"),
-    text("user"),
-    text("database"),
-    text("application_name"),
-    text("addr"),
+pub const COLUMNS: &[Column] = socket_columns![
     text("class"),
     text("chosen_by"),
-    text("state"),
-    float("state_s"),
+    // In words like PostgreSQL's; `state` is pgbouncer's.
+    text("phase"),
+    float("phase_s"),
     float("transaction_s"),
     int("transactions"),
     int("rollbacks"),
@@ -38,13 +35,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         let is_between = matches!(state.phase, Phase::Starting | Phase::Idle);
         let may_lose = state.phase.is_inside() && settings.class(state.class).preemptible;
         let is_victim = may_lose && state.observed.is_none();
-        vec![
-            Cell::from(card.id.0),
-            card.login.user.as_str().into(),
-            card.login.database.as_str().into(),
-            card.login.application_name.as_str().into(),
-            card.peer.as_str().into(),
-            settings.class(state.class).name.as_str().into(),
+        let own = vec![
+            Cell::from(settings.class(state.class).name.as_str()),
             chosen_by(&settings, state.chosen_by).into(),
             state.phase.name().into(),
             since(state.since),
@@ -61,7 +53,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             holder.map(|blocked| i64::from(blocked.holder_process)).into(),
             // Whether a replay is expected to succeed, or why not.
             is_victim.then(|| state.replayable.map_or_else(NoReplay::name, |()| "possible")).into(),
-        ]
+        ];
+        [cells(call, &card, &state, SideOf::Client), own].concat()
     });
     Ok(Answer::of(rows.collect()))
 }

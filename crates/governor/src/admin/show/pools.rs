@@ -1,98 +1,59 @@
-//! `SHOW POOLS`: pgbouncer's columns, plus the class and its own columns.
-//!
-//! Each client has a server process of its own here. A "pool" is therefore the sessions of one user in one database and
-//! class, and the columns for a pool's spare connections are zero.
+//! `SHOW POOLS`: pgbouncer's columns, then the classes and transactions of each pool.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use plimsoll_policy::ClassIndex;
-
-use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
+use super::figures::{Figures, PoolFigures};
+use crate::admin::answer::{Answer, Cell, Column, Refusal, int, int4, text};
 use crate::admin::command::Call;
-use crate::registry::Phase;
 
 pub const COLUMNS: &[Column] = &[
     text("database"),
     text("user"),
-    int("cl_active"),
-    int("cl_waiting"),
-    int("cl_active_cancel_req"),
-    int("cl_waiting_cancel_req"),
-    int("sv_active"),
-    int("sv_active_cancel"),
-    int("sv_being_canceled"),
-    int("sv_idle"),
-    int("sv_used"),
-    int("sv_tested"),
-    int("sv_login"),
-    int("maxwait"),
-    int("maxwait_us"),
+    int4("cl_active"),
+    int4("cl_waiting"),
+    int4("cl_active_cancel_req"),
+    int4("cl_waiting_cancel_req"),
+    int4("sv_active"),
+    int4("sv_active_cancel"),
+    int4("sv_being_canceled"),
+    int4("sv_idle"),
+    int4("sv_used"),
+    int4("sv_tested"),
+    int4("sv_login"),
+    int4("maxwait"),
+    int4("maxwait_us"),
     text("pool_mode"),
-    text("class"),
+    text("load_balance_hosts"),
+    text("classes"),
     int("admitted"),
-    int("queued"),
     int("preempted"),
 ];
 
-/// The sessions of one user in one database and class.
-#[derive(Default)]
-struct Pool {
-    waiting: u64,
-    others: u64,
-    in_transaction: u64,
-    being_cancelled: u64,
-    idle: u64,
-    starting: u64,
-    preempted: u64,
-    waited_longest: Duration,
-}
-
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let settings = call.governor.settings();
-    let mut pools: BTreeMap<(String, String, ClassIndex), Pool> = BTreeMap::new();
-    for card in call.governor.registry.all() {
-        let state = card.state().clone();
-        let key = (card.login.database.to_string(), card.login.user.to_string(), state.class);
-        let pool = pools.entry(key).or_default();
-        pool.being_cancelled += u64::from(state.cancels.in_flight > 0);
-        match state.phase {
-            Phase::Starting => pool.starting += 1,
-            Phase::Idle => pool.idle += 1,
-            Phase::Queued => {
-                pool.waiting += 1;
-                let waited = call.now.saturating_duration_since(state.since);
-                pool.waited_longest = pool.waited_longest.max(waited);
-            }
-            Phase::Active | Phase::IdleInTransaction | Phase::Ungoverned => pool.in_transaction += 1,
-            Phase::Preempted => pool.preempted += 1,
-        }
-        pool.others += u64::from(state.phase != Phase::Queued);
-    }
-    let row = |((database, user, class), pool): ((String, String, ClassIndex), Pool)| {
-        let zero = || Cell::Int(0);
+    let (settings, figures) = (call.governor.settings(), Figures::of(call.governor));
+    let row = |((database, user), pool): ((String, String), PoolFigures)| {
+        let classes: Vec<&str> = pool.classes.iter().map(|class| settings.class(*class).name.as_str()).collect();
         vec![
             Cell::from(database),
             user.into(),
-            pool.others.into(),
-            pool.waiting.into(),
-            pool.being_cancelled.into(),
-            zero(),
-            (pool.in_transaction + pool.preempted).into(),
-            zero(),
-            pool.being_cancelled.into(),
-            (pool.idle + pool.waiting).into(),
-            zero(),
-            zero(),
-            pool.starting.into(),
-            pool.waited_longest.as_secs().into(),
-            pool.waited_longest.subsec_micros().into(),
-            "session".into(),
-            settings.class(class).name.as_str().into(),
-            pool.in_transaction.into(),
-            pool.waiting.into(),
+            Cell::int4(pool.clients_active),
+            Cell::int4(pool.clients_waiting),
+            Cell::int4(pool.cancels_active),
+            Cell::int4(pool.cancels_waiting),
+            Cell::int4(pool.servers_active),
+            Cell::int4(0),
+            Cell::int4(pool.servers_being_cancelled),
+            Cell::int4(pool.servers_idle),
+            // Server connections are neither checked nor reset between clients.
+            Cell::int4(0),
+            Cell::int4(0),
+            Cell::int4(pool.servers_logging_in),
+            Cell::int4(pool.waited_longest.as_secs()),
+            Cell::int4(pool.waited_longest.subsec_micros()),
+            figures.mode().into(),
+            Cell::Null,
+            classes.join(", ").into(),
+            pool.admitted.into(),
             pool.preempted.into(),
         ]
     };
-    Ok(Answer::of(pools.into_iter().map(row).collect()))
+    Ok(Answer::of(figures.pools(call.now).into_iter().map(row).collect()))
 }

@@ -27,7 +27,13 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let watch = governor.history.lock().watch();
     let [looks, look_ms, look_share, watch_cpu] = watch.map_or_else(Default::default, watched);
     let takes = governor.statistics.rollback_takes();
+    let is_paused = settings.classes.iter().all(|class| class.is_paused);
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     let lines = [
+        // pgbouncer's rows.
+        ("active", yes(!is_paused)),
+        ("paused", yes(is_paused)),
+        ("suspended", yes(false)),
         ("state", if is_draining { "draining" } else { "active" }.to_owned()),
         ("waits_for", waits_for),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -37,7 +43,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("server", settings.server.address()),
         ("control", control),
         ("pgbouncer", if health.poolers.is_empty() { "none is set".to_owned() } else { health.poolers.join("; ") }),
-        ("paused", if paused.is_empty() { "none".to_owned() } else { paused }),
+        ("paused_classes", if paused.is_empty() { "none".to_owned() } else { paused }),
         ("clients", governor.registry.len().to_string()),
         ("looks_per_s", looks),
         ("look_ms", look_ms),

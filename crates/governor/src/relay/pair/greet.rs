@@ -137,9 +137,9 @@ impl Pair {
             Packet::Tls | Packet::Gss => {
                 self.refuse(&Refusal::new("08P01", "encryption was asked for twice"), context, now);
             }
-            Packet::Cancel { process, secret } => {
+            Packet::Cancel { process, secret, is_forwarded } => {
                 if self.take_connection_permit(BEYOND, context) {
-                    self.on_cancel_request(process, &secret, context, now);
+                    self.on_cancel_request(process, &secret, is_forwarded, context, now);
                 } else {
                     self.phase = Phase::Over;
                 }
@@ -256,6 +256,9 @@ impl Pair {
         if is_break_glass {
             return Ok(());
         }
+        if let Some((what, hint)) = context.governor.doors.refusal(&startup.login.database) {
+            return Err(Refusal::new("57P03", what).hint(hint));
+        }
         if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().socket(), FILES_KEPT)) {
             return Err(no_files());
         }
@@ -308,10 +311,18 @@ impl Pair {
     }
 
     /// A client requests the cancel of a session's statement. It never receives an answer.
-    fn on_cancel_request(&mut self, process: i32, secret: &[u8], context: &mut Context, now: Instant) {
+    fn on_cancel_request(
+        &mut self,
+        process: i32,
+        secret: &[u8],
+        is_forwarded: bool,
+        context: &mut Context,
+        now: Instant,
+    ) {
         let Some(card) = context.governor.registry.by_key(process, secret) else {
             let client = self.client.as_mut().map(|client| client.wire().socket().as_fd());
-            let is_known = client.is_some_and(|client| context.governor.cancel_elsewhere(process, secret, client));
+            let elsewhere = |client| context.governor.cancel_elsewhere(process, secret, is_forwarded, client);
+            let is_known = client.is_some_and(elsewhere);
             if !is_known && context.governor.logs(Repeated::UnknownCancelKey) {
                 tracing::info!(peer = %self.peer, process, "cancel with an unknown key");
             }

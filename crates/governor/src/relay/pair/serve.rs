@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::dial::hint_of_answer;
 use super::{Conduct, End, Pair, Phase};
 use crate::capture::follower::{Followed, Follower};
-use crate::governor::Repeated;
+use crate::governor::{Repeated, SessionCommand};
 use crate::registry;
 use crate::relay::context::Context;
 use crate::relay::login::binding_refusal;
@@ -269,6 +269,9 @@ impl Pair {
                     context.may_expire = true;
                 } else if context.is_draining && session.is_idle() {
                     self.drain(context, now);
+                } else if session.is_idle() && self.card.as_ref().is_some_and(|card| card.ends_when_idle()) {
+                    let why = "an operator has the governor reconnect (RECONNECT)".to_owned();
+                    self.on_command(SessionCommand::End { why }, context, now);
                 }
             }
             Phase::Console(console) if console.has_ended() => self.close(context, now),

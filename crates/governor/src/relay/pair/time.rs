@@ -6,6 +6,7 @@ use super::{Pair, Phase};
 use crate::capture::follower::Followed;
 use crate::relay::context::Context;
 use crate::relay::refusal::Refusal;
+use crate::session::Outbox;
 
 impl Pair {
     /// Handles a timer, which may be obsolete.
@@ -22,6 +23,15 @@ impl Pair {
                 out.into_inner().finish();
             }
             Phase::Dialling(dial) if dial.next_attempt_at() <= now => self.on_attempt_timeout(context, now),
+            Phase::Console(console) => {
+                let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                console.on_time(now, &mut |bytes| out.to_client(bytes));
+                out.finish();
+                // What the client has sent meanwhile is offered again.
+                if let Some(client) = &mut self.client {
+                    client.is_blocked |= !client.held.is_empty() && console.wakes_at().is_none();
+                }
+            }
             _ => {}
         }
     }
@@ -46,6 +56,7 @@ impl Pair {
         let own = match &self.phase {
             Phase::Session(session) => session.wakes_at(),
             Phase::Dialling(dial) => Some(dial.next_attempt_at()),
+            Phase::Console(console) => console.wakes_at(),
             _ => None,
         };
         own.into_iter().chain(self.deadline).chain(self.gives_up_at()).min()

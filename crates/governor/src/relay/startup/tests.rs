@@ -110,7 +110,7 @@ fn keys_for_cancelling_have_4_to_256_bytes() {
     let cancel = |secret: &[u8]| packet(CANCEL, &[&7_i32.to_be_bytes()[..], secret].concat());
     for length in [4, 32, 256] {
         let secret = vec![9; length];
-        check(&cancel(&secret), Ok(Packet::Cancel { process: 7, secret: secret.clone().into() }));
+        check(&cancel(&secret), Ok(Packet::Cancel { process: 7, secret: secret.clone().into(), is_forwarded: false }));
     }
     for length in [0, 3, 257] {
         check(&cancel(&vec![9; length]), Err("08P01"));

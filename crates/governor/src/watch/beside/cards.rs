@@ -11,7 +11,7 @@
 //! A process that a pooler uses serves another client with each transaction. Its transaction has the class of its client
 //! once that is certain ([`Links::are_of`]), and until then nothing is rolled back for it, nor is it itself. Between
 //! transactions, and while the client is not certain, the process has the CPU share of the most important class that may
-//! use it, so that nobody important begins with the share of a report.
+//! use it, so that important work does not begin with the share of a report.
 
 mod pooled;
 #[cfg(test)]
@@ -350,4 +350,3 @@ fn immunity(statement: &Statement<'_>) -> Option<Immunity> {
         _ => None,
     }
 }
-

@@ -86,7 +86,7 @@ fn a_session_can_be_killed() {
     let server = Server::start();
     let mut governed = Governed::start(&server);
     let mut console = governed.console().unwrap();
-    for (wrong, state) in [("KILL", "42601"), ("KILL 999999", "42704"), ("KILL x", "42704")] {
+    for (wrong, state) in [("KILL_CLIENT", "42601"), ("KILL 999999", "42704"), ("KILL x", "3D000")] {
         assert_eq!(console.query(wrong).expect_err(wrong).state(), Some(state), "{wrong}");
     }
     for sql in ["SELECT 1", "BEGIN; UPDATE hot SET low = low + 1 WHERE id = 1", "SELECT pg_sleep(60)"] {
@@ -100,9 +100,9 @@ fn a_session_can_be_killed() {
             client.query(sql).unwrap();
         }
         let clients = console.query("SHOW CLIENTS").unwrap();
-        let row = clients.rows.iter().find(|row| row[1].as_deref() == Some("low")).unwrap();
+        let row = clients.rows.iter().find(|row| row[Governed::column("user")].as_deref() == Some("low")).unwrap();
         let began = Instant::now();
-        console.query(&format!("KILL {}", row[0].as_deref().unwrap())).unwrap();
+        console.query(&format!("KILL {}", row[Governed::column("id")].as_deref().unwrap())).unwrap();
         let error = client.answer().expect_err("it was ended");
         assert!(error.to_string().contains("57P01"), "{sql}: {error}");
         assert_eq!(other.value("SELECT 1").unwrap(), "1", "another session was ended with it");
@@ -111,5 +111,41 @@ fn a_session_can_be_killed() {
         plimsoll_testing::until("its server process ends", || server.value(is_left) == "0");
         assert!(began.elapsed() < PATIENCE, "{sql}: its server process went on for {:?}", began.elapsed());
     }
+    governed.assert_alive();
+}
+
+/// The sessions of a database are ended at once and its clients kept out, or ended as each becomes idle.
+#[test]
+fn the_sessions_of_a_database_are_ended() {
+    let server = Server::start();
+    let mut governed = Governed::start(&server);
+    let mut console = governed.console().unwrap();
+    let database = server.database();
+    let (mut idle, mut busy) = (governed.client("low", database), governed.client("low_other", database));
+    busy.query("BEGIN").unwrap();
+    console.query(&format!("RECONNECT {database}")).unwrap();
+    assert!(idle.answer().expect_err("it was idle").to_string().contains("57P01"));
+    assert_eq!(busy.value("SELECT 1").unwrap(), "1", "its transaction goes on");
+    console.send_query(&format!("WAIT_CLOSE {database}")).unwrap();
+    busy.query("COMMIT").unwrap();
+    assert!(busy.answer().expect_err("its transaction has ended").to_string().contains("57P01"));
+    assert_eq!(console.answer().unwrap().status, b'I', "all have ended");
+    let mut back = governed.client("low", database);
+    assert_eq!(back.value("SELECT 1").unwrap(), "1", "it has connected again");
+    console.query(&format!("KILL {database}")).unwrap();
+    assert!(back.answer().expect_err("it was ended").to_string().contains("57P01"));
+    let refused = governed.try_client("low", database).err().expect("the database is closed");
+    assert_eq!(refused.state(), Some("57P03"), "{refused}");
+    console.query(&format!("RESUME {database}")).unwrap();
+    console.query(&format!("DISABLE {database}")).unwrap();
+    assert!(governed.try_client("low", database).is_err());
+    console.query(&format!("ENABLE {database}")).unwrap();
+    assert_eq!(governed.client("low", database).value("SELECT 1").unwrap(), "1");
+    let stats = console.query("SHOW STATS").unwrap();
+    let row = stats.rows.iter().find(|row| row[0].as_deref() == Some(database)).unwrap();
+    let number = |place: usize| row[place].as_deref().unwrap().parse::<u64>().unwrap();
+    // Logins, transactions, queries, bytes of both sides, and times.
+    assert!(number(12) >= 4 && number(2) >= 4 && number(3) >= 5, "{row:?}");
+    assert!((4..8).all(|place| number(place) > 0), "{row:?}");
     governed.assert_alive();
 }

@@ -115,9 +115,7 @@ impl Known {
         match &self.use_of {
             UseOf::Undecided => false,
             UseOf::Application => true,
-            UseOf::Pooler(client) => {
-                client.as_ref().is_some_and(|client| !settings.break_glass.contains(&client.user))
-            }
+            UseOf::Pooler(client) => client.as_ref().is_some_and(|client| !settings.break_glass.contains(&client.user)),
         }
     }
 }
