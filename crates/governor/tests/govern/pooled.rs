@@ -32,6 +32,7 @@ cpu = "nice 10"
 [[class]]
 name = "report"
 priority = "low"
+cpu = "nice 5"
 [[rule]]
 class = "high"
 user = "shop"

@@ -145,7 +145,7 @@ fn the_sessions_of_a_database_are_ended() {
     let row = stats.rows.iter().find(|row| row[0].as_deref() == Some(database)).unwrap();
     let number = |place: usize| row[place].as_deref().unwrap().parse::<u64>().unwrap();
     // Logins, transactions, queries, bytes of both sides, and times.
-    assert!(number(12) >= 4 && number(2) >= 4 && number(3) >= 5, "{row:?}");
+    assert!(number(12) >= 4 && number(2) >= 3 && number(3) >= 5, "{row:?}");
     assert!((4..8).all(|place| number(place) > 0), "{row:?}");
     governed.assert_alive();
 }
