@@ -70,12 +70,12 @@ fn binding_passes_where_both_see_the_same_certificate() {
 #[test]
 fn who_was_asked_for_nothing_is_not_let_in() {
     let terms = Terms { must_be_asked: true, ..Terms::default() };
-    let (mut login, mut kept) = (Login::new(terms), Kept::default());
+    let (mut login, mut kept) = (Login::new(terms.clone()), Kept::default());
     let refusal = login.on_server(&authentication(0, b""), &mut kept).unwrap_err();
     assert_eq!(refusal.code, "28000");
     assert!(refusal.hint.contains("trust_clients") && kept.client.is_empty(), "{refusal:?}");
     for asked in [authentication(3, b""), authentication(5, b"salt"), authentication(10, b"SCRAM-SHA-256\0\0")] {
-        let (mut login, mut kept) = (Login::new(terms), Kept::default());
+        let (mut login, mut kept) = (Login::new(terms.clone()), Kept::default());
         login.on_server(&[asked, authentication(0, b"")].concat(), &mut kept).unwrap();
     }
 }
