@@ -13,12 +13,15 @@ use super::report::{Kind, Note};
 /// The tables in the order of the file.
 const ORDER: [&str; 6] = ["", "listen", "listen.tls", "pool", "login", "admin"];
 
+/// A key with its value, and a comment above it.
+type Line = (String, Value, Option<String>);
+
 /// Settings of the governor, and notes about their origin.
 #[derive(Debug)]
 pub(super) struct Draft {
     /// The folder of pgbouncer's file, from which its relative paths are taken to start.
     folder: PathBuf,
-    tables: BTreeMap<&'static str, Vec<(String, Value, Option<String>)>>,
+    tables: BTreeMap<&'static str, Vec<Line>>,
     /// Keys of every class.
     pub(super) of_classes: Vec<(&'static str, Value)>,
     /// Users of the console: name, verifier, whether it may change things.
