@@ -194,6 +194,7 @@ where c.oid [>=] 16384::pc.oid and c.castsource [<] 16384::pc.oid and c.casttarg
         columns: &["'m'"],
         from: "where pc.pg_my_temp_schema() [<>] 0::pc.oid and exists (
   select from pc.pg_class c where c.relnamespace [=] pc.pg_my_temp_schema())",
+        proof: Proof::Taken,
     },
     Branch {
         part: Part::Relations,

@@ -36,7 +36,7 @@ pub(crate) enum Repeated {
 
 impl Repeated {
     /// Every kind, and how its line begins.
-    const ALL: [(Repeated, &str); 9] = [
+    const ALL: [(Repeated, &str); 10] = [
         (Repeated::ClientRefused, "client refused"),
         (Repeated::SessionEnded, "session ended"),
         (Repeated::ServerUnreachable, "server cannot be reached"),

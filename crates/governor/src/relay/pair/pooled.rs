@@ -319,7 +319,14 @@ impl Pair {
         }
         if asks {
             let value = |name: &[u8]| pooled.link.setting(name).unwrap_or_default().to_vec();
-            session.knows_settings(&value(b"search_path"), &value(b"role"));
+            let path = value(b"search_path");
+            session.knows_settings(&path, &value(b"role"));
+            if memchr::memmem::find(&path, b"pg_temp").is_some() {
+                let because = "its search_path names the schema of its temporary objects".to_owned();
+                pooled.link.pin_because(because.clone());
+                note_pin(card, because, context);
+                return false;
+            }
         }
         self.give_back(context, now);
         false
