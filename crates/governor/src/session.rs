@@ -378,6 +378,11 @@ impl Session {
         takes_any && self.gate == Gate::Open && !self.outstanding.is_full()
     }
 
+    /// Whether nothing of the governor's own is in force in its connection.
+    pub(crate) fn owes_its_connection_nothing(&self) -> bool {
+        self.migration.is_free()
+    }
+
     /// The number of the unit that began last.
     pub(crate) fn unit_number(&self) -> u64 {
         self.unit_number

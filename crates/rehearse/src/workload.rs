@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::{Mutex, RwLock};
 use plimsoll_display::{count, counted, cut, percent, seconds};
+use plimsoll_postgres::load::Exchange;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use plimsoll_workload::captured::CaptureKind;
 use plimsoll_workload::database::{Database, DatabaseError, NO_PROTOCOL};
@@ -34,7 +35,6 @@ use crate::check::{Check, groups, prepare};
 use crate::input::{Input, read};
 use crate::message::query;
 use crate::plan::{Plan, Selection};
-use crate::replay::Peer;
 use crate::skip::Reason;
 use crate::sql::statements;
 use classes::Classes;

@@ -122,6 +122,11 @@ impl Migration {
         self.has_spoken = true;
     }
 
+    /// Whether the client's own value is in force, so that its connection may serve others.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.stage, Stage::Free | Stage::Known(_))
+    }
+
     fn in_use(&self) -> Option<&Bounded> {
         match &self.stage {
             Stage::InUse(bounded) => Some(bounded),

@@ -7,8 +7,6 @@ use std::time::Instant;
 use super::board::Board;
 use super::listener::Listener;
 use super::{Done, Outcome, Pace, Peer, Ran, Server, Speed, sleep_until};
-use plimsoll_postgres::load::Exchange;
-
 use crate::message::{Ask, Edit, ask, edited, message, messages, query};
 use crate::plan::{Planned, Script};
 use crate::skip::Reason;

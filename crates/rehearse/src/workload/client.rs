@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use plimsoll_postgres::load::Exchange;
 use plimsoll_workload::benchmark::{Between, Client, Outcome};
 use plimsoll_workload::database::{DatabaseError, Refusal, Session};
 use rand::RngExt;
@@ -15,7 +16,7 @@ use super::peer::{SessionPeer, begin_session};
 use super::values::{Run, Values};
 use crate::message::{Ask, ask, field, message, messages, query};
 use crate::plan::{Planned, Script};
-use crate::replay::{Listener, Peer, Standing, rewritten};
+use crate::replay::{Listener, Standing, rewritten};
 use crate::skip::Reason;
 use crate::sql::statements;
 

@@ -125,7 +125,7 @@ fn schemas(session: &mut dyn Session) -> Result<Vec<String>, DatabaseError> {
 
 fn run(session: &mut dyn Session, sql: &str) -> Result<(), DatabaseError> {
     let mut peer = SessionPeer::new(session);
-    let done = crate::load::execute(&mut peer, sql);
+    let done = plimsoll_postgres::load::execute(&mut peer, sql);
     done.map_err(|error| DatabaseError::Failed(error.to_string()))
 }
 

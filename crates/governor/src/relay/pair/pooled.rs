@@ -274,7 +274,8 @@ impl Pair {
             }
             return has_answered;
         }
-        if pooled.link.is_attached() && pooled.link.owes_nothing() && session.is_idle() {
+        let is_at_rest = session.is_idle() && session.owes_its_connection_nothing();
+        if pooled.link.is_attached() && pooled.link.owes_nothing() && is_at_rest {
             return self.clear_up(context, now) || has_answered;
         }
         has_answered
@@ -406,7 +407,12 @@ impl Pair {
 
     /// The client's session ends: its connection goes back if nothing is left in it, and is closed otherwise.
     pub(super) fn leave_pool(&mut self, context: &mut Context, now: Instant) {
-        let is_clean = matches!(&self.phase, Phase::Session(session) if session.is_idle() && session.residue().pin.is_none());
+        let is_clean = match &self.phase {
+            Phase::Session(session) => {
+                session.is_idle() && session.owes_its_connection_nothing() && session.residue().pin.is_none()
+            }
+            _ => false,
+        };
         if self.pooled.as_ref().is_some_and(|pooled| is_clean && pooled.link.is_free()) {
             self.give_back(context, now);
         }
