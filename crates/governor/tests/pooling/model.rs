@@ -3,7 +3,7 @@
 use std::env;
 use std::fmt::Write;
 
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::client::{Answer, Client};
