@@ -84,7 +84,9 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 9] = [
     ("clients_refused", "Clients that were refused.", |all| &all.clients_refused),
     ("client_cancels", "Cancels of clients that were passed on.", |all| &all.client_cancels),
     ("looks", "Looks at the server's locks.", |all| &all.looks),
-    ("sessions_pinned", "Sessions that have kept their connection of a pool for what they had left in it.", |all| &all.pinned),
+    ("sessions_pinned", "Sessions that have kept their connection of a pool for what they had left in it.", |all| {
+        &all.pinned
+    }),
     ("desyncs", "Sessions that continue ungoverned after an answer without a request.", |all| &all.desyncs),
     ("console_refused", "Logins to the console that were refused.", |all| &all.console_refused),
     ("config_reload", "Reloads of the settings that succeeded.", |all| &all.reloads),

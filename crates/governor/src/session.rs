@@ -383,6 +383,12 @@ impl Session {
         self.migration.is_free()
     }
 
+    /// What was sent since the session was at rest will not be run: nothing needs to be known about it.
+    pub(crate) fn runs_nothing(&mut self) {
+        self.clear_residue();
+        self.texts.asks_no_more();
+    }
+
     /// The number of the unit that began last.
     pub(crate) fn unit_number(&self) -> u64 {
         self.unit_number

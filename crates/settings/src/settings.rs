@@ -2,8 +2,8 @@
 
 mod class;
 mod described;
-mod login;
 mod guards;
+mod login;
 mod targets;
 
 use std::fmt;

@@ -2,8 +2,8 @@
 
 mod caches;
 mod floors;
-mod login;
 mod guards;
+mod login;
 mod mode;
 mod open_doors;
 mod rows;

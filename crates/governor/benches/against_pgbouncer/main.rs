@@ -105,10 +105,8 @@ fn main() -> ExitCode {
 fn measure_pooled(extent: &Extent, clients_max: u32) {
     load::raise_descriptor_limit();
     let server = Server::start(clients_max as usize, extent.scale);
-    let pooled = [
-        Proxy::pgbouncer_pool(&server, clients_max, POOL_SIZE),
-        Proxy::governor_pool(&server, clients_max, POOL_SIZE),
-    ];
+    let pooled =
+        [Proxy::pgbouncer_pool(&server, clients_max, POOL_SIZE), Proxy::governor_pool(&server, clients_max, POOL_SIZE)];
     let (mut proxies, mut lacking) = (Vec::new(), Vec::new());
     for proxy in pooled {
         match proxy {
@@ -199,7 +197,13 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize, is_dir
         }
     }
     let Load { clients, mode, writes, threads, seconds, chain, reports } = load;
-    let script = if writes { "(tpcb-like)".to_owned() } else if chain == 1 { "-S".to_owned() } else { format!("(BEGIN, {chain} selects, END)") };
+    let script = if writes {
+        "(tpcb-like)".to_owned()
+    } else if chain == 1 {
+        "-S".to_owned()
+    } else {
+        format!("(BEGIN, {chain} selects, END)")
+    };
     println!(
         "\npgbench {script} -M {mode} -c {clients} -j {threads} -T {seconds}, {reports} clients with reports, {rounds} rounds, median (least-most):"
     );
@@ -225,7 +229,11 @@ fn print_ratios(ways: &[Option<&Proxy>], ran: &[Vec<Ran>]) {
         }
         for (base, other) in ran.iter().enumerate().take(at) {
             let ratio = |figure: fn(&Ran) -> f64| spread(own.iter().zip(other).map(|(a, b)| figure(a) / figure(b)), 3);
-            let cpu = if ways[base].is_none() { String::new() } else { format!(", processor time {}", ratio(|ran| ran.proxy_us)) };
+            let cpu = if ways[base].is_none() {
+                String::new()
+            } else {
+                format!(", processor time {}", ratio(|ran| ran.proxy_us))
+            };
             println!(
                 "{} / {}: throughput {}, p50 {}{cpu}",
                 name(at),

@@ -80,6 +80,10 @@ pub struct Link {
     has_left: bool,
     /// Everything of the session was discarded.
     has_discarded: bool,
+    /// Nothing has run on the connection that could have changed a setting.
+    is_fresh: bool,
+    /// The application has the name with which the connection began.
+    has_lost_its_name: bool,
     broken: Option<String>,
 }
 
@@ -124,6 +128,8 @@ impl Link {
             refusal: None,
             has_left: false,
             has_discarded: false,
+            is_fresh: false,
+            has_lost_its_name: false,
             broken: None,
         }
     }
@@ -200,7 +206,7 @@ impl Link {
         let has_unnamed = connection.has_unnamed;
         let has_sequences = connection.sequences_of.is_some_and(|session| session != self.session);
         let connection = self.connection.insert(connection);
-        self.status = IDLE;
+        (self.status, self.is_fresh) = (IDLE, true);
         if has_sequences {
             // Values that another client has taken are not this one's.
             send(&message_of(b'Q', &[b"DISCARD SEQUENCES\0"]));
@@ -225,7 +231,7 @@ impl Link {
 
     /// Takes the connection away; the caller has seen that the link [is free](Self::is_free), or closes it.
     pub fn release(&mut self) -> Option<Box<PooledConnection>> {
-        self.has_own_unnamed = false;
+        (self.has_own_unnamed, self.has_lost_its_name) = (false, false);
         self.connection.take()
     }
 

@@ -134,7 +134,17 @@ impl Pool {
     fn new() -> Self {
         let queue = ConnectionQueue::new(0, Vec::new(), Duration::ZERO);
         let (texts, openings) = (Arc::default(), Openings::default());
-        Pool { texts, welcome: None, openings, queue, waiting: HashMap::new(), idle: Vec::new(), open: 0, size: 0, generation: u64::MAX }
+        Pool {
+            texts,
+            welcome: None,
+            openings,
+            queue,
+            waiting: HashMap::new(),
+            idle: Vec::new(),
+            open: 0,
+            size: 0,
+            generation: u64::MAX,
+        }
     }
 
     fn obey(&mut self, settings: &Settings, generation: u64) {

@@ -21,7 +21,9 @@ pub fn change(there: &SessionSettings, wanted: &SessionSettings) -> Option<Vec<u
         // `a.b` is two names.
         for (at, part) in name.split(|byte| *byte == b'.').enumerate() {
             sql.extend_from_slice(if at > 0 { b".\"" } else { b"\"" });
-            part.iter().for_each(|byte| sql.extend_from_slice(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) }));
+            part.iter().for_each(|byte| {
+                sql.extend_from_slice(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) })
+            });
             sql.push(b'"');
         }
         sql.push(b';');

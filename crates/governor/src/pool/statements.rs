@@ -71,6 +71,11 @@ pub struct PreparedTextRegistry {
 }
 
 impl PreparedTextRegistry {
+    /// The text with that rest of a `Parse` message, if some client has it.
+    pub fn find(&self, rest: &[u8]) -> Option<Arc<PreparedText>> {
+        self.texts.lock().get(rest).and_then(Weak::upgrade)
+    }
+
     /// The text with that rest of a `Parse` message.
     pub fn of(&self, rest: &[u8]) -> Arc<PreparedText> {
         let mut texts = self.texts.lock();

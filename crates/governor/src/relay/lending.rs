@@ -105,14 +105,7 @@ impl Worker {
         self.offer(home, &key, share, Some(class), now);
     }
 
-    fn offer(
-        &mut self,
-        home: u64,
-        key: &PoolKey,
-        share: CpuShare,
-        of_class: Option<ClassIndex>,
-        now: Instant,
-    ) {
+    fn offer(&mut self, home: u64, key: &PoolKey, share: CpuShare, of_class: Option<ClassIndex>, now: Instant) {
         let place = Place { worker: self.context.worker, pair: home };
         let times = (now, self.context.governor.clock(now));
         match self.with_settings(|settings, pools| pools.offer(key, (place, share), of_class, times, settings)) {

@@ -13,8 +13,8 @@
 //! governor's account, `cert` the role in the governor's certificate, `trust` for 127.0.0.1 every role. So the client's
 //! own connection must be trusted as much ([`Terms::must_be_asked`]), or the settings must permit it.
 
-use crate::registry::BackendKey;
 use crate::pool::settings::Reports;
+use crate::registry::BackendKey;
 use crate::session::{Outbox, Reported, message_of};
 
 use super::refusal::Refusal;

@@ -30,8 +30,8 @@ use dial::Dial;
 use gated::{Gated, Opening};
 use greet::Greeting;
 use leaving::Leaving;
-pub(super) use pooled::{Home, Moving, home_token};
 use pooled::Pooled;
+pub(super) use pooled::{Home, Moving, home_token};
 
 use super::context::Context;
 use super::listener::Peer;

@@ -140,14 +140,17 @@ fn saying(rng: &mut Pcg64Mcg, client: usize) -> Saying {
         let text = pick(rng, TEXTS).replace('#', &client.to_string());
         return Saying { bytes: query(&text), text, answers: 1 };
     }
-    let name = ["t0", "t1", "t2", ""][rng.random_range(0..4)];
     let sql = pick(rng, PREPARED);
+    // A statement that closes another is followed if it is unnamed.
+    let name = if sql.starts_with("DEALLOCATE") { "" } else { ["t0", "t1", "t2", ""][rng.random_range(0..4)] };
     let (text, bytes, answers) = match rng.random_range(0..9) {
         0 | 1 => (format!("parse {name:?} {sql}"), [parse(name, sql), sync()].concat(), 1),
         2 | 3 => (format!("run {name:?}"), [bind(name, &[]), execute(), sync()].concat(), 1),
-        4 => {
-            (format!("parse and run {name:?} {sql}"), [parse(name, sql), bind(name, &[]), execute(), sync()].concat(), 1)
-        }
+        4 => (
+            format!("parse and run {name:?} {sql}"),
+            [parse(name, sql), bind(name, &[]), execute(), sync()].concat(),
+            1,
+        ),
         5 => (format!("describe {name:?}"), [describe(name), sync()].concat(), 1),
         6 => (format!("close {name:?}"), [close(name), sync()].concat(), 1),
         7 => {
@@ -168,7 +171,13 @@ fn saying(rng: &mut Pcg64Mcg, client: usize) -> Saying {
 fn seen(answer: &Answer) -> String {
     let tags: String = answer.tags.iter().filter(|tag| !b"SN".contains(tag)).map(|tag| char::from(*tag)).collect();
     let refusal = answer.refusal.as_ref().map(|refusal| format!(" {} {}", refusal.state, refusal.message));
-    format!("{tags} {:?} {:?}{} {}", answer.rows, answer.commands, refusal.unwrap_or_default(), char::from(answer.status))
+    format!(
+        "{tags} {:?} {:?}{} {}",
+        answer.rows,
+        answer.commands,
+        refusal.unwrap_or_default(),
+        char::from(answer.status)
+    )
 }
 
 fn say(client: &mut Client, saying: &Saying) -> Vec<String> {
@@ -182,12 +191,11 @@ fn play(world: &World, seed: u64, databases: [&str; 2]) -> Result<(), String> {
     let places = [world.direct(), world.place()];
     let mut sides: Vec<Vec<Client>> = (0..2)
         .map(|side| {
-            let log_in = |number: usize| {
-                let name = format!("app{number}");
-                let parameters = [("user", "ann"), ("database", databases[side]), ("application_name", &name)];
+            let log_in = || {
+                let parameters = [("user", "ann"), ("database", databases[side]), ("application_name", "app")];
                 Client::log_in(places[side].clone(), &parameters, super::client::PASSWORD)
             };
-            (0..CLIENTS).map(|number| log_in(number).unwrap_or_else(|failure| panic!("{failure}"))).collect()
+            (0..CLIENTS).map(|_| log_in().unwrap_or_else(|failure| panic!("{failure}"))).collect()
         })
         .collect();
     let mut script = format!("seed {seed}\n");
@@ -237,5 +245,7 @@ fn shared_connections_answer_as_own_ones_do() {
     }
     assert!(failures.is_empty(), "scripts with differences: {failures:?}");
     // All clients have left: what they had locked is free.
-    plimsoll_testing::until("nothing is left of the clients", || connection.text(LEFT).unwrap().as_deref() == Some("0"));
+    plimsoll_testing::until("nothing is left of the clients", || {
+        connection.text(LEFT).unwrap().as_deref() == Some("0")
+    });
 }

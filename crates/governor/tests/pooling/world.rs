@@ -53,7 +53,7 @@ impl World {
             format!("[login]\nusers_file = \"{}\"\n", file.display())
         });
         let text = format!(
-            "server = \"postgres:///?host={}&port={}\"\n{}\n[listen]\naddresses = [\"127.0.0.1:0\"]\nworkers = 1\n[http]\n\
+            "server = \"postgres://any@/any?host={}&port={}\"\n{}\n[listen]\naddresses = [\"127.0.0.1:0\"]\nworkers = 1\n[http]\n\
              address = \"off\"\n[pool]\nmode = \"transaction\"\nsize = {size}\n{}",
             server.socket_folder().display(),
             server.port(),
@@ -63,6 +63,8 @@ impl World {
         let surroundings = Surroundings { folder: Path::new("/"), environment: &|_| None, classes: &[] };
         let mut settings = config::parse(&text, "pool.toml", &surroundings).unwrap().settings;
         assert_eq!(settings.pool.mode, PoolMode::Transaction);
+        // The server's database has the console's usual name.
+        settings.admin.database = "console".to_owned();
         change(&mut settings);
         let governor = Arc::new(Governor::new(settings, Instant::now()));
         let running = Some(relay::start(Arc::clone(&governor)).unwrap());
@@ -82,7 +84,8 @@ impl World {
     }
 
     pub fn client(&self, user: &str) -> Client {
-        Client::connect(self.place(), user, self.server.database()).unwrap_or_else(|failure| panic!("{failure}"))
+        Client::connect(self.place(), user, self.server.database())
+            .unwrap_or_else(|failure| panic!("{failure}; the end of the server's log:\n{}", self.server.log_tail()))
     }
 
     pub fn connection(&self) -> Connection {

@@ -139,7 +139,8 @@ fn check_pool(given: &[Placed<'_>], all: &Settings, read: &mut Reader<'_>) {
             );
             read.problems.add(place(Some(typed), "pool_min"), message);
         } else if let Some(most) = class.pool_max.filter(|most| *most < class.pool_min) {
-            let message = format!("class `{name}`: `pool_min` is {}, more than its `pool_max` of {most}", class.pool_min);
+            let message =
+                format!("class `{name}`: `pool_min` is {}, more than its `pool_max` of {most}", class.pool_min);
             read.problems.add(place(Some(typed), "pool_min"), message);
         }
     }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::expected::{Effect, Expected, What};
+use super::expected::{Effect, Expected, What, Whose};
 use super::refusal::ready;
 use super::{IDLE, Link};
 use crate::pool::connection::Has;
+use crate::pool::settings::{self, APPLICATION_NAME, SessionSettings};
 use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
-use crate::statement::name::stored;
 use crate::session::{END_ANSWERS, OWN_STATEMENT, end, message_of, run};
+use crate::statement::name::stored;
 use crate::statement::{TextRules, single_deallocate};
 
 /// The longest `Parse` that follows a client; a longer one pins the session.
@@ -16,6 +17,9 @@ const PARSE_MAX: usize = 1 << 20;
 
 /// A name that ends further into a message is none.
 const NAMES_MAX: usize = 64 << 10;
+
+/// The number of a statement without a text, whose name is taken.
+const TAKEN: u64 = 0;
 
 /// Asks for the values of settings by name, and whether the session has set them; that is unknown for some.
 const SETTINGS: &str = "SELECT n, pg_catalog.current_setting(n, true), (SELECT (s.source OPERATOR(pg_catalog.=) 'session') \
@@ -96,15 +100,12 @@ impl Link {
         if self.text_of(name).is_some() || self.settings != self.base || self.deallocated(rest).is_some() {
             return false;
         }
-        let prepared = self.registry.of(rest);
-        let is_sound = prepared.is_sound();
-        if is_sound {
-            self.texts.insert(name.into(), prepared);
-        }
-        is_sound
+        let prepared = self.registry.find(rest).filter(|prepared| prepared.is_sound());
+        prepared.map(|prepared| self.texts.insert(name.into(), prepared)).is_some()
     }
 
     fn forward(&mut self, bytes: &[u8], send: &mut impl FnMut(&[u8])) -> usize {
+        self.rename_application(send);
         let (mut at, mut sent) = (0, 0);
         loop {
             let streamed = self.streaming.min(bytes.len() - at);
@@ -147,11 +148,14 @@ impl Link {
             b'D' => self.forward_describe(there),
             b'C' => self.forward_close(there),
             b'E' => {
-                let then = self.deallocates.take().and_then(|name| Some((self.text_of(&name)?, name)));
-                let then = then.map_or(Effect::None, |(text, name)| Effect::Deallocates(name, text.number));
+                self.is_fresh = false;
+                let then = self.deallocates.take().map_or(Effect::None, |name| Effect::Deallocates(name, TAKEN));
                 self.expects(Expected::theirs(What::Execute).then(then))
             }
-            b'F' => self.expects(Expected::theirs(What::Query)),
+            b'F' => {
+                self.is_fresh = false;
+                self.expects(Expected::theirs(What::Query))
+            }
             b'S' if self.is_copying_in => Fate::Passes,
             b'S' => {
                 self.is_skipping = false;
@@ -167,6 +171,21 @@ impl Link {
         }
     }
 
+    /// Gives the application its own name again, before a unit outside of blocks.
+    fn rename_application(&mut self, send: &mut impl FnMut(&[u8])) {
+        let is_open = self.expected.back().is_some_and(|last| !matches!(last.what, What::Query | What::Sync));
+        if !self.has_lost_its_name || is_open || self.streaming > 0 || self.status != IDLE || self.is_skipping {
+            return;
+        }
+        let own = self.base.get(APPLICATION_NAME).map(|own| (Box::from(APPLICATION_NAME), own.clone()));
+        let change = settings::change(&SessionSettings::new(), &own.into_iter().collect());
+        if let Some(sql) = change {
+            self.has_lost_its_name = false;
+            send(&message_of(b'Q', &[&sql, b"\0"]));
+            self.expected.push_back(Expected::query(Whose::Ours, Effect::Applies));
+        }
+    }
+
     fn expects(&mut self, expected: Expected) -> Fate {
         self.expected.push_back(expected);
         Fate::Passes
@@ -178,18 +197,31 @@ impl Link {
     }
 
     fn forward_query(&mut self, message: &[u8]) -> Fate {
+        self.is_fresh = false;
         // It discards the unnamed statement, even if it fails.
         (self.unnamed, self.has_own_unnamed) = (None, true);
         if let Some(connection) = &mut self.connection {
             connection.has_unnamed = false;
         }
-        let text = self.deallocated(message.get(5..).unwrap_or_default()).and_then(|name| Some((self.text_of(&name)?, name)));
-        let Some((text, name)) = text else { return self.expects(Expected::theirs(What::Query)) };
-        self.ensure(&text);
-        let sql = [b"DEALLOCATE \"", &*text.name(), b"\"\0"].concat();
+        let text =
+            self.deallocated(message.get(5..).unwrap_or_default()).and_then(|name| Some((self.text_of(&name)?, name)));
+        let is_open = self.expected.back().is_some_and(|last| !matches!(last.what, What::Query | What::Sync));
+        let Some((_, name)) = text.filter(|_| !is_open) else { return self.expects(Expected::theirs(What::Query)) };
+        // A unit of its own, before the query. Other clients keep the text: one that nobody needs is closed.
+        self.take_name();
+        self.scratch.extend(message_of(b'S', &[]));
+        self.expected.push_back(Expected::ours(What::Sync, Effect::None));
+        let sql = [b"DEALLOCATE \"", &*name_of(TAKEN), b"\"\0"].concat();
         self.scratch.extend(message_of(b'Q', &[&sql]));
-        self.expected.push_back(Expected::theirs(What::Query).then(Effect::Deallocates(name, text.number)));
+        self.expected.push_back(Expected::theirs(What::Query).then(Effect::Deallocates(name, TAKEN)));
         Fate::Begins(message.len())
+    }
+
+    /// Sees to it that the connection has a statement without a text.
+    fn take_name(&mut self) {
+        self.close_ours(TAKEN);
+        self.scratch.extend(message_of(b'P', &[&name_of(TAKEN), b"\0\0\0\0"]));
+        self.expected.push_back(Expected::ours(What::Parse, Effect::Has(TAKEN)));
     }
 
     fn forward_parse(&mut self, message: &[u8], is_whole: bool) -> Fate {
@@ -223,50 +255,34 @@ impl Link {
             self.pin_because("it has given a statement a name that the server may cut anywhere".to_owned());
             return self.expects(Expected::theirs(What::Parse));
         };
-        let is_known = self.text_of(name).is_some();
-        let prepared = match self.text_of(name) {
-            Some(known) => known,
-            None => self.registry.of(rest),
-        };
-        if is_known {
-            // The server refuses a name that is taken; this one is, by whatever text.
-            self.ensure(&prepared);
-            let rest = rest.to_vec();
-            self.scratch.extend(message_of(b'P', &[&prepared.name(), b"\0", &rest]));
-            self.expected.push_back(Expected::theirs(What::Parse));
+        if self.text_of(name).is_some() {
+            // The server refuses a name that is taken, if nothing else is wrong: this one is taken.
+            self.take_name();
+            self.scratch.extend(message_of(b'P', &[&name_of(TAKEN), b"\0", rest]));
+            self.expected.push_back(Expected::theirs(What::Parse).named(Some(name.into())));
             return Fate::Begins(message.len());
         }
-        self.parse_named(name.into(), prepared, message.len())
+        self.parse_named(name.into(), self.registry.of(rest), message.len())
     }
 
     /// A client prepares a text under a new name.
     fn parse_named(&mut self, name: Box<[u8]>, prepared: Arc<PreparedText>, length: usize) -> Fate {
-        let is_calm = self.expected.iter().all(|expected| expected.what == What::Sync || expected.is_ours_to_answer());
-        let has = self.has(prepared.number);
         let then = Effect::Prepares(name, Arc::clone(&prepared));
-        if has == Has::Yes && self.status != b'E' && is_calm {
-            self.uses(prepared.number);
-            self.expected.push_back(Expected::theirs(What::ParseHere).then(then));
-            self.answer_in_turn();
-            return Fate::Begins(length);
-        }
-        if has != Has::No {
-            // In a transaction that has failed, the server is to say so.
+        if self.has(prepared.number) != Has::No {
+            // Whether the text is one now, with the settings of the moment, only the server can say.
             self.close_ours(prepared.number);
         }
         self.make_room();
         self.scratch.extend(prepared.parse());
-        self.uses(prepared.number);
         self.expected.push_back(Expected::theirs(What::Parse).then(then));
         Fate::Begins(length)
     }
 
     /// An unnamed statement that closes one: it must name the connection's.
     fn parse_deallocate(&mut self, name: Box<[u8]>, rest: &[u8], length: usize) -> Fate {
-        let Some(prepared) = self.text_of(&name) else { return Fate::Passes };
-        self.ensure(&prepared);
+        self.take_name();
         let types = text(rest).map_or(&b"\0\0"[..], |(_, types)| types);
-        let sql = [b"\0DEALLOCATE \"", &*prepared.name(), b"\"\0", types].concat();
+        let sql = [b"\0DEALLOCATE \"", &*name_of(TAKEN), b"\"\0", types].concat();
         let parse = message_of(b'P', &[&sql]);
         self.scratch.extend_from_slice(&parse);
         // It closes what it names when it runs, so that another connection is to prepare it again.
@@ -288,8 +304,8 @@ impl Link {
             return self.with_unnamed(What::Bind);
         }
         let skipped = 5 + portal.len() + name.len() + 2;
-        let renamed = self.renamed(name);
-        self.expected.push_back(Expected::theirs(What::Bind));
+        let (pending, renamed) = (self.pending_name(name), self.renamed(name));
+        self.expected.push_back(Expected::theirs(What::Bind).named(pending));
         let Some(renamed) = renamed else {
             return if self.scratch.is_empty() { Fate::Passes } else { Fate::FollowsScratch };
         };
@@ -311,8 +327,8 @@ impl Link {
         if name.is_empty() {
             return self.with_unnamed(What::Describe);
         }
-        let renamed = self.renamed(name);
-        self.expected.push_back(Expected::theirs(What::Describe));
+        let (pending, renamed) = (self.pending_name(name), self.renamed(name));
+        self.expected.push_back(Expected::theirs(What::Describe).named(pending));
         let Some(renamed) = renamed else {
             return if self.scratch.is_empty() { Fate::Passes } else { Fate::FollowsScratch };
         };
@@ -361,12 +377,22 @@ impl Link {
         if is_there { Fate::Passes } else { Fate::FollowsScratch }
     }
 
+    /// The name, if the server has not confirmed that statement yet: an error may have to name it.
+    fn pending_name(&self, name: &[u8]) -> Option<Box<[u8]>> {
+        (!self.expected.is_empty() && !self.texts.contains_key(name)).then(|| name.into())
+    }
+
     /// The connection's name for the client's statement, which the connection then has. A name that the client has not
     /// given goes on as it is, unless it is one of ours.
     fn renamed(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         match self.text_of(name) {
             Some(text) => {
-                self.ensure(&text);
+                // If the client's own Parse is on its way, the connection has the text, or the server is to say that it
+                // does not exist.
+                let is_asked = |expected: &Expected| matches!(&expected.then, Effect::Prepares(of, _) if **of == *name);
+                if !self.expected.iter().any(is_asked) {
+                    self.ensure(&text);
+                }
                 Some(text.name())
             }
             None => name.starts_with(PREFIX).then(|| [name, b"?"].concat()),
@@ -383,11 +409,11 @@ impl Link {
         self.make_room();
         self.scratch.extend(prepared.parse());
         self.expected.push_back(Expected::ours(What::Parse, Effect::Has(prepared.number)));
-        self.uses(prepared.number);
     }
 
     fn make_room(&mut self) {
-        let surplus = self.connection.as_ref().and_then(|there| there.prepared.surplus(self.prepared_max.saturating_sub(1)));
+        let surplus =
+            self.connection.as_ref().and_then(|there| there.prepared.surplus(self.prepared_max.saturating_sub(1)));
         if let Some(old) = surplus {
             self.close_ours(old);
         }
@@ -396,12 +422,22 @@ impl Link {
     fn close_ours(&mut self, number: u64) {
         self.scratch.extend(close(&name_of(number)));
         self.expected.push_back(Expected::ours(What::Close, Effect::Lacks(number)));
-        if let Some(connection) = &mut self.connection {
-            connection.prepared.forget(number);
-        }
     }
 
+    /// Whether the connection has a text by the time at which it reads the next message. What an earlier unit prepares, and
+    /// is not answered, may fail.
     fn has(&self, number: u64) -> Has {
+        let mut is_of_this_unit = true;
+        for expected in self.expected.iter().rev() {
+            is_of_this_unit &= !matches!(expected.what, What::Sync | What::Query);
+            let then = match &expected.then {
+                Effect::Has(of) if *of == number => Has::Yes,
+                Effect::Prepares(_, text) if text.number == number => Has::Yes,
+                Effect::Lacks(of) | Effect::Deallocates(_, of) if *of == number => Has::No,
+                _ => continue,
+            };
+            return if is_of_this_unit { then } else { Has::Perhaps };
+        }
         self.connection.as_ref().map_or(Has::No, |connection| connection.prepared.has(number))
     }
 
@@ -456,4 +492,3 @@ pub(super) fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(0, bytes)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
-

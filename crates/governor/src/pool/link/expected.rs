@@ -10,6 +10,8 @@ pub(super) struct Expected {
     pub what: What,
     pub whose: Whose,
     pub then: Effect,
+    /// The client's name for the statement, if the server had not confirmed that one yet.
+    pub named: Option<Box<[u8]>>,
     /// An error has come.
     pub has_failed: bool,
 }
@@ -34,9 +36,7 @@ pub(super) enum What {
     Sync,
     /// The end of copied data, which nothing answers.
     CopyEnd,
-    /// Nothing was sent: the link answers `ParseComplete`.
-    ParseHere,
-    /// The same for `CloseComplete`.
+    /// Nothing was sent: the link answers `CloseComplete`.
     CloseHere,
 }
 
@@ -64,19 +64,23 @@ pub(super) enum Effect {
 
 impl Expected {
     pub(super) fn theirs(what: What) -> Self {
-        Expected { what, whose: Whose::Theirs, then: Effect::None, has_failed: false }
+        Expected { what, whose: Whose::Theirs, then: Effect::None, named: None, has_failed: false }
     }
 
     pub(super) fn ours(what: What, then: Effect) -> Self {
-        Expected { what, whose: Whose::Ours, then, has_failed: false }
+        Expected { what, whose: Whose::Ours, then, named: None, has_failed: false }
     }
 
     pub(super) fn query(whose: Whose, then: Effect) -> Self {
-        Expected { what: What::Query, whose, then, has_failed: false }
+        Expected { what: What::Query, whose, then, named: None, has_failed: false }
     }
 
     pub(super) fn then(self, then: Effect) -> Self {
         Expected { then, ..self }
+    }
+
+    pub(super) fn named(self, named: Option<Box<[u8]>>) -> Self {
+        Expected { named, ..self }
     }
 
     /// Whether a message with that tag is the last of its answer.
@@ -88,12 +92,12 @@ impl Expected {
             What::Describe => matches!(tag, b'T' | b'n'),
             What::Execute => matches!(tag, b'C' | b'I' | b's'),
             What::Query | What::Sync => tag == b'Z',
-            What::CopyEnd | What::ParseHere | What::CloseHere => false,
+            What::CopyEnd | What::CloseHere => false,
         }
     }
 
     /// Whether it is answered without the server, or not at all.
     pub(super) fn is_ours_to_answer(&self) -> bool {
-        matches!(self.what, What::CopyEnd | What::ParseHere | What::CloseHere)
+        matches!(self.what, What::CopyEnd | What::CloseHere)
     }
 }

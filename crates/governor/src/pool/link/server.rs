@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::client::{head, text};
 use super::Link;
+use super::client::{head, text};
 use super::expected::{Effect, What, Whose};
 use crate::pool::settings::{APPLICATION_NAME, SessionSettings, may_follow};
 use crate::pool::statements::PREFIX;
-use crate::session::{columns, is_fatal, message_of, sqlstate};
+use crate::session::{columns, is_fatal, message_of, parameter_status, sqlstate};
 
 /// The longest message that is read whole.
 const READ_MAX: usize = 64 << 10;
@@ -99,10 +99,8 @@ impl Link {
     /// Answers what comes next and is ours to answer.
     pub(super) fn answer_in_turn(&mut self) {
         while let Some(front) = self.expected.pop_front_if(|front| front.is_ours_to_answer()) {
-            match front.what {
-                What::ParseHere => self.answers.extend(message_of(b'1', &[])),
-                What::CloseHere => self.answers.extend(message_of(b'3', &[])),
-                _ => {}
+            if front.what == What::CloseHere {
+                self.answers.extend(message_of(b'3', &[]));
             }
             self.succeeds(front.then);
         }
@@ -111,9 +109,10 @@ impl Link {
     fn succeeds(&mut self, effect: Effect) {
         match effect {
             Effect::Prepares(name, text) => {
-                if self.settings == self.base {
+                if self.is_fresh && self.settings == self.base {
                     text.proves_sound();
                 }
+                self.has_text(text.number);
                 self.texts.insert(name, text);
             }
             Effect::Closes(name) => _ = self.texts.remove(&name),
@@ -128,7 +127,15 @@ impl Link {
                 self.tell_reports();
             }
             Effect::Settles => self.settle(),
-            Effect::None | Effect::PreparesUnnamed | Effect::Has(_) | Effect::Lacks(_) => {}
+            Effect::Has(number) => self.has_text(number),
+            Effect::Lacks(number) => self.lacks(number),
+            Effect::None | Effect::PreparesUnnamed => {}
+        }
+    }
+
+    fn has_text(&mut self, number: u64) {
+        if let Some(connection) = &mut self.connection {
+            connection.prepared.uses(number);
         }
     }
 
@@ -168,14 +175,36 @@ impl Link {
         if connection.reports.get(name).is_none_or(|known| **known != *value) {
             Arc::make_mut(&mut connection.reports).insert(name.into(), value.into());
         }
-        if is_ours || self.heard.get(name).is_some_and(|known| **known == *value) {
+        if is_ours || self.hears_of_its_own_name(name, value) {
+            return Heard::Drops;
+        }
+        if self.heard.get(name).is_some_and(|known| **known == *value) {
             return Heard::Drops;
         }
         Arc::make_mut(&mut self.heard).insert(name.into(), value.into());
-        if *self.heard == *connection.reports {
+        if let Some(connection) = self.connection.as_ref().filter(|connection| *self.heard == *connection.reports) {
             self.heard = Arc::clone(&connection.reports);
         }
         Heard::Passes
+    }
+
+    /// The client has reset its application's name, which is now that with which the connection began, perhaps by another
+    /// client. It hears of its own, which is set before its next transaction.
+    fn hears_of_its_own_name(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let (Some(connection), Some(own)) = (&mut self.connection, self.base.get(name)) else { return false };
+        let is_reset = connection.base.get(name).is_some_and(|base| **base == *value) && **own != *value;
+        if name != APPLICATION_NAME || !is_reset {
+            return false;
+        }
+        Arc::make_mut(&mut connection.settings).insert(name.into(), value.into());
+        Arc::make_mut(&mut self.settings).insert(name.into(), own.clone());
+        self.has_lost_its_name = true;
+        if self.heard.get(name) != Some(own) {
+            let (name, own) = (String::from_utf8_lossy(name), String::from_utf8_lossy(own));
+            self.answers.extend(parameter_status(&name, &own));
+            Arc::make_mut(&mut self.heard).insert(APPLICATION_NAME.into(), own.as_bytes().into());
+        }
+        true
     }
 
     fn hear_error(&mut self, body: &[u8], is_ours: bool) -> Heard {
@@ -185,7 +214,8 @@ impl Link {
         self.is_copying_in = false;
         let Some(front) = self.expected.front_mut() else { return Heard::Passes };
         front.has_failed = true;
-        let is_own_unit = is_ours && matches!(front.what, What::Query | What::Execute) || self.asked.is_some();
+        let named = front.named.take();
+        let is_own_query = is_ours && front.what == What::Query;
         if matches!(front.then, Effect::Applies)
             && let Some(why) = reason(body)
         {
@@ -195,10 +225,12 @@ impl Link {
         if !matches!(front.what, What::Query | What::Sync) {
             self.skip();
         }
-        if is_own_unit {
+        // An error of ours within a unit of the client's stands for the one that its message would have had.
+        let is_own_unit = is_own_query || self.expected.front().is_some_and(|sync| sync.whose == Whose::Ours);
+        if is_ours && is_own_unit {
             return Heard::Drops;
         }
-        match self.with_names_of_the_client(body) {
+        match self.with_names_of_the_client(body, named) {
             Some(error) => {
                 self.answers.extend(error);
                 Heard::Drops
@@ -224,7 +256,7 @@ impl Link {
     }
 
     /// An error that names a statement by the name that connections have for it, with the client's own name.
-    fn with_names_of_the_client(&self, body: &[u8]) -> Option<Vec<u8>> {
+    fn with_names_of_the_client(&self, body: &[u8], named: Option<Box<[u8]>>) -> Option<Vec<u8>> {
         let at = memchr::memmem::find(body, PREFIX)?;
         let digits = &body[at + PREFIX.len()..];
         let end = digits.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(digits.len());
@@ -234,7 +266,8 @@ impl Link {
             _ => None,
         });
         let known = self.texts.iter().map(|(name, text)| (name, text.number));
-        let (name, _) = known.chain(pending).find(|(_, of)| *of == number)?;
+        let known = known.chain(pending).find(|(_, of)| *of == number).map(|(name, _)| name);
+        let name = known.or(named.as_ref())?;
         Some(message_of(b'E', &[&body[..at], name, &digits[end..]]))
     }
 

@@ -107,7 +107,8 @@ fn shown(bytes: &[u8]) -> String {
     let mut shown = Vec::new();
     let mut at = 0;
     while let Some((tag, length)) = client::head(&bytes[at..]) {
-        let body: String = bytes[at + 5..at + length].iter().map(|byte| if *byte == 0 { '|' } else { char::from(*byte) }).collect();
+        let body: String =
+            bytes[at + 5..at + length].iter().map(|byte| if *byte == 0 { '|' } else { char::from(*byte) }).collect();
         shown.push(if body.is_empty() { char::from(tag).to_string() } else { format!("{}[{body}]", char::from(tag)) });
         at += length;
     }
@@ -145,9 +146,9 @@ fn errors_have_the_clients_names_and_undo_what_was_asked_for() {
     stage.attach(connection("a"));
     stage.hear("1 Z[I]");
     // The name is taken.
-    assert_eq!(stage.say("P[s|select 2|00] S"), "P[plimsoll_1|select 2|00] S");
+    assert_eq!(stage.say("P[s|select 2|00] S"), "C[Splimsoll_0|] P[plimsoll_0||||] P[plimsoll_0|select 2|00] S");
     assert_eq!(
-        stage.hear("E[C42P05|Mprepared statement \"plimsoll_1\" already exists||] Z[I]"),
+        stage.hear("3 1 E[C42P05|Mprepared statement \"plimsoll_0\" already exists||] Z[I]"),
         "E[C42P05|Mprepared statement \"s\" already exists||] Z[I]"
     );
     // A text that the server refuses is not prepared, and what follows in its unit is skipped.
@@ -205,7 +206,10 @@ fn settings_are_in_force_before_the_next_transaction() {
         other.attach(used),
         "Q[RESET \"x\".\"y\";SELECT pg_catalog.set_config(E'application_name',E'b',false)|] Q[select 1|]"
     );
-    assert_eq!(other.hear("C[RESET|] S[application_name|b|] T D C[SELECT 1|] Z[I] C[SELECT 1|] Z[I]"), "C[SELECT 1|] Z[I]");
+    assert_eq!(
+        other.hear("C[RESET|] S[application_name|b|] T D C[SELECT 1|] Z[I] C[SELECT 1|] Z[I]"),
+        "C[SELECT 1|] Z[I]"
+    );
     assert!(other.link.is_free());
     one.say("Q[select 2|]");
     assert_eq!(one.attach(connection("a")), "Q[SELECT pg_catalog.set_config(E'x.y',E'b',false)|] Q[select 2|]");
@@ -216,6 +220,23 @@ fn settings_are_in_force_before_the_next_transaction() {
     one.link.release();
     one.say("Q[select 3|]");
     assert_eq!(one.attach(connection("a")), "Q[select 3|]");
+}
+
+#[test]
+fn a_reset_name_of_an_application_is_the_clients_own() {
+    let mut stage = Stage::new(&Arc::default(), "own");
+    stage.say("Q[select 1|]");
+    assert!(stage.attach(connection("other")).starts_with("Q[SELECT pg_catalog.set_config(E'application_name',E'own'"));
+    stage.hear("T D C[SELECT 1|] S[application_name|own|] Z[I] C[SELECT 1|] Z[I]");
+    stage.say("Q[set application_name = x|]");
+    assert_eq!(stage.hear("C[SET|] S[application_name|x|] Z[I]"), "C[SET|] S[application_name|x|] Z[I]");
+    stage.say("Q[reset application_name|]");
+    assert_eq!(stage.hear("C[RESET|] S[application_name|other|] Z[I]"), "C[RESET|] S[application_name|own|] Z[I]");
+    let set = "Q[SELECT pg_catalog.set_config(E'application_name',E'own',false)|]";
+    assert_eq!(stage.say("Q[show application_name|]"), format!("{set} Q[show application_name|]"));
+    let set = "T D C[SELECT 1|] S[application_name|own|] Z[I]";
+    assert_eq!(stage.hear(&format!("{set} C[SHOW|] Z[I]")), "C[SHOW|] Z[I]");
+    assert!(stage.link.is_free());
 }
 
 #[test]
@@ -256,8 +277,8 @@ fn one_statement_is_deallocated_where_the_client_is() {
     stage.say("P[s|select 1|00] S");
     stage.attach(connection("a"));
     stage.hear("1 Z[I]");
-    assert_eq!(stage.say("Q[DEALLOCATE s|]"), "Q[DEALLOCATE \"plimsoll_1\"|]");
-    stage.hear("C[DEALLOCATE|] Z[I]");
+    assert_eq!(stage.say("Q[DEALLOCATE s|]"), "C[Splimsoll_0|] P[plimsoll_0||||] S Q[DEALLOCATE \"plimsoll_0\"|]");
+    assert_eq!(stage.hear("3 1 Z[I] C[DEALLOCATE|] Z[I]"), "C[DEALLOCATE|] Z[I]");
     assert_eq!(stage.say("B[|s|00] S"), "B[|s|00] S");
     assert_eq!(stage.hear("E[C26000||] Z[I]"), "E[C26000||] Z[I]");
     assert!(stage.link.is_free());

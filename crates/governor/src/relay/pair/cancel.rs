@@ -41,7 +41,8 @@ impl Aimed {
     ) -> Option<Self> {
         // A cancel in flight keeps a session of a pool at its server process, so the key is read after the aim.
         card.aim_client_cancel()?;
-        let aimed = Aimed { governor: Arc::clone(governor), key: card.server_key(), card, was_sent: false, _client: client };
+        let aimed =
+            Aimed { governor: Arc::clone(governor), key: card.server_key(), card, was_sent: false, _client: client };
         // Without a key the server cannot identify the session.
         aimed.key.as_ref()?;
         count(&governor.statistics.client_cancels);

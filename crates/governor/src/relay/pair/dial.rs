@@ -13,8 +13,8 @@ use plimsoll_pg::url::{ServerHost, SslMode, SslNegotiation};
 use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
 
-use super::pooled::made_up_key;
 use super::greet::{FILES_KEPT_AT_SERVER, is_among_last_files};
+use super::pooled::made_up_key;
 use super::{Aimed, Conduct, End, Pair, Phase, token};
 use crate::governor::Repeated;
 use crate::relay::certificate_name::common_name;

@@ -9,8 +9,8 @@ use super::dial::{Dial, Purpose};
 use super::pooled::{Moving, made_up_key};
 use super::{Conduct, Pair, Phase};
 use crate::credentials::{
-    FailureKind, Found, Gate, Known, LoginFailure, Origin, Refused, ServerCredentials, ServerLogin, ServerSession, Step,
-    Terms,
+    FailureKind, Found, Gate, Known, LoginFailure, Origin, Refused, ServerCredentials, ServerLogin, ServerSession,
+    Step, Terms,
 };
 use crate::governor::Repeated;
 use crate::pool::connection::PooledConnection;
@@ -144,7 +144,9 @@ impl Pair {
         context: &mut Context,
         now: Instant,
     ) {
-        let (Phase::Gate(gated), Some(client), Some(card)) = (&self.phase, &mut self.client, &self.card) else { return };
+        let (Phase::Gate(gated), Some(client), Some(card)) = (&self.phase, &mut self.client, &self.card) else {
+            return;
+        };
         if !gated.is_in {
             return;
         }
@@ -242,7 +244,8 @@ impl Pair {
         for (name, value) in &session.parameters {
             reported.on_parameter(&[name, &b"\0"[..], value, b"\0"].concat());
         }
-        let reports: Reports = session.parameters.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let reports: Reports =
+            session.parameters.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         // A pooler behind this one may send no key: then nothing can be cancelled.
         let key = session.key.unwrap_or_else(made_up_key);
         let connection = Box::new(PooledConnection::new(key, reported, Arc::new(reports), now));

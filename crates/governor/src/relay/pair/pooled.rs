@@ -23,9 +23,9 @@ use crate::relay::listener::Peer;
 use crate::relay::refusal::Refusal;
 use crate::relay::side::Side;
 use crate::session::{Notice, Reported, error_response};
+use crate::settings::{CpuShare, FairBy, PoolMode, Settings};
 use crate::statement::residue::Pin;
 use crate::statistics::count;
-use crate::settings::{CpuShare, FairBy, PoolMode, Settings};
 
 /// A session of a pool.
 #[derive(Debug)]
@@ -183,11 +183,7 @@ impl Pair {
     }
 
     /// A connection is there for what the session has sent.
-    pub(in crate::relay) fn attach(
-        &mut self,
-        (moving, home, class): (Moving, u64, ClassIndex),
-        context: &mut Context,
-    ) {
+    pub(in crate::relay) fn attach(&mut self, (moving, home, class): (Moving, u64, ClassIndex), context: &mut Context) {
         let (Some(pooled), Some(card)) = (&mut self.pooled, &self.card) else { return };
         let share = context.governor.settings().share_of(class);
         card.is_served_by(Some(Arc::clone(&moving.connection.key)));
@@ -209,7 +205,8 @@ impl Pair {
         if self.pooled.as_ref().is_some_and(|pooled| pooled.waits_since.is_some()) {
             let what = "terminating connection: its pool has lost its server connections, and the governor has no \
                         credentials to open others";
-            let hint = "Connect again. With `users_file` or `auth_query` in [login] the governor opens connections itself.";
+            let hint =
+                "Connect again. With `users_file` or `auth_query` in [login] the governor opens connections itself.";
             self.refuse(&Refusal::new("57P01", what).hint(hint), context, now);
         }
     }
@@ -233,6 +230,9 @@ impl Pair {
         if pooled.waits_since.is_some() && context.governor.pools.abandon(&pooled.key, Ticket(card.id.0), of) {
             (pooled.waits_since, pooled.gives_up_at) = (None, None);
             card.state().waits_for_connection = None;
+            if let Phase::Session(session) = &mut self.phase {
+                session.runs_nothing();
+            }
             pooled.link.refuse(error_response(&Notice::new("ERROR", sqlstate, why)));
         }
     }
@@ -284,7 +284,8 @@ impl Pair {
     /// The session is at rest: the connection goes back, unless something of the session is left in it. Returns whether
     /// the server was asked for it.
     fn clear_up(&mut self, context: &mut Context, now: Instant) -> bool {
-        let (Phase::Session(session), Some(pooled), Some(card)) = (&mut self.phase, &mut self.pooled, &self.card) else {
+        let (Phase::Session(session), Some(pooled), Some(card)) = (&mut self.phase, &mut self.pooled, &self.card)
+        else {
             return false;
         };
         if pooled.link.has_discarded() {
@@ -393,11 +394,19 @@ impl Pair {
             pooled.asked_after = None;
         }
         let settings = context.governor.settings();
-        let is_old = settings.pool.lifetime.is_some_and(|lifetime| now.saturating_duration_since(connection.since) > lifetime);
+        let is_old =
+            settings.pool.lifetime.is_some_and(|lifetime| now.saturating_duration_since(connection.since) > lifetime);
         let is_lost = mem::take(&mut card.state().cancels.is_lost);
         let has_left = side.has_left() || !side.is_flushed() || !side.held.is_empty();
         if is_old || is_lost || has_left || connection.is_spoilt {
-            tracing::debug!(is_old, is_lost, has_left, connection.is_spoilt, held = side.held.len(), "a server connection is closed");
+            tracing::debug!(
+                is_old,
+                is_lost,
+                has_left,
+                connection.is_spoilt,
+                held = side.held.len(),
+                "a server connection is closed"
+            );
             context.lending.push_back(Lending::Gone { home: loan.home, key: pooled.key.clone(), class: loan.class });
             return;
         }
@@ -498,4 +507,3 @@ fn message(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
 pub(in crate::relay) fn home_token(home: u64) -> mio::Token {
     token(home, End::Server)
 }
-

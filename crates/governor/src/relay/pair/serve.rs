@@ -9,12 +9,12 @@ use super::dial::hint_of_answer;
 use super::{Conduct, End, Pair, Phase};
 use crate::capture::follower::{Followed, Follower};
 use crate::governor::{Repeated, SessionCommand};
+use crate::pool::settings::Reports;
 use crate::registry;
 use crate::relay::context::Context;
 use crate::relay::login::binding_refusal;
 use crate::relay::refusal::Refusal;
 use crate::relay::side::Side;
-use crate::pool::settings::Reports;
 use crate::session::{Outbox, ProtocolError, Reported, Session};
 
 impl Pair {
@@ -230,7 +230,8 @@ impl Pair {
                 self.phase = Phase::Over;
             }
             Phase::OwnLogin => {
-                let why = error.map_or_else(|| "it closed the connection and gave no reason".to_owned(), |e| e.to_string());
+                let why =
+                    error.map_or_else(|| "it closed the connection and gave no reason".to_owned(), |e| e.to_string());
                 self.fails_to_open(why, None, context);
             }
             Phase::Home(_) => (self.server, self.phase) = (None, self.over(context)),
