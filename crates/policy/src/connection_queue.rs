@@ -3,7 +3,7 @@
 //! A pool has fewer server connections than clients. A transaction *asks* for one when it begins; it *enters* if one is
 //! free, and otherwise waits. When a connection comes free, [`next`](ConnectionQueue::next) names who gets it:
 //!
-//! 1. whoever has waited for longer than the patience, the oldest first, so that nobody starves;
+//! 1. a transaction that has waited for longer than the patience, the oldest first, so that none starves;
 //! 2. the class of the highest priority; among equal priorities the one that has waited longest;
 //! 3. within a class the tenants take turns, each with its oldest transaction, so that one with many clients gets no
 //!    more than one with few.
@@ -146,7 +146,7 @@ impl ConnectionQueue {
         self.in_use = self.in_use.saturating_sub(1);
     }
 
-    /// Who gets a free connection now, if there is one for somebody who waits; it is in use then.
+    /// Who gets a free connection now, if there is one for a transaction that waits; it is in use then.
     pub fn next(&mut self, now: Duration) -> Option<Ticket> {
         if self.tickets.is_empty() {
             return None;

@@ -14,8 +14,10 @@
 //! Objects that PostgreSQL does not provide have numbers from 16384 on.
 
 mod branch;
+mod part;
 
 pub(super) use branch::{Branch, Proof};
+pub(super) use part::Part;
 
 /// The texts of prepared statements, by name.
 pub(super) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg_prepared_statements p \
@@ -31,29 +33,6 @@ pub(super) const CURSORS: &str = "select 'cursor' from pg_catalog.pg_cursors c \
 /// question's transaction.
 pub const LIMITS: &str = "select from (select pg_catalog.set_config('statement_timeout', '2000', true), \
     pg_catalog.set_config('lock_timeout', '100', true)) s (a, b) where s.a is null";
-
-/// The parts of a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The state of the server and the session.
-    Ground,
-    /// Objects with given names, in the schemas that the names may reach; and what runs without a name.
-    Names,
-    /// Functions of the server with given names.
-    Calls,
-    /// Event triggers.
-    Events,
-    /// Temporary objects of the session.
-    Temporary,
-    /// What reading a relation may run.
-    Relations,
-    /// What writing to it may run besides.
-    Written,
-    Functions,
-    Types,
-    /// Operators by number.
-    Numbers,
-}
 
 /// The values of a question's parameters.
 #[derive(Debug, Default)]

@@ -29,7 +29,7 @@ pub struct PooledConnection {
     pub sequences_of: Option<u64>,
     /// When it was made.
     pub since: Instant,
-    /// Something unexpected has happened: it serves nobody else.
+    /// Something unexpected has happened: it serves no other client.
     pub is_spoilt: bool,
 }
 

@@ -9,6 +9,7 @@
 
 mod client;
 mod expected;
+mod naming;
 mod refusal;
 mod server;
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub struct Place {
     pub pair: u64,
 }
 
-/// A connection that serves nobody.
+/// A connection that serves no client.
 #[derive(Debug, Clone, Copy)]
 struct Idle {
     place: Place,
@@ -42,7 +42,7 @@ struct Idle {
     since: Instant,
 }
 
-/// What a new client of a pool is told when it has been let in: what a server said of itself when a connection was made.
+/// What a new client of a pool learns when it has been let in: what a server said of itself when a connection was made.
 #[derive(Debug, Clone)]
 pub struct Welcome {
     /// How texts are read there, and the server's version.
@@ -159,7 +159,7 @@ impl Pool {
         }
     }
 
-    /// As many as serve somebody or could.
+    /// As many as serve a client or could.
     fn resize(&mut self) {
         self.queue.resize(self.queue.in_use() + self.idle.len() as u32);
     }
@@ -172,7 +172,7 @@ impl Pool {
         openings.means.is_some() && is_time && is_alone && self.open + openings.under_way < self.size
     }
 
-    /// Whether somebody needs one more than are under way.
+    /// Whether a client needs one more than are under way.
     fn needs_one(&self) -> bool {
         let waiting = self.queue.waiting() + self.openings.unwelcomed.len();
         self.idle.is_empty() && waiting > self.openings.under_way as usize
@@ -248,7 +248,7 @@ impl Pools {
         })
     }
 
-    /// A client has proved who it is: connections can be opened by the same means. Returns what it is told, if that is
+    /// A client has proved who it is: connections can be opened by the same means. Returns what it learns, if that is
     /// known; otherwise the client waits for it.
     pub fn admits(&self, key: &PoolKey, means: Means, client: Place, of: InForce<'_>) -> Option<Welcome> {
         self.with(key, of, |pool| {
@@ -264,7 +264,7 @@ impl Pools {
         })
     }
 
-    /// The means to open a connection now, if somebody needs one; it counts as under way.
+    /// The means to open a connection now, if a client needs one; it counts as under way.
     pub fn opens(&self, key: &PoolKey, now: Instant, of: InForce<'_>) -> Option<Arc<Means>> {
         self.with(key, of, |pool| {
             let may = pool.may_open(now) && pool.needs_one();
@@ -284,14 +284,14 @@ impl Pools {
         })
     }
 
-    /// The pools in which somebody waits and a connection may be opened now.
+    /// The pools in which a client waits and a connection may be opened now.
     pub fn due(&self, now: Instant) -> Vec<PoolKey> {
         let pools = self.pools.lock();
         let due = pools.iter().filter(|(_, pool)| pool.needs_one() && pool.may_open(now));
         due.map(|(key, _)| key.clone()).collect()
     }
 
-    /// A connection serves nobody now; before that, a transaction of class `of_class`, if any. `share` is what its process
+    /// A connection serves no client now; before that, a transaction of class `of_class`, if any. `share` is what its process
     /// has of the cores.
     pub fn offer(
         &self,
@@ -328,7 +328,7 @@ impl Pools {
         });
     }
 
-    /// A connection has ended that served nobody. Returns whether it was still the pool's: otherwise it is on loan.
+    /// A connection has ended that served no client. Returns whether it was still the pool's: otherwise it is on loan.
     pub fn ended(&self, key: &PoolKey, place: Place, of: InForce<'_>) -> bool {
         self.with(key, of, |pool| {
             let before = pool.idle.len();

@@ -38,7 +38,7 @@ pub(super) enum Note {
     Strands(u64),
     /// What is known of the password of that pair's client.
     Known(u64, Known),
-    /// That pair's client can be told what its server says of itself, or why it has none.
+    /// That pair's client can learn what its server says of itself, or why it has none.
     Welcome(u64, Result<Welcome, Unwelcome>),
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Lending {
     Opens(PoolKey),
     /// A connection could not be opened: why, and the server's own error if there was one.
     OpenFailed(PoolKey, String, Option<Box<[u8]>>),
-    /// A connection on loan has ended, or must serve nobody else.
+    /// A connection on loan has ended, or must serve no other client.
     Gone { home: u64, key: PoolKey, class: ClassIndex },
     /// An idle connection of that pool has ended.
     Ended(PoolKey),

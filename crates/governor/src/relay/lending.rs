@@ -130,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Opens a connection, if somebody needs one.
+    /// Opens a connection, if a client needs one.
     fn open(&mut self, key: &PoolKey, now: Instant) {
         self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
         if let Some(means) = self.with_settings(|settings, pools| pools.opens(key, now, settings)) {

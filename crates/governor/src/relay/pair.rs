@@ -11,8 +11,10 @@
 
 mod cancel;
 mod dial;
+mod draining;
 mod gated;
 mod greet;
+mod home;
 mod leaving;
 mod pooled;
 mod serve;
@@ -29,9 +31,9 @@ pub(super) use cancel::Aimed;
 use dial::Dial;
 use gated::{Gated, Opening};
 use greet::Greeting;
+pub(super) use home::{Home, Moving, home_token};
 use leaving::Leaving;
 use pooled::Pooled;
-pub(super) use pooled::{Home, Moving, home_token};
 
 use super::context::Context;
 use super::listener::Peer;
@@ -326,39 +328,6 @@ impl Pair {
                     self.refuse(&Refusal::new("57P01", why), context, now);
                 }
             }
-        }
-    }
-
-    /// The governor is stopping: idle and connecting sessions are ended now, working ones when their transactions end.
-    pub(super) fn drain(&mut self, context: &mut Context, now: Instant) {
-        let what = "the governor is shutting down";
-        match &mut self.phase {
-            Phase::Session(session) if session.is_idle() && !session.has_ended() => {
-                self.on_command(SessionCommand::End { why: what.to_owned() }, context, now);
-            }
-            Phase::Dialling(dial) if !dial.is_for_session() => {}
-            Phase::Dialling(_) | Phase::Login(..) | Phase::Gate(_) => {
-                self.refuse(&Refusal::new("57P03", what), context, now);
-            }
-            // Operators may still connect, to see what the drain waits for.
-            Phase::Greeting(_) | Phase::Console(_) => {}
-            // The ends of their transactions are unknown here, and no drain waits for those that are not governed.
-            Phase::Session(_)
-            | Phase::Raw
-            | Phase::Home(_)
-            | Phase::OwnLogin
-            | Phase::Cancel { .. }
-            | Phase::Closing { .. }
-            | Phase::Over => {}
-        }
-    }
-
-    /// Whether a stopping governor waits for it.
-    pub(super) fn is_waited_for(&self) -> bool {
-        match &self.phase {
-            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw | Phase::Home(_) | Phase::OwnLogin => false,
-            Phase::Session(session) => !session.is_ungoverned(),
-            _ => true,
         }
     }
 

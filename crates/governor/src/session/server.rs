@@ -8,10 +8,8 @@ use plimsoll_policy::Unsafe;
 use super::frames::{Backend, HEAD_BYTES, Head, INSPECT_MAX, Status};
 use super::prepared::Change;
 use super::transaction::Began;
-use super::{
-    Bound, Flow, Gate, HELD_MAX, HELD_MAX_CANCELLED, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit,
-    answers,
-};
+use super::{Bound, Flow, Gate, HELD_MAX, HELD_MAX_CANCELLED, Outbox, Passing, ProtocolError};
+use super::{Session, Shown, Transaction, Unit, answers};
 use crate::registry::Immunity;
 use crate::statement::patience::Timeouts;
 use crate::statistics::{AbortCause, count};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use plimsoll_governor::credentials::{FailureKind, ServerCredentials};
 use plimsoll_governor::settings::Login;
 use plimsoll_governor::settings::users::Users;
+use plimsoll_pg::connection::SUPPORTED;
 use plimsoll_pg::secret::Secret;
 use plimsoll_testing::{postgres_version, says};
 
@@ -28,7 +29,7 @@ fn quoted() -> String {
 
 #[test]
 fn every_version_lets_in_whom_the_users_file_names() {
-    for major in 13..=18 {
+    for major in SUPPORTED {
         let Some(folder) = postgres_version(major) else { return };
         let server = Server::start(Some(&folder));
         assert_eq!(server.own.version().major, major);

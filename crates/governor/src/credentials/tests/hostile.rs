@@ -156,7 +156,7 @@ proptest! {
 const VERIFIER: &str = "SCRAM-SHA-256$2:c2FsdHNhbHRzYWx0c2FsdA==$BQgGghFEdsdt4qG9EzR4zWCt5FiqipSnc3d54lGq4Qo=:\
                         CUMNZ/oIX3aXOV3x+J04ALRDSYyknNfl96qVZXEVMHg=";
 
-/// Without damage, both succeed: the tests above would otherwise hold for a gate that lets nobody in.
+/// Without damage, both succeed: the tests above would otherwise hold for a gate that lets no client in.
 #[test]
 fn without_damage_a_session_begins() {
     assert_eq!(play_damaged(&known(VERIFIER), 9, &Damage::Repeat, false, true), (true, true));

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::expected::{Effect, Expected, What, Whose};
+use super::naming::TAKEN;
 use super::refusal::ready;
 use super::{IDLE, Link};
 use crate::pool::connection::Has;
 use crate::pool::settings::{self, APPLICATION_NAME, SessionSettings};
-use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
+use crate::pool::statements::{PREFIX, PreparedText, name_of};
 use crate::session::{END_ANSWERS, OWN_STATEMENT, end, message_of, run};
 use crate::statement::name::stored;
 use crate::statement::{TextRules, single_deallocate};
@@ -18,16 +19,13 @@ const PARSE_MAX: usize = 1 << 20;
 /// A name that ends further into a message is none.
 const NAMES_MAX: usize = 64 << 10;
 
-/// The number of a statement without a text, whose name is taken.
-const TAKEN: u64 = 0;
-
 /// Asks for the values of settings by name, and whether the session has set them; that is unknown for some.
 const SETTINGS: &str = "SELECT n, pg_catalog.current_setting(n, true), (SELECT (s.source OPERATOR(pg_catalog.=) 'session') \
      FROM pg_catalog.pg_settings AS s WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) n)::pg_catalog.text \
      FROM pg_catalog.unnest($1::pg_catalog.text[]) AS n";
 
 /// What happens to a message of the session.
-enum Fate {
+pub(super) enum Fate {
     /// It goes on as it is.
     Passes,
     /// It goes on behind `scratch`.
@@ -207,7 +205,7 @@ impl Link {
             self.deallocated(message.get(5..).unwrap_or_default()).and_then(|name| Some((self.text_of(&name)?, name)));
         let is_open = self.expected.back().is_some_and(|last| !matches!(last.what, What::Query | What::Sync));
         let Some((_, name)) = text.filter(|_| !is_open) else { return self.expects(Expected::theirs(What::Query)) };
-        // A unit of its own, before the query. Other clients keep the text: one that nobody needs is closed.
+        // A unit of its own, before the query. Other clients keep the text: one that no client needs is closed.
         self.take_name();
         self.scratch.extend(message_of(b'S', &[]));
         self.expected.push_back(Expected::ours(What::Sync, Effect::None));
@@ -215,13 +213,6 @@ impl Link {
         self.scratch.extend(message_of(b'Q', &[&sql]));
         self.expected.push_back(Expected::theirs(What::Query).then(Effect::Deallocates(name, TAKEN)));
         Fate::Begins(message.len())
-    }
-
-    /// Sees to it that the connection has a statement without a text.
-    fn take_name(&mut self) {
-        self.close_ours(TAKEN);
-        self.scratch.extend(message_of(b'P', &[&name_of(TAKEN), b"\0\0\0\0"]));
-        self.expected.push_back(Expected::ours(What::Parse, Effect::Has(TAKEN)));
     }
 
     fn forward_parse(&mut self, message: &[u8], is_whole: bool) -> Fate {
@@ -353,98 +344,6 @@ impl Link {
         self.expected.push_back(Expected::theirs(What::CloseHere).then(then));
         self.answer_in_turn();
         Fate::Begins(message.len())
-    }
-
-    /// A message that names the unnamed statement: the connection must have that of the client, or none.
-    fn with_unnamed(&mut self, what: What) -> Fate {
-        let is_there = std::mem::replace(&mut self.has_own_unnamed, true);
-        if !is_there {
-            match &self.unnamed {
-                Some(parse) => {
-                    self.scratch.extend_from_slice(parse);
-                    self.expected.push_back(Expected::ours(What::Parse, Effect::None));
-                }
-                None => {
-                    self.scratch.extend(close(b""));
-                    self.expected.push_back(Expected::ours(What::Close, Effect::None));
-                }
-            }
-            if let Some(connection) = &mut self.connection {
-                connection.has_unnamed = self.unnamed.is_some();
-            }
-        }
-        self.expected.push_back(Expected::theirs(what));
-        if is_there { Fate::Passes } else { Fate::FollowsScratch }
-    }
-
-    /// The name, if the server has not confirmed that statement yet: an error may have to name it.
-    fn pending_name(&self, name: &[u8]) -> Option<Box<[u8]>> {
-        (!self.expected.is_empty() && !self.texts.contains_key(name)).then(|| name.into())
-    }
-
-    /// The connection's name for the client's statement, which the connection then has. A name that the client has not
-    /// given goes on as it is, unless it is one of ours.
-    fn renamed(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        match self.text_of(name) {
-            Some(text) => {
-                // If the client's own Parse is on its way, the connection has the text, or the server is to say that it
-                // does not exist.
-                let is_asked = |expected: &Expected| matches!(&expected.then, Effect::Prepares(of, _) if **of == *name);
-                if !self.expected.iter().any(is_asked) {
-                    self.ensure(&text);
-                }
-                Some(text.name())
-            }
-            None => name.starts_with(PREFIX).then(|| [name, b"?"].concat()),
-        }
-    }
-
-    /// Sees to it that the connection has a text before the next message.
-    fn ensure(&mut self, prepared: &PreparedText) {
-        match self.has(prepared.number) {
-            Has::Yes => return self.uses(prepared.number),
-            Has::Perhaps => self.close_ours(prepared.number),
-            Has::No => {}
-        }
-        self.make_room();
-        self.scratch.extend(prepared.parse());
-        self.expected.push_back(Expected::ours(What::Parse, Effect::Has(prepared.number)));
-    }
-
-    fn make_room(&mut self) {
-        let surplus =
-            self.connection.as_ref().and_then(|there| there.prepared.surplus(self.prepared_max.saturating_sub(1)));
-        if let Some(old) = surplus {
-            self.close_ours(old);
-        }
-    }
-
-    fn close_ours(&mut self, number: u64) {
-        self.scratch.extend(close(&name_of(number)));
-        self.expected.push_back(Expected::ours(What::Close, Effect::Lacks(number)));
-    }
-
-    /// Whether the connection has a text by the time at which it reads the next message. What an earlier unit prepares, and
-    /// is not answered, may fail.
-    fn has(&self, number: u64) -> Has {
-        let mut is_of_this_unit = true;
-        for expected in self.expected.iter().rev() {
-            is_of_this_unit &= !matches!(expected.what, What::Sync | What::Query);
-            let then = match &expected.then {
-                Effect::Has(of) if *of == number => Has::Yes,
-                Effect::Prepares(_, text) if text.number == number => Has::Yes,
-                Effect::Lacks(of) | Effect::Deallocates(_, of) if *of == number => Has::No,
-                _ => continue,
-            };
-            return if is_of_this_unit { then } else { Has::Perhaps };
-        }
-        self.connection.as_ref().map_or(Has::No, |connection| connection.prepared.has(number))
-    }
-
-    fn uses(&mut self, number: u64) {
-        if let Some(connection) = &mut self.connection {
-            connection.prepared.uses(number);
-        }
     }
 
     /// Asks the server for the values of settings that the session may have set. The session is at rest.

@@ -49,7 +49,7 @@ impl Aimed {
         Some(aimed)
     }
 
-    /// The server may carry it out when nobody waits for it any more.
+    /// The server may carry it out when no client waits for it any more.
     pub(super) fn may_still_arrive(&self) {
         self.card.state().cancels.is_lost = true;
     }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use plimsoll_pg::scram::binding::end_point;
 
 use super::dial::{Dial, Purpose};
-use super::pooled::{Moving, made_up_key};
-use super::{Conduct, Pair, Phase};
+use super::pooled::made_up_key;
+use super::{Conduct, Moving, Pair, Phase};
 use crate::credentials::{
     FailureKind, Found, Gate, Known, LoginFailure, Origin, Refused, ServerCredentials, ServerLogin, ServerSession,
     Step, Terms,

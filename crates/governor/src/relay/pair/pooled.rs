@@ -1,7 +1,4 @@
-//! Sessions of a pool, and the pairs of connections that serve nobody.
-//!
-//! A connection of a pool has a pair of its own, its *home*, whose number is in the socket's token. While it is on loan,
-//! its socket is with the client's pair, and the worker passes its events on.
+//! Sessions of a pool: each has a connection on loan while it needs one.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,17 +8,15 @@ use std::time::Instant;
 
 use plimsoll_policy::{Claim, ClassIndex, Ticket};
 
-use super::{Conduct, End, Pair, Phase, token};
+use super::{Conduct, Moving, Pair, Phase};
 use crate::governor::Repeated;
 use crate::pool::connection::PooledConnection;
 use crate::pool::link::Link;
-use crate::pool::pools::{Place, PoolKey};
+use crate::pool::pools::PoolKey;
 use crate::pool::settings::Reports;
 use crate::registry::{BackendKey, SessionCard};
 use crate::relay::context::{Context, Lending};
-use crate::relay::listener::Peer;
 use crate::relay::refusal::Refusal;
-use crate::relay::side::Side;
 use crate::session::{Notice, Reported, error_response};
 use crate::settings::{CpuShare, FairBy, PoolMode, Settings};
 use crate::statement::residue::Pin;
@@ -51,25 +46,6 @@ struct Loan {
     class: ClassIndex,
 }
 
-/// A connection that serves nobody, or whose socket is with a client's pair.
-#[derive(Debug)]
-pub(in crate::relay) struct Home {
-    pub(in crate::relay) key: PoolKey,
-    connection: Option<Box<PooledConnection>>,
-    lent_to: Option<u64>,
-    /// The share of the cores that its process has.
-    share: CpuShare,
-}
-
-/// A connection, its socket included, on its way from one pair to another.
-#[derive(Debug)]
-pub(in crate::relay) struct Moving {
-    pub(in crate::relay) side: Side,
-    pub(in crate::relay) connection: Box<PooledConnection>,
-    pub(in crate::relay) key: PoolKey,
-    pub(in crate::relay) share: CpuShare,
-}
-
 /// How a new session is treated.
 pub(super) fn conduct_of(is_raw: bool, settings: &Settings) -> Conduct {
     match (is_raw, settings.pool.mode) {
@@ -86,21 +62,6 @@ pub(super) fn made_up_key() -> BackendKey {
 }
 
 impl Pair {
-    /// The home of a connection.
-    pub(in crate::relay) fn home(id: u64, moving: Moving) -> Self {
-        let Moving { side, connection, key, share } = moving;
-        let home = Home { key, connection: Some(connection), lent_to: None, share };
-        Pair { server: Some(side), phase: Phase::Home(Box::new(home)), ..Pair::empty(id, Peer::Local) }
-    }
-
-    /// The pair that its connection is on loan to.
-    pub(in crate::relay) fn borrower(&self) -> Option<u64> {
-        match &self.phase {
-            Phase::Home(home) => home.lent_to,
-            _ => None,
-        }
-    }
-
     /// The pool of the client.
     pub(super) fn pool_key(&self) -> Option<PoolKey> {
         let card = self.card.as_ref()?;
@@ -129,7 +90,7 @@ impl Pair {
             FairBy::Application => hash_of(&card.login.application_name),
             FairBy::Client => hash_of(&self.peer.ip()),
         };
-        // With no key it is not a connection that could serve anybody, but its settings are those of the client.
+        // With no key it is not a connection that could serve a client, but its settings are those of the client.
         let connection =
             PooledConnection::new(key.clone().unwrap_or_else(made_up_key), reported, Arc::new(reports), now);
         let texts = context.governor.pools.texts(&pool, (&settings, context.governor.generation()));
@@ -160,26 +121,6 @@ impl Pair {
         pooled.waits_since?;
         let claim = Claim { ticket: Ticket(card.id.0), class: card.state().class, tenant: pooled.tenant };
         Some((pooled.key.clone(), claim))
-    }
-
-    /// Takes the connection out of its home, for the given pair or for another worker.
-    pub(in crate::relay) fn lend(&mut self, to: Option<u64>) -> Option<Moving> {
-        let Phase::Home(home) = &mut self.phase else { return None };
-        let (side, connection) = (self.server.take()?, home.connection.take()?);
-        home.lent_to = to;
-        let moving = Moving { side, connection, key: home.key.clone(), share: home.share };
-        if to.is_none() {
-            self.phase = Phase::Over;
-        }
-        Some(moving)
-    }
-
-    /// Puts a connection back into its home.
-    pub(in crate::relay) fn take_back(&mut self, moving: Moving) {
-        if let Phase::Home(home) = &mut self.phase {
-            (home.connection, home.lent_to, home.share) = (Some(moving.connection), None, moving.share);
-            self.server = Some(moving.side);
-        }
     }
 
     /// A connection is there for what the session has sent.
@@ -365,11 +306,11 @@ impl Pair {
         }
     }
 
-    /// Gives the connection back, or closes it if it must serve nobody else.
+    /// Gives the connection back, or closes it if it must serve no other client.
     fn give_back(&mut self, context: &mut Context, now: Instant) {
         let (Some(pooled), Some(card)) = (&mut self.pooled, &self.card) else { return };
         if card.state().cancels.in_flight > 0 {
-            // The session is told when the cancel has arrived.
+            // The session learns when the cancel has arrived.
             return;
         }
         let Some(loan) = pooled.loan.take() else { return };
@@ -380,7 +321,7 @@ impl Pair {
                 connection.sequences_of = Some(card.id.0);
             }
             if pooled.asked_after != Some(session.unit_number()) {
-                // Its client has left, and nobody knows the values: the next client's are set in any case.
+                // Its client has left, and it is not known the values: the next client's are set in any case.
                 let unknown = session.residue().settings.iter().map(|name| (name.clone(), Box::from(&b"\0"[..])));
                 let unknown: Vec<_> = unknown.collect();
                 if !unknown.is_empty() {
@@ -430,50 +371,13 @@ impl Pair {
             let settings = context.governor.settings();
             let of = (&*settings, context.governor.generation());
             card.is_served_by(None);
-            // If a connection is on its way, its worker finds nobody and offers it again.
+            // If a connection is on its way, its worker finds no client and offers it again.
             context.governor.pools.abandon(&pooled.key, Ticket(card.id.0), of);
         }
         if let Some(loan) = pooled.loan {
             tracing::debug!(home = loan.home, ?pooled.link, "a server connection is closed with its client");
             self.server = None;
             context.lending.push_back(Lending::Gone { home: loan.home, key: pooled.key, class: loan.class });
-        }
-    }
-
-    /// Bytes of a server that serves nobody: it says that it ends, or reports a parameter.
-    pub(super) fn on_idle_server(&mut self, bytes: &[u8], context: &mut Context) -> usize {
-        let mut at = 0;
-        while let (Phase::Home(home), Some((tag, body, length))) = (&mut self.phase, message(&bytes[at..])) {
-            at += length;
-            match (tag, &mut home.connection) {
-                (b'N', _) => {}
-                (b'S', Some(connection)) => {
-                    let mut texts = body.split(|byte| *byte == 0);
-                    if let (Some(name), Some(value)) = (texts.next(), texts.next()) {
-                        Arc::make_mut(&mut connection.reports).insert(name.into(), value.into());
-                    }
-                }
-                // It ends, or nobody knows what it is doing.
-                _ => self.phase = self.over(context),
-            }
-        }
-        at
-    }
-
-    /// The phase of a pair that is over. A home tells its pool.
-    pub(super) fn over(&mut self, context: &mut Context) -> Phase {
-        if let Phase::Home(home) = &self.phase {
-            Pair::leave_home(home, Place { worker: context.worker, pair: self.id }, context);
-        }
-        Phase::Over
-    }
-
-    /// A pair leaves that is the home of an idle connection.
-    pub(super) fn leave_home(home: &Home, place: Place, context: &mut Context) {
-        let settings = context.governor.settings();
-        let of = (&*settings, context.governor.generation());
-        if context.governor.pools.ended(&home.key, place, of) {
-            context.lending.push_back(Lending::Ended(home.key.clone()));
         }
     }
 }
@@ -494,16 +398,4 @@ fn hash_of(of: &impl Hash) -> u64 {
     let mut hash = DefaultHasher::new();
     of.hash(&mut hash);
     hash.finish()
-}
-
-/// A whole message: its tag, its body and its length.
-fn message(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
-    let (head, _) = bytes.split_first_chunk::<5>()?;
-    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize + 1;
-    Some((head[0], bytes.get(5..length.max(5))?, length.max(5)))
-}
-
-/// A token of the connection in the home with that number.
-pub(in crate::relay) fn home_token(home: u64) -> mio::Token {
-    token(home, End::Server)
 }
