@@ -1,7 +1,7 @@
 //! A capture as a workload of the lab: `capture:DIR`.
 //!
 //! Each unit of the capture is a request, and its class is the kind of its statements. There are two ways to replay it. As it was
-//! recorded, sessions run on as many clients as were at work at once ([`lanes`]), with the recorded pauses. With a number of clients,
+//! recorded, sessions run on as many clients as were at work at once (`lanes`), with the recorded pauses. With a number of clients,
 //! each draws one session after the other, from a seed, and makes no pauses. Values of the server are mapped as in a
 //! rehearsal; `values` says where they come from. A capture that is over begins again.
 //!

@@ -134,7 +134,7 @@ fn the_sessions_of_a_database_are_ended() {
     assert_eq!(back.value("SELECT 1").unwrap(), "1", "it has connected again");
     console.query(&format!("KILL {database}")).unwrap();
     assert!(back.answer().expect_err("it was ended").to_string().contains("57P01"));
-    let refused = governed.try_client("low", database).err().expect("the database is closed");
+    let refused = governed.try_client("low", database).expect_err("the database is closed");
     assert_eq!(refused.state(), Some("57P03"), "{refused}");
     console.query(&format!("RESUME {database}")).unwrap();
     console.query(&format!("DISABLE {database}")).unwrap();
