@@ -210,10 +210,14 @@ impl Watch {
 
     /// Looks for work that holds up others by accident, if that is due and this governor is the active one.
     fn guard(&mut self, settings: &Settings, now: Instant) {
-        if self.beside.idle_because().is_some() || !self.guards.is_due(settings, now) {
+        if !self.guards.is_due(settings, now) {
             return;
         }
-        let Some(up) = self.control.connection() else { return };
+        let is_active = self.beside.idle_because().is_none();
+        let Some(up) = self.control.connection().filter(|_| is_active) else {
+            // A look that cannot be made must not remain due: this thread would not sleep.
+            return self.guards.postpone(now);
+        };
         if let Err(error) = self.guards.look(up, settings, now) {
             self.control.lost_or_refused(&error);
         }

@@ -182,11 +182,6 @@ impl ConnectionQueue {
         self.in_use
     }
 
-    /// Since when the one that has waited longest waits.
-    pub fn oldest(&self) -> Option<Duration> {
-        self.classes.iter().filter_map(|class| Some(class.oldest()?.0)).min()
-    }
-
     fn enter(&mut self, place: usize) {
         self.classes[place].in_use += 1;
         self.in_use += 1;
@@ -298,6 +293,6 @@ mod tests {
         assert!(pool.abandon(Ticket(2)));
         assert!(!pool.abandon(Ticket(2)));
         pool.leave(LOW);
-        assert_eq!((pool.next(at(0)), pool.in_use(), pool.oldest()), (None, 0, None));
+        assert_eq!((pool.next(at(0)), pool.in_use(), pool.waiting()), (None, 0, 0));
     }
 }

@@ -104,14 +104,16 @@ pub enum Offered {
 pub struct PoolView {
     /// Its clients.
     pub key: PoolKey,
-    /// How many connections it has, how many of them serve a client, and how many clients wait for one.
+    /// How many connections it has: `in_use` of them serve a client, `idle` serve none.
     pub open: u32,
     /// See `open`.
     pub in_use: u32,
     /// See `open`.
+    pub idle: u32,
+    /// How many more the governor is opening.
+    pub opening: u32,
+    /// How many clients wait for one.
     pub waiting: usize,
-    /// How long the first of them has waited.
-    pub waited: Duration,
 }
 
 #[derive(Debug)]
@@ -363,20 +365,17 @@ impl Pools {
         old.map(|(key, idle)| (key.clone(), idle.place)).collect()
     }
 
-    /// The pools for people, in the order of their keys.
-    pub fn view(&self, clock: Duration) -> Vec<PoolView> {
+    /// The pools for people.
+    pub fn view(&self) -> Vec<PoolView> {
         let pools = self.pools.lock();
-        let mut views: Vec<PoolView> = pools
-            .iter()
-            .map(|(key, pool)| PoolView {
-                key: key.clone(),
-                open: pool.open,
-                in_use: pool.queue.in_use(),
-                waiting: pool.queue.waiting(),
-                waited: pool.queue.oldest().map_or(Duration::ZERO, |since| clock.saturating_sub(since)),
-            })
-            .collect();
-        views.sort_by(|one, other| one.key.cmp(&other.key));
-        views
+        let view = |(key, pool): (&PoolKey, &Pool)| PoolView {
+            key: key.clone(),
+            open: pool.open,
+            in_use: pool.queue.in_use(),
+            idle: pool.idle.len() as u32,
+            opening: pool.openings.under_way,
+            waiting: pool.queue.waiting(),
+        };
+        pools.iter().map(view).collect()
     }
 }

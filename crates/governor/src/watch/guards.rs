@@ -86,8 +86,13 @@ impl Guards {
         self.due(settings, now).is_some_and(|due| due.is_zero() || settings.limits_runaways() && has_rows())
     }
 
-    pub(super) fn look(&mut self, up: &mut Up, settings: &Settings, now: Instant) -> Result<(), WireError> {
+    /// The next look is due as late as after one.
+    pub(super) fn postpone(&mut self, now: Instant) {
         self.next = now + EVERY;
+    }
+
+    pub(super) fn look(&mut self, up: &mut Up, settings: &Settings, now: Instant) -> Result<(), WireError> {
+        self.postpone(now);
         if settings.limits_runaways() {
             self.end_runaways(up, settings, now)?;
         }

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use plimsoll_governor::admin::scram::hash_password;
+use plimsoll_governor::settings::AdminUser;
+use plimsoll_pg::connection::Connection;
+use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
 
-use super::client::{Client, Failure, PASSWORD, cancel};
+use super::client::{Client, Destination, Failure, PASSWORD, cancel};
 use super::world::World;
 
 /// Long enough to see that nothing arrives.
@@ -19,8 +23,7 @@ fn state(result: Result<super::client::Answer, Failure>) -> String {
 }
 
 fn waiting(world: &World) -> usize {
-    let clock = world.governor.clock(std::time::Instant::now());
-    world.governor.pools.view(clock).iter().map(|pool| pool.waiting).sum()
+    world.governor.pools.view().iter().map(|pool| pool.waiting).sum()
 }
 
 /// The server processes of clients.
@@ -141,10 +144,7 @@ fn without_credentials_clients_are_told_to_connect_again() {
     let mut idle = world.client("ann");
     assert_eq!(idle.value("SELECT 1").unwrap(), "1");
     world.server.restart().unwrap();
-    until("the lost connections are noticed", || {
-        let clock = world.governor.clock(std::time::Instant::now());
-        world.governor.pools.view(clock).iter().all(|pool| pool.open == 0)
-    });
+    until("the lost connections are noticed", || world.governor.pools.view().iter().all(|pool| pool.open == 0));
     let told = idle.query("SELECT 1").unwrap_err().to_string();
     assert!(told.contains("57P01"), "{told}");
     assert_eq!(world.client("ann").value("SELECT 2").unwrap(), "2");
@@ -194,6 +194,42 @@ fn a_session_that_keeps_something_keeps_its_connection_and_says_why() {
     until("it is free again", || why().is_none());
 }
 
+/// These columns of a console's answer.
+fn console(world: &World, asked: &str, columns: &[&str]) -> Vec<Vec<String>> {
+    let Destination::Tcp(place) = world.place() else { panic!("the pool has a port") };
+    let url = format!("postgres://op:secret@{place}/console?sslmode=disable");
+    let url = ServerUrl::parse_in(&url, &|_| None).unwrap();
+    let mut rows = Vec::new();
+    let mut each = |row: &[Option<&str>]| rows.push(row.iter().map(|cell| cell.unwrap_or("").to_owned()).collect());
+    Connection::open(&url).unwrap().text_columns(asked, columns, &mut each).unwrap();
+    rows
+}
+
+#[test]
+fn the_console_shows_who_has_a_connection_and_who_waits() {
+    let world = World::new(2, true, |settings| {
+        let verifier = hash_password("secret");
+        settings.admin.users = vec![AdminUser { name: "op".to_owned(), verifier, may_change: false }];
+    });
+    let pool = |columns: &[&str]| console(&world, "SHOW POOLS", columns).concat().join(" ");
+    let counts = ["cl_active", "cl_waiting", "sv_active", "sv_idle", "pool_mode"];
+    let (mut keeps, mut other) = (world.client("ann"), world.client("ann"));
+    keeps.query("LISTEN news").unwrap();
+    other.query("SELECT 1").unwrap();
+    until("one connection is kept and one is idle", || pool(&counts) == "2 0 1 1 transaction");
+    let pinned = || console(&world, "SHOW CLIENTS", &["pinned"]).concat().concat();
+    until("the reason is shown", || pinned().contains("notifications"));
+    other.query("BEGIN").unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| world.client("ann").query("SELECT 1").unwrap());
+        until("a client waits", || pool(&counts) == "2 1 2 0 transaction");
+        until("its wait is counted", || pool(&["maxwait_us"]) != "0");
+        let states = console(&world, "SHOW CLIENTS", &["state"]).concat();
+        assert_eq!(states.iter().filter(|state| *state == "waiting").count(), 1, "{states:?}");
+        other.query("COMMIT").unwrap();
+    });
+}
+
 /// The connection began with another client's name, and RESET goes back to that.
 #[test]
 fn the_name_of_an_application_is_the_clients_own_again_after_a_reset() {
@@ -237,10 +273,7 @@ fn clients_that_leave_in_any_state_leave_the_pool_whole() {
             });
         }
     });
-    until("nothing is in use", || {
-        let clock = world.governor.clock(std::time::Instant::now());
-        world.governor.pools.view(clock).iter().all(|pool| pool.in_use == 0 && pool.waiting == 0)
-    });
+    until("nothing is in use", || world.governor.pools.view().iter().all(|pool| pool.in_use == 0 && pool.waiting == 0));
     let mut clients: Vec<Client> = (0..3).map(|_| world.client("ann")).collect();
     clients.iter_mut().for_each(|client| drop(client.query("BEGIN").unwrap()));
     clients.iter_mut().for_each(|client| drop(client.query("COMMIT").unwrap()));

@@ -22,6 +22,8 @@ pub const COLUMNS: &[Column] = socket_columns![
     int("holder_id"),
     int("holder_pid"),
     text("replay"),
+    // Why the session keeps its connection of the pool.
+    text("pinned"),
 ];
 
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
@@ -53,6 +55,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             holder.map(|blocked| i64::from(blocked.holder_process)).into(),
             // Whether a replay is expected to succeed, or why not.
             is_victim.then(|| state.replayable.map_or_else(NoReplay::name, |()| "possible")).into(),
+            state.pinned.clone().into(),
         ];
         [cells(call, &card, &state, SideOf::Client), own].concat()
     });

@@ -21,7 +21,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let of_poolers = [
         ("max_client_conn", settings.listen.clients_max.to_string()),
         ("default_pool_size", figures.pool_size().to_string()),
-        ("min_pool_size", figures.pool_size_min().to_string()),
+        ("min_pool_size", "0".to_owned()),
         ("max_db_connections", "0".to_owned()),
         ("max_user_connections", "0".to_owned()),
         ("pool_mode", figures.mode().to_owned()),

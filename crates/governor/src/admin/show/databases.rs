@@ -56,7 +56,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             name.as_str().into(),
             Cell::Null,
             Cell::int4(figures.pool_size()),
-            Cell::int4(figures.pool_size_min()),
+            Cell::int4(0),
             Cell::int4(0),
             Cell::int4(figures.server_lifetime_s()),
             figures.mode().into(),

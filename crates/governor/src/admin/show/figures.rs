@@ -1,7 +1,8 @@
 //! The figures of pools, in pgbouncer's terms. Each has one function, whatever serves the sessions.
 //!
-//! Without pooling each client has a server connection while it is connected: a "pool" is the sessions of one user in
-//! one database, every client is linked, and no server connection is spare.
+//! A "pool" is the sessions of one user in one database. Without pooling each client has a server connection while it is
+//! connected: every client is linked, and no server connection is spare. With pooling, the connections of a user in a
+//! database are added up over its clients' start-up parameters.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use plimsoll_policy::ClassIndex;
 
 use crate::governor::{Closed, Governor};
 use crate::registry::{CardState, Phase, SessionCard};
+use crate::settings::PoolMode;
 
 /// Where figures come from.
 #[derive(Debug, Clone, Copy)]
@@ -41,33 +43,32 @@ impl<'a> Figures<'a> {
     }
 
     /// Whether a server connection serves the client now.
-    pub(super) fn is_linked(&self, card: &SessionCard, _state: &CardState) -> bool {
+    pub(super) fn is_linked(&self, card: &SessionCard) -> bool {
         card.process().is_some()
     }
 
     /// The mode in pgbouncer's word.
     pub(super) fn mode(&self) -> &'static str {
-        "session"
-    }
-
-    /// Server connections that serve no client, of a user in a database.
-    pub(super) fn servers_idle(&self, _database: &str, _user: &str) -> u64 {
-        0
+        let mode = self.governor.settings().pool.mode;
+        PoolMode::NAMES.iter().find(|(_, known)| *known == mode).expect("each mode has a name").0
     }
 
     /// How many server connections a pool may have.
     pub(super) fn pool_size(&self) -> u32 {
-        self.governor.settings().listen.clients_max
-    }
-
-    /// How many it keeps, at least.
-    pub(super) fn pool_size_min(&self) -> u32 {
-        0
+        let settings = self.governor.settings();
+        match settings.pool.mode {
+            PoolMode::Session => settings.listen.clients_max,
+            PoolMode::Transaction => settings.pool.size,
+        }
     }
 
     /// After which age a server connection is closed, in seconds; 0 for never.
     pub(super) fn server_lifetime_s(&self) -> u64 {
-        0
+        let settings = self.governor.settings();
+        match settings.pool.mode {
+            PoolMode::Session => 0,
+            PoolMode::Transaction => settings.pool.lifetime.map_or(0, |lifetime| lifetime.as_secs()),
+        }
     }
 
     /// Whether new clients of a database have to wait or are refused.
@@ -92,36 +93,48 @@ impl<'a> Figures<'a> {
             pool.servers_being_cancelled += cancels;
             match state.phase {
                 Phase::Starting => pool.servers_logging_in += 1,
-                Phase::Queued => {
-                    pool.clients_waiting += 1;
-                    let waited = now.saturating_duration_since(state.since);
-                    pool.waited_longest = pool.waited_longest.max(waited);
-                }
                 Phase::Active | Phase::IdleInTransaction | Phase::Ungoverned => pool.admitted += 1,
                 Phase::Preempted => pool.preempted += 1,
-                Phase::Idle => {}
+                Phase::Queued | Phase::Idle => {}
             }
-            pool.clients_active += u64::from(state.phase != Phase::Queued);
-            let is_served = state.phase != Phase::Starting && self.is_linked(&card, &state);
+            pool.clients_waiting += u64::from(is_waiting(&state));
+            pool.clients_active += u64::from(!is_waiting(&state));
+            pool.waited_longest = pool.waited_longest.max(waited(&state, now));
+            let is_served = state.phase != Phase::Starting && self.is_linked(&card);
             pool.servers_active += u64::from(is_served);
             if !pool.classes.contains(&state.class) {
                 pool.classes.push(state.class);
             }
         }
-        for ((database, user), pool) in &mut pools {
-            pool.servers_idle = self.servers_idle(database, user);
-            pool.classes.sort_unstable();
+        for view in self.governor.pools.view() {
+            let pool = pools.entry((view.key.database, view.key.user)).or_default();
+            pool.servers_idle += u64::from(view.idle);
+            pool.servers_logging_in += u64::from(view.opening);
         }
+        pools.values_mut().for_each(|pool| pool.classes.sort_unstable());
         pools
+    }
+}
+
+/// Whether a client waits for admission or for a connection of its pool.
+fn is_waiting(state: &CardState) -> bool {
+    state.phase == Phase::Queued || state.waits_for_connection.is_some()
+}
+
+/// How long a client has waited for admission or for a connection.
+pub(super) fn waited(state: &CardState, now: Instant) -> Duration {
+    match state.phase {
+        Phase::Queued => now.saturating_duration_since(state.since),
+        _ => state.waits_for_connection.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
     }
 }
 
 /// A client's state in pgbouncer's words.
 pub(super) fn client_state(figures: &Figures<'_>, card: &SessionCard, state: &CardState) -> &'static str {
-    match state.phase {
-        Phase::Queued => "waiting",
-        _ if figures.is_linked(card, state) => "active",
-        _ => "idle",
+    match is_waiting(state) {
+        true => "waiting",
+        false if figures.is_linked(card) => "active",
+        false => "idle",
     }
 }
 
@@ -130,7 +143,7 @@ pub(super) fn server_state(figures: &Figures<'_>, card: &SessionCard, state: &Ca
     match state.phase {
         Phase::Starting => "new",
         _ if state.cancels.in_flight > 0 => "being_canceled",
-        _ if figures.is_linked(card, state) => "active",
+        _ if figures.is_linked(card) => "active",
         _ => "idle",
     }
 }

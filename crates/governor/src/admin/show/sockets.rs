@@ -1,11 +1,11 @@
 //! The columns that pgbouncer has for clients and server connections, and `SHOW SOCKETS`, which lists both.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::figures::{Figures, client_state, server_state};
+use super::figures::{Figures, client_state, server_state, waited};
 use crate::admin::answer::{Answer, Cell, Column, Refusal, int4, text};
 use crate::admin::command::Call;
 use crate::registry::{CardState, Phase, SessionCard};
@@ -52,9 +52,8 @@ pub(super) enum SideOf {
 pub(super) fn cells(call: &Call<'_>, card: &SessionCard, state: &CardState, side: SideOf) -> Vec<Cell> {
     let figures = Figures::of(call.governor);
     let (client, server) = (format!("c{}", card.id.0), card.process().map(|process| format!("s{process}")));
-    let linked = server.clone().filter(|_| figures.is_linked(card, state));
-    let waits =
-        if state.phase == Phase::Queued { call.now.saturating_duration_since(state.since) } else { Duration::ZERO };
+    let linked = server.clone().filter(|_| figures.is_linked(card));
+    let waits = waited(state, call.now);
     let (of_client, address) = (side == SideOf::Client, &call.governor.settings().server);
     let (host, port) = match side {
         SideOf::Client => ends_of(&card.peer),
@@ -124,7 +123,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
 
 /// Those of sessions whose server works for them, or that wait.
 pub fn active(call: &Call<'_>) -> Result<Answer, Refusal> {
-    sockets(call, |state| matches!(state.phase, Phase::Active | Phase::Queued))
+    sockets(call, |state| matches!(state.phase, Phase::Active | Phase::Queued) || state.waits_for_connection.is_some())
 }
 
 fn sockets(call: &Call<'_>, is_shown: impl Fn(&CardState) -> bool) -> Result<Answer, Refusal> {

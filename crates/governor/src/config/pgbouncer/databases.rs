@@ -62,7 +62,7 @@ const KEYS: [(&str, &str); 23] = [
     ("load_balance_hosts", "there is one server; a load balancer divides sessions among several"),
     ("max_db_client_connections", "ALTER DATABASE … CONNECTION LIMIT limits it at the server"),
     ("max_db_connections", "ALTER DATABASE … CONNECTION LIMIT limits it at the server"),
-    ("min_pool_size", "`size_min` in [pool] is for all databases"),
+    ("min_pool_size", "connections are opened when clients need them, and kept for `idle_timeout` in [pool]"),
     ("password", ""),
     ("pool_mode", "`mode` in [pool] is for all databases"),
     ("pool_size", "`size` in [pool] is for all databases"),

@@ -114,7 +114,10 @@ const KEYS: &[(&str, Rule)] = &[
     ("max_prepared_statements", Unneeded("prepared statements work in every mode, without a number")),
     ("max_user_client_connections", Missing(OFF, BY_ROLE)),
     ("max_user_connections", Missing(OFF, BY_ROLE)),
-    ("min_pool_size", PoolNumber("pool.size_min")),
+    (
+        "min_pool_size",
+        Missing(OFF, "connections are opened when clients need them, and kept for `idle_timeout` in [pool]"),
+    ),
     ("peer_id", Unneeded("peers are known by their addresses alone")),
     ("pidfile", Unneeded("systemd knows the process (Type=notify)")),
     ("pkt_buf", Unneeded("buffers belong to threads, not to sessions")),
@@ -134,7 +137,7 @@ const KEYS: &[(&str, Rule)] = &[
     ("server_fast_close", Unneeded("RECONNECT ends sessions as soon as they are idle")),
     ("server_idle_timeout", PoolSeconds("pool.idle_timeout")),
     ("server_lifetime", PoolSeconds("pool.lifetime")),
-    ("server_login_retry", PoolSeconds("pool.login_retry")),
+    ("server_login_retry", Unneeded("attempts to reach the server are repeated after 0.1 to 15 s")),
     ("server_reset_query", Own(server_reset_query)),
     ("server_reset_query_always", Unneeded(CLEANED)),
     ("server_round_robin", Unneeded(PARTED)),
@@ -267,8 +270,8 @@ fn max_db_connections(entry: &Entry, draft: &mut Draft) -> Result<(), String> {
         draft.note(Kind::Unneeded, entry, "it is off");
         return Ok(());
     }
-    let text = "the limit is for all databases together here: `size_max` in [pool]; for one database, ALTER DATABASE name \
-                CONNECTION LIMIT n";
+    let text = "each user of a database has up to `size` connections in [pool]; ALTER DATABASE name CONNECTION LIMIT n \
+                limits them all";
     draft.note(Kind::Missing, entry, text);
     Ok(())
 }
