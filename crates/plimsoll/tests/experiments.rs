@@ -201,13 +201,13 @@ published = "0 (SI 1.1)"
     assert!(places.len() == 1 && places[0].starts_with("small-2"), "a folder by name and time: {places:?}");
 }
 
-/// A claim that is clear is decided at the first look; one at the exact mean of the previous run continues up to the
-/// limit. If it is undecided then, that is reported, but is not a failure.
+/// A claim that is clear on the noisiest machine is decided at the first look; one at the exact mean of the previous run
+/// continues up to the limit. If it is undecided then, that is reported, but is not a failure.
 #[test]
 fn it_runs_on_until_its_claims_are_decided_or_a_limit_is_reached() {
     let with = |holds: &str| folder(&format!("{SMALL}[[claim]]\ntext = \"t\"\nholds = \"{holds}\"\n"));
     let until = ["run", "experiment.toml", "--out", "out", "--json", "--until-decided", "--blocks-max", "4"];
-    let clear = json(&run(&until, with("throughput(rows) > 1").path()));
+    let clear = json(&run(&until, with("throughput(rows) > -1000000000").path()));
     assert_eq!((items(&clear["points"]).len(), &clear["claims"][0]["verdict"]), (2, &"holds".into()));
 
     let mean = clear["estimates"][0]["throughput_per_s"]["value"].as_f64().unwrap();
