@@ -15,7 +15,7 @@ pub(crate) mod show;
 #[cfg(test)]
 mod tests;
 pub(crate) mod wire;
-mod words;
+pub(crate) mod words;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

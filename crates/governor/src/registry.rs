@@ -162,6 +162,11 @@ pub struct CardState {
 }
 
 impl CardState {
+    /// Whether its client waits for admission or for a connection of its pool.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.phase == Phase::Queued || self.waits_for_connection.is_some()
+    }
+
     /// Why it must not be rolled back now, if its class permits rollbacks; `commits_wait` says whether commits of the
     /// server may wait for standbys.
     pub(crate) fn immunity(&self, commits_wait: bool, now: Instant) -> Option<Immunity> {

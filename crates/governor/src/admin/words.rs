@@ -41,7 +41,7 @@ pub fn statements(text: &str) -> Result<Vec<Vec<String>>, String> {
 }
 
 /// The text up to the closing quote (doubled quotes are part of the text), and the rest after it.
-fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+pub(crate) fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut rest = text;
     loop {

@@ -97,8 +97,8 @@ impl<'a> Figures<'a> {
                 Phase::Preempted => pool.preempted += 1,
                 Phase::Queued | Phase::Idle => {}
             }
-            pool.clients_waiting += u64::from(is_waiting(&state));
-            pool.clients_active += u64::from(!is_waiting(&state));
+            pool.clients_waiting += u64::from(state.is_waiting());
+            pool.clients_active += u64::from(!state.is_waiting());
             pool.waited_longest = pool.waited_longest.max(waited(&state, now));
             let is_served = state.phase != Phase::Starting && self.is_linked(&card);
             pool.servers_active += u64::from(is_served);
@@ -116,11 +116,6 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// Whether a client waits for admission or for a connection of its pool.
-fn is_waiting(state: &CardState) -> bool {
-    state.phase == Phase::Queued || state.waits_for_connection.is_some()
-}
-
 /// How long a client has waited for admission or for a connection.
 pub(super) fn waited(state: &CardState, now: Instant) -> Duration {
     match state.phase {
@@ -131,7 +126,7 @@ pub(super) fn waited(state: &CardState, now: Instant) -> Duration {
 
 /// A client's state in pgbouncer's words.
 pub(super) fn client_state(figures: &Figures<'_>, card: &SessionCard, state: &CardState) -> &'static str {
-    match is_waiting(state) {
+    match state.is_waiting() {
         true => "waiting",
         false if figures.is_linked(card) => "active",
         false => "idle",

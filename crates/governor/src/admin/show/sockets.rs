@@ -123,7 +123,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
 
 /// Those of sessions whose server works for them, or that wait.
 pub fn active(call: &Call<'_>) -> Result<Answer, Refusal> {
-    sockets(call, |state| matches!(state.phase, Phase::Active | Phase::Queued) || state.waits_for_connection.is_some())
+    sockets(call, |state| state.phase == Phase::Active || state.is_waiting())
 }
 
 fn sockets(call: &Call<'_>, is_shown: impl Fn(&CardState) -> bool) -> Result<Answer, Refusal> {

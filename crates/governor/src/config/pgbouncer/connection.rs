@@ -1,5 +1,7 @@
 //! Connection strings of `[databases]`, `[users]` and `[peers]`: `host=db1 port=5433 connect_query='SELECT 1'`.
 
+use crate::admin::words::quoted;
+
 /// The pairs of a connection string; the error says what is wrong with it.
 pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     let (mut pairs, mut rest) = (Vec::new(), text.trim_start());
@@ -22,23 +24,11 @@ pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 fn value(text: &str) -> Option<(String, &str)> {
-    let Some(quoted) = text.strip_prefix('\'') else {
-        let end = text.find(' ').unwrap_or(text.len());
-        return Some((text[..end].to_owned(), &text[end..]));
-    };
-    let (mut value, mut rest) = (String::new(), quoted);
-    loop {
-        let end = rest.find('\'')?;
-        value.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        match rest.strip_prefix('\'') {
-            Some(more) => {
-                value.push('\'');
-                rest = more;
-            }
-            None => return Some((value, rest)),
-        }
+    if let Some(inner) = text.strip_prefix('\'') {
+        return quoted(inner, '\'');
     }
+    let end = text.find(' ').unwrap_or(text.len());
+    Some((text[..end].to_owned(), &text[end..]))
 }
 
 #[cfg(test)]

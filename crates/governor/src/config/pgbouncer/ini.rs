@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_notation::did_you_mean;
 
+use crate::admin::words::quoted;
+
 /// How deep files may include others, as in pgbouncer.
 const DEPTH_MAX: usize = 10;
 
@@ -171,19 +173,4 @@ fn key_and_value(line: &str) -> Option<(String, &str)> {
     };
     let value = rest.trim_start().strip_prefix('=')?;
     (!key.is_empty()).then(|| (key, value.trim()))
-}
-
-/// The text up to the closing quote (doubled quotes are part of it), and the rest.
-fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
-    let (mut word, mut rest) = (String::new(), text);
-    loop {
-        let end = rest.find(quote)?;
-        word.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        if !rest.starts_with(quote) {
-            return Some((word, rest));
-        }
-        word.push(quote);
-        rest = &rest[1..];
-    }
 }

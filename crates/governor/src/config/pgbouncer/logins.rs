@@ -9,6 +9,7 @@ use super::databases::Databases;
 use super::draft::Draft;
 use super::ini::Section;
 use super::report::Kind;
+use crate::admin::words::quoted;
 
 /// The console's database in pgbouncer, which dashboards name.
 const CONSOLE: &str = "pgbouncer";
@@ -90,24 +91,11 @@ fn console(source: &Source<'_>, draft: &mut Draft) {
 fn verifiers(file: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let user = |line: &str| {
-        let (name, rest) = quoted(line.trim_start())?;
-        let (secret, _) = quoted(rest.trim_start())?;
+        let (name, rest) = quoted(line.trim_start().strip_prefix('"')?, '"')?;
+        let (secret, _) = quoted(rest.trim_start().strip_prefix('"')?, '"')?;
         secret.starts_with("SCRAM-SHA-256$").then_some((name, secret))
     };
     text.lines().filter_map(user).collect()
-}
-
-/// A text in double quotes, and the rest.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let (mut word, mut rest) = (String::new(), text.strip_prefix('"')?);
-    loop {
-        let end = rest.find('"')?;
-        word.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        let Some(more) = rest.strip_prefix('"') else { return Some((word, rest)) };
-        word.push('"');
-        rest = more;
-    }
 }
 
 /// `[users]`: what pgbouncer limits for one user.

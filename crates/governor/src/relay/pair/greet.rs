@@ -12,7 +12,7 @@ use super::pooled::conduct_of;
 use super::{Aimed, Conduct, Pair, Phase};
 use crate::admin::Console;
 use crate::governor::{Repeated, SessionCommand};
-use crate::registry::{self, ChosenBy, SessionCard};
+use crate::registry::{ChosenBy, SessionCard};
 use crate::relay::context::Context;
 use crate::relay::listener::Peer;
 use crate::relay::login::BINDING_HINT;
@@ -329,10 +329,7 @@ impl Pair {
             self.phase = Phase::Over;
             return;
         };
-        let is_waiting = {
-            let state = card.state();
-            state.phase == registry::Phase::Queued || state.waits_for_connection.is_some()
-        };
+        let is_waiting = card.state().is_waiting();
         if is_waiting {
             count(&context.governor.statistics.client_cancels);
             context.governor.tell(card.worker, card.id, SessionCommand::ClientCancelled);
