@@ -205,8 +205,8 @@ pub struct Health {
     pub blind: Option<String>,
     /// What is known from each pooler in front of the server, in words.
     pub poolers: Vec<String>,
-    /// Whether commits of the server may wait for standbys, as far as is known.
-    pub commits_wait: bool,
+    /// When `synchronous_standby_names` was last seen to be set.
+    pub standbys_seen: Option<Instant>,
     /// The levers in words: `preemption`, on or off, why.
     pub levers: Vec<Lever>,
     /// Server processes whose CPU share cannot be changed, and why.
@@ -223,6 +223,15 @@ pub struct Health {
     pub disk_limit: Option<u64>,
     /// Their disk reads; `None` while unknown, or if they cannot be limited.
     pub disk_reading: Option<DiskReading>,
+}
+
+impl Health {
+    /// Whether commits of the server may wait for standbys, as far as is known. They may for some time after the setting is
+    /// gone: sessions read it at a moment of their own, and the checkpointer, which wakes those that wait, has other work.
+    pub(crate) fn commits_may_wait(&self, now: Instant) -> bool {
+        const AFTERWARDS: Duration = Duration::from_secs(60);
+        self.standbys_seen.is_some_and(|seen| now.saturating_duration_since(seen) < AFTERWARDS)
+    }
 }
 
 /// Disk reads of the classes that yield, together.

@@ -68,7 +68,11 @@ pub(super) fn cancel(
     targets: &[Target],
     looked_at: LookedAt,
 ) -> Result<Vec<bool>, WireError> {
-    let mut aimed: Vec<Option<Aimed<'_>>> = targets.iter().map(|target| Aimed::aim(governor, target)).collect();
+    // The server's statement knows its setting, but not that it was set a moment ago.
+    let commits_wait = governor.health.lock().commits_may_wait(Instant::now());
+    let is_spared = |target: &Target| commits_wait && target.may_commit;
+    let aim = |target| if is_spared(target) { None } else { Aimed::aim(governor, target) };
+    let mut aimed: Vec<Option<Aimed<'_>>> = targets.iter().map(aim).collect();
     let mut done = vec![false; targets.len()];
     let is_aimed = |aimed: &[Option<Aimed<'_>>], at: &usize| aimed[*at].is_some();
     let by_key =

@@ -204,6 +204,7 @@ impl Beside {
         let own = up.connection.process_id();
         let Some(observing) = &up.observing else { return Ok(()) };
         let began = Instant::now();
+        let rights = (observing.sees_all, observing.keeps_account);
         let sight = observing.sight(&mut up.connection);
         let look = Span { began, ended: Instant::now() };
         self.governor.statistics.count_look(began.elapsed());
@@ -214,7 +215,7 @@ impl Beside {
         self.stand(&sight, own, now);
         let stands_by = settings.is_beside && matches!(self.standing, Standing::StandsBy(_));
         self.governor.health.lock().stands_by = stands_by;
-        up.note_commits(&self.governor, sight.commits_wait);
+        up.note_commits(&self.governor, sight.commits_wait, now);
         if let Some(why) = self.passive_because().map(str::to_owned) {
             self.cards.clear();
             (self.told, self.is_anybody_late) = (None, false);
@@ -241,7 +242,7 @@ impl Beside {
         self.is_anybody_late = is_anybody_late;
         let told = (self.governor.generation(), unseen);
         if self.told.replace(told) != Some(told) {
-            levers::sessions(&self.governor, (observing.sees_all, observing.keeps_account), unseen, &up.role);
+            levers::sessions(&self.governor, rights, unseen, &up.role);
             if settings.is_beside {
                 levers::preemption(&self.governor, up.signals, &up.role);
                 levers::idle_bound(&self.governor, up.signals, &up.role);

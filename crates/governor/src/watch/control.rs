@@ -66,7 +66,7 @@ pub(super) struct Up {
     /// What other databases are asked.
     pub elsewhere: Elsewhere,
     pub role: String,
-    /// Whether commits of the server may wait for standbys, as of the first statement.
+    /// Whether commits of the server may wait for standbys, as was last reported.
     commits_wait: bool,
     used: Instant,
     /// When the horizon was read, and how many transactions had begun.
@@ -165,7 +165,7 @@ impl Control {
                 up.used = now;
                 match up.connection.text(statements::TRY_OUT) {
                     Ok(commits_wait) => {
-                        up.note_commits(&self.governor, commits_wait.as_deref() != Some("f"));
+                        up.note_commits(&self.governor, commits_wait.as_deref() != Some("f"), now);
                         false
                     }
                     Err(error) => self.lost_or_refused(&error),
@@ -198,7 +198,7 @@ impl Control {
         match open(url, &self.governor.settings(), now) {
             Ok(mut up) => {
                 tracing::info!(server = %url.address(), process = up.connection.process_id(), "control connection is up");
-                self.governor.health.lock().commits_wait = up.commits_wait;
+                up.note_commits(&self.governor, up.commits_wait, now);
                 levers::preemption(&self.governor, up.signals, &up.role);
                 let host = Host::of(&mut up.connection);
                 let cores = std::thread::available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok());
@@ -296,12 +296,20 @@ fn open(url: &ServerUrl, settings: &Settings, now: Instant) -> Result<Up, WireEr
 }
 
 impl Up {
-    /// Whether commits of the server may wait for standbys, which limits what may be cancelled.
-    pub(super) fn note_commits(&self, governor: &Governor, may_wait: bool) {
-        let was = std::mem::replace(&mut governor.health.lock().commits_wait, may_wait);
-        if was != may_wait {
+    /// Takes note whether `synchronous_standby_names` is set; returns whether commits may wait for standbys, which limits
+    /// what may be cancelled.
+    pub(super) fn note_commits(&mut self, governor: &Governor, is_set: bool, now: Instant) -> bool {
+        let may_wait = {
+            let mut health = governor.health.lock();
+            if is_set {
+                health.standbys_seen = Some(now);
+            }
+            health.commits_may_wait(now)
+        };
+        if std::mem::replace(&mut self.commits_wait, may_wait) != may_wait {
             levers::preemption(governor, self.signals, &self.role);
         }
+        may_wait
     }
 
     /// How many transactions the server has ended since its counts were reset, in all databases.

@@ -1,5 +1,7 @@
 //! The watcher's levers and whether they work, in words, for the governor's health.
 
+use std::time::Instant;
+
 use plimsoll_pg::connection::WireError;
 
 use super::control::Signals;
@@ -22,13 +24,13 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     let settings = governor.settings();
     let policy = &settings.preemption.policy;
     let opted_in = settings.names_of(|class| class.preemptible && class.retries);
-    let commits_wait = governor.health.lock().commits_wait;
+    let commits_wait = governor.health.lock().commits_may_wait(Instant::now());
     let works = match (settings.is_beside, signals) {
         _ if !policy.watches() => Err("the policy is never".to_owned()),
         _ if !policy.acts() => Err("the policy is track: only counted".to_owned()),
         (false, Signals::ByRight) => {
             let but = if commits_wait {
-                ", but no statement outside of a block while `synchronous_standby_names` is set: it may be waiting for \
+                ", but no statement outside of a block while `synchronous_standby_names` is set, and a minute longer: it may be waiting for \
                  a standby after its commit"
             } else {
                 ""

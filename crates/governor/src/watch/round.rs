@@ -114,9 +114,9 @@ impl Round {
         self.has_pending_cycle = false;
         let looked = look(up, late);
         self.governor.statistics.count_look(began.elapsed());
-        let looked = looked?;
+        let mut looked = looked?;
         if !looked.waits.is_empty() {
-            up.note_commits(&self.governor, looked.commits_wait);
+            looked.commits_wait = up.note_commits(&self.governor, looked.commits_wait, began);
         }
         self.forget_ended();
         self.ledger.learn(&self.governor, &looked, Instant::now());

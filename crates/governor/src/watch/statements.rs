@@ -14,6 +14,19 @@ macro_rules! commits_wait {
     };
 }
 
+/// Whether the process `pid` waits for a standby, although `synchronous_standby_names` may no longer say so: the server wakes
+/// those that wait some time after its sessions have read their settings. Unknown, and so false, for a role that may not see the
+/// activity of others.
+macro_rules! waits_for_standby {
+    ($pid:literal) => {
+        concat!(
+            "exists (select from pg_catalog.pg_stat_get_activity(",
+            $pid,
+            ") as s where s.wait_event operator(pg_catalog.=) 'SyncRep')"
+        )
+    };
+}
+
 /// The first statements of every session. A look must be quick or fail; none of its statements needs a plan that is
 /// made to measure.
 pub(crate) const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
@@ -109,9 +122,11 @@ macro_rules! of_victims {
             " from victim where pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) ",
             "operator(pg_catalog.<) $6::pg_catalog.float8 ",
             "and not exists (select from stale where stale.pid operator(pg_catalog.=) victim.pid) ",
-            "and not (may_commit and ",
+            "and not (may_commit and (",
             commits_wait!(""),
-            ") and (not if_waiting or pg_catalog.pg_blocking_pids(pid) operator(pg_catalog.<>) '{}')"
+            " or ",
+            waits_for_standby!("pid"),
+            ")) and (not if_waiting or pg_catalog.pg_blocking_pids(pid) operator(pg_catalog.<>) '{}')"
         )
     };
 }
@@ -194,6 +209,8 @@ pub(crate) const CANCEL_OBSERVED: &str = concat!(
     micros!("a.query_start"),
     " operator(pg_catalog.=) $4::pg_catalog.int8 ",
     commits_wait!("and not "),
+    " and not ",
+    waits_for_standby!("a.pid"),
     " and (not $5::pg_catalog.bool or pg_catalog.pg_blocking_pids(a.pid) operator(pg_catalog.<>) '{}') ",
     "and pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.<) $8::pg_catalog.float8"
 );

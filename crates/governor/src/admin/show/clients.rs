@@ -28,7 +28,7 @@ pub const COLUMNS: &[Column] = socket_columns![
 
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
-    let commits_wait = call.governor.health.lock().commits_wait;
+    let commits_wait = call.governor.health.lock().commits_may_wait(call.now);
     let blocked = call.governor.blocked();
     let rows = call.governor.registry.all().into_iter().map(|card| {
         let state = card.state().clone();

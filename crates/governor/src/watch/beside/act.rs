@@ -37,7 +37,10 @@ pub(in crate::watch) fn cancel(
             done.push(false);
             continue;
         }
-        let signalled = cancel_one(up, target, looked_at);
+        let signalled = match governor.health.lock().commits_may_wait(Instant::now()) {
+            true => Ok(false),
+            false => cancel_one(up, target, looked_at),
+        };
         let is_done = *signalled.as_ref().unwrap_or(&false);
         target.card.cancel_arrived(is_done, true);
         governor.settle(target.event, if is_done { Outcome::Cancelled } else { Outcome::TooLate });
