@@ -229,7 +229,7 @@ impl Health {
     /// Whether commits of the server may wait for standbys, as far as is known. They may for some time after the setting is
     /// gone: sessions read it at a moment of their own, and the checkpointer, which wakes those that wait, has other work.
     pub(crate) fn commits_may_wait(&self, now: Instant) -> bool {
-        const AFTERWARDS: Duration = Duration::from_secs(60);
+        const AFTERWARDS: Duration = Duration::from_secs(15);
         self.standbys_seen.is_some_and(|seen| now.saturating_duration_since(seen) < AFTERWARDS)
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
         _ if !policy.acts() => Err("the policy is track: only counted".to_owned()),
         (false, Signals::ByRight) => {
             let but = if commits_wait {
-                ", but no statement outside of a block while `synchronous_standby_names` is set, and a minute longer: it may be waiting for \
+                ", but no statement outside of a block while `synchronous_standby_names` is set, and 15 s longer: it may be waiting for \
                  a standby after its commit"
             } else {
                 ""
