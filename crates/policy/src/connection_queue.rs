@@ -54,11 +54,13 @@ struct Class {
     /// The tenants that have waiters; the first is next.
     turns: VecDeque<u64>,
     waiting: HashMap<u64, VecDeque<Waiter>>,
+    /// In the order in which they came, those included that no longer wait; the first one still does.
+    arrivals: VecDeque<(Waiter, u64)>,
 }
 
 impl Class {
     fn new(share: PoolShare) -> Self {
-        Class { share, in_use: 0, turns: VecDeque::new(), waiting: HashMap::new() }
+        Class { share, in_use: 0, turns: VecDeque::new(), waiting: HashMap::new(), arrivals: VecDeque::new() }
     }
 
     fn is_at_most(&self) -> bool {
@@ -72,15 +74,17 @@ impl Class {
 
     /// Since when its first waiter has waited, and that waiter's tenant.
     fn oldest(&self) -> Option<(Duration, u64)> {
-        let firsts = self.waiting.iter().filter_map(|(tenant, queue)| Some((queue.front()?.since, *tenant)));
-        firsts.min()
+        self.arrivals.front().map(|(waiter, tenant)| (waiter.since, *tenant))
     }
 
     fn take(&mut self, tenant: u64) -> Option<Ticket> {
         let queue = self.waiting.get_mut(&tenant)?;
         let first = queue.pop_front()?;
         let is_over = queue.is_empty();
-        self.turns.retain(|other| *other != tenant);
+        match self.turns.front() {
+            Some(next) if *next == tenant => _ = self.turns.pop_front(),
+            _ => self.turns.retain(|other| *other != tenant),
+        }
         match is_over {
             true => _ = self.waiting.remove(&tenant),
             false => self.turns.push_back(tenant),
@@ -95,7 +99,7 @@ pub struct ConnectionQueue {
     size: u32,
     in_use: u32,
     classes: Vec<Class>,
-    tickets: HashMap<Ticket, (ClassIndex, u64)>,
+    tickets: HashMap<Ticket, (ClassIndex, u64, Duration)>,
     patience: Duration,
 }
 
@@ -134,9 +138,24 @@ impl ConnectionQueue {
         if queue.is_empty() {
             class.turns.push_back(claim.tenant);
         }
-        queue.push_back(Waiter { ticket: claim.ticket, since: now });
-        self.tickets.insert(claim.ticket, (claim.class, claim.tenant));
+        let waiter = Waiter { ticket: claim.ticket, since: now };
+        queue.push_back(waiter);
+        class.arrivals.push_back((waiter, claim.tenant));
+        self.tickets.insert(claim.ticket, (claim.class, claim.tenant, now));
         false
+    }
+
+    /// The first arrival of a class is one that still waits.
+    fn forget_arrivals(&mut self, place: usize) {
+        let (class, tickets) = (&mut self.classes[place], &self.tickets);
+        let waits = |(waiter, _): &(Waiter, u64)| {
+            tickets
+                .get(&waiter.ticket)
+                .is_some_and(|(of, _, since)| (usize::from(of.0), *since) == (place, waiter.since))
+        };
+        while class.arrivals.front().is_some_and(|first| !waits(first)) {
+            class.arrivals.pop_front();
+        }
     }
 
     /// A transaction of that class has given its connection back.
@@ -154,14 +173,16 @@ impl ConnectionQueue {
         let (place, tenant) = self.overdue(now).or_else(|| self.foremost())?;
         let ticket = self.classes[place].take(tenant)?;
         self.tickets.remove(&ticket);
+        self.forget_arrivals(place);
         self.enter(place);
         Some(ticket)
     }
 
     /// One who waited gives up. Returns whether it still waited: otherwise it has a connection, and must give it back.
     pub fn abandon(&mut self, ticket: Ticket) -> bool {
-        let Some((class, tenant)) = self.tickets.remove(&ticket) else { return false };
-        let class = &mut self.classes[usize::from(class.0)];
+        let Some((class, tenant, _)) = self.tickets.remove(&ticket) else { return false };
+        let place = usize::from(class.0);
+        let class = &mut self.classes[place];
         if let Some(queue) = class.waiting.get_mut(&tenant) {
             queue.retain(|waiter| waiter.ticket != ticket);
             if queue.is_empty() {
@@ -169,6 +190,7 @@ impl ConnectionQueue {
                 class.turns.retain(|other| *other != tenant);
             }
         }
+        self.forget_arrivals(place);
         true
     }
 
@@ -219,6 +241,8 @@ impl ConnectionQueue {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -283,6 +307,39 @@ mod tests {
         assert!(ask(&mut pool, 1, HIGH, 0, at(0)) && ask(&mut pool, 2, HIGH, 0, at(0)));
         assert!(!ask(&mut pool, 3, HIGH, 0, at(0)));
         assert!(ask(&mut pool, 4, LOW, 0, at(0)));
+    }
+
+    proptest! {
+        /// The first waiters were once looked for among all tenants, which took longer the more clients there were.
+        #[test]
+        fn the_oldest_waiter_is_known_whoever_came_and_went(
+            steps in prop::collection::vec((0..4_u8, 0..12_u64, 0..3_u64, any::<bool>(), 0..3_u64), 1..200),
+        ) {
+            let mut pool = pool(3, (1, Some(2)), (1, None));
+            let (mut inside, mut now) = (Vec::new(), Duration::ZERO);
+            for (deed, ticket, tenant, is_high, pause) in steps {
+                now += Duration::from_secs(pause);
+                let class = if is_high { HIGH } else { LOW };
+                let is_there = inside.iter().any(|(other, _)| *other == ticket);
+                match deed {
+                    0 | 1 if !is_there && !pool.tickets.contains_key(&Ticket(ticket)) => {
+                        if ask(&mut pool, ticket, class, tenant, now) {
+                            inside.push((ticket, class));
+                        }
+                    }
+                    2 if !inside.is_empty() => {
+                        pool.leave(inside.remove(0).1);
+                        let waiting = pool.tickets.clone();
+                        inside.extend(pool.next(now).map(|next| (next.0, waiting[&next].0)));
+                    }
+                    _ => _ = pool.abandon(Ticket(ticket)),
+                }
+                for class in &pool.classes {
+                    let firsts = class.waiting.values().map(|queue| queue.front().expect("no empty queue is kept").since);
+                    prop_assert_eq!(class.oldest().map(|(since, _)| since), firsts.min());
+                }
+            }
+        }
     }
 
     #[test]

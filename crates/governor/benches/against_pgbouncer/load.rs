@@ -91,7 +91,7 @@ impl Load {
         let others = server_after - server_before + children_us() - clients_before;
         Ran {
             per_s: figure("tps = "),
-            p50_us: median_latency_us(folder.path()),
+            p50_us: median(&latencies_us(folder.path())),
             proxy_us: (proxy_after - proxy_before) / transactions,
             others_us: others / transactions,
         }
@@ -112,8 +112,8 @@ impl Load {
     }
 }
 
-/// The median of the latencies that pgbench has logged in a directory, microseconds.
-fn median_latency_us(folder: &std::path::Path) -> f64 {
+/// The latencies that pgbench has logged in a directory, microseconds, in order.
+pub fn latencies_us(folder: &std::path::Path) -> Vec<f64> {
     let mut latencies = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -126,7 +126,7 @@ fn median_latency_us(folder: &std::path::Path) -> f64 {
     }
     assert!(!latencies.is_empty(), "pgbench has written no latencies");
     latencies.sort_by(f64::total_cmp);
-    median(&latencies)
+    latencies
 }
 
 /// The memory that idle connections occupy in a proxy.

@@ -17,13 +17,16 @@
 //! that compute endlessly, which belong to a class with `cpu = "idle"` if the path has classes.
 //!
 //! `--pooled` compares both as poolers: 1,000 clients on 20 server connections, transaction by transaction. Goals: at
-//! least pgbouncer's throughput with at most its CPU time per transaction and its memory.
+//! least pgbouncer's throughput with at most its CPU time per transaction and its memory. Its load `overload` is more
+//! than the server can do, by tenants of different sizes, beside a few important clients. Goals: they wait for at most a
+//! tenth of the time that they wait for at pgbouncer (95th percentile), and Jain's index over the tenants is at least 0.99.
 //!
 //! Under `cargo test` it runs briefly and checks that all figures are measured. If pgbouncer is missing, the rest is
 //! measured.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 mod load;
+mod overload;
 mod proxy;
 mod report;
 mod server;
@@ -129,6 +132,9 @@ fn measure_pooled(extent: &Extent, clients_max: u32) {
             continue;
         }
         compare(&server, &proxies, load, extent.rounds, false);
+    }
+    if is_wanted("overload") {
+        overload::compare(&server, &proxies, clients_max, extent.seconds, extent.rounds);
     }
     for proxy in &proxies {
         println!("{:<26}{:>8.1} MB after that", proxy.name, load::resident_mb(proxy.process()));

@@ -10,6 +10,7 @@ use plimsoll_pg::connection::Connection;
 use tempfile::TempDir;
 
 use crate::load::REPORTS;
+use crate::overload::TENANTS;
 use crate::server::{Link, Server, free_port};
 
 /// How long a proxy may take until it accepts clients.
@@ -29,6 +30,12 @@ pub fn govern_if_asked(arguments: &[String]) -> Option<ExitCode> {
         }
     })
 }
+
+/// Clients of the poolers, who let them in themselves, log in with this password; the server trusts them.
+pub const PASSWORD: &str = "pooled";
+
+/// The poolers' list of users, the same file for both.
+const USERS_FILE: &str = "users.txt";
 
 /// The name of the governor with a pool.
 pub const GOVERNOR_POOL: &str = "governor, pool";
@@ -88,8 +95,8 @@ impl Proxy {
         let follows = if pgbouncer_follows_statements() { "max_prepared_statements = 200\n" } else { "" };
         let config = format!(
             "[databases]\n{database} = host=127.0.0.1 port={} dbname={database} user={user}\n\
-             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\nmax_client_conn = {}\ndefault_pool_size = {size}\n{follows}\
+             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
+             auth_type = md5\nauth_file = {USERS_FILE}\npool_mode = transaction\nmax_client_conn = {}\ndefault_pool_size = {size}\n{follows}\
              ignore_startup_parameters = extra_float_digits\nlog_connections = 0\nlog_disconnections = 0\n",
             server.port,
             clients + 50
@@ -97,17 +104,19 @@ impl Proxy {
         Proxy::start("pgbouncer", server, port, "pgbouncer.ini", &config, pgbouncer())
     }
 
-    /// The governor with transaction pooling.
+    /// The governor with transaction pooling. Clients are important, except [`REPORTS`] and [`TENANTS`], who take turns.
     pub fn governor_pool(server: &Server, clients: u32, size: usize) -> Result<Proxy, String> {
         let port = free_port();
         let url = server.url_by(Link::Tcp);
         let config = format!(
             "server = \"{url}\"\ncontrol = \"{url}\"\ndefault_class = \"high\"\n\
              [listen]\naddresses = [\"127.0.0.1:{port}\"]\nclients_max = {}\nlogins_max_per_address = 10000\n\
-             [pool]\nmode = \"transaction\"\nsize = {size}\n\
+             [login]\nusers_file = \"{USERS_FILE}\"\n\
+             [pool]\nmode = \"transaction\"\nsize = {size}\nfair_by = \"application\"\n\
              [[class]]\nname = \"high\"\npriority = \"high\"\n\
              [[class]]\nname = \"low\"\npriority = \"low\"\n\
              [[rule]]\nclass = \"low\"\napplication_name = \"{REPORTS}\"\n\
+             [[rule]]\nclass = \"low\"\napplication_name = \"{TENANTS}*\"\n\
              [preemption]\npolicy = \"pow\"\n\
              [admin]\ndatabase = \"console\"\n[http]\naddress = \"off\"\n[log]\nlevel = \"warn\"\n",
             clients + 50
@@ -162,6 +171,9 @@ impl Proxy {
         // The proxy may change to another account, which must be able to read it.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         std::fs::write(folder.path().join(file), config).unwrap();
+        let hash = postgres_protocol::password::md5(PASSWORD.as_bytes(), server.private.user());
+        let users = folder.path().join(USERS_FILE);
+        std::fs::write(&users, format!("\"{}\" \"{hash}\"\n", server.private.user())).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         command.arg(folder.path().join(file)).current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);

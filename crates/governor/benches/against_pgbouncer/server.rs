@@ -6,8 +6,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use plimsoll_pg::connection::Connection;
-use plimsoll_pg::url::{ServerHost, ServerUrl};
+use plimsoll_pg::url::{Password, ServerHost, ServerUrl};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+
+use crate::proxy::PASSWORD;
 
 /// How long the server may take to notice that its clients have disconnected.
 const LEAVE_MAX: Duration = Duration::from_secs(60);
@@ -60,6 +62,7 @@ impl Server {
         let program: PathBuf = self.private.installation().bin_folder.join("pgbench");
         let mut command = Command::new(program);
         command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-U", self.private.user()]);
+        command.env("PGPASSWORD", PASSWORD);
         command
     }
 
@@ -67,7 +70,7 @@ impl Server {
     pub fn url_by(&self, link: Link) -> ServerUrl {
         let private = &self.private;
         match link {
-            Link::Tcp => self.url(self.port),
+            Link::Tcp => ServerUrl { password: None, ..self.url(self.port) },
             Link::Socket => {
                 ServerUrl::of_socket(private.socket_folder(), self.port, private.user(), private.database())
             }
@@ -79,6 +82,7 @@ impl Server {
         let private = &self.private;
         ServerUrl {
             host: ServerHost::Tcp("127.0.0.1".to_owned()),
+            password: Some(Password::new(PASSWORD)),
             ..ServerUrl::of_socket("", port, private.user(), private.database())
         }
     }

@@ -199,8 +199,8 @@ impl Link {
     }
 
     /// A connection is there: the session's settings are put in force, and what has waited is sent.
-    pub fn attach(&mut self, connection: Box<PooledConnection>, send: &mut impl FnMut(&[u8])) {
-        let change = match Arc::ptr_eq(&connection.settings, &self.settings) {
+    pub fn attach(&mut self, mut connection: Box<PooledConnection>, send: &mut impl FnMut(&[u8])) {
+        let change = match settings::unite(&mut connection.settings, &mut self.settings) {
             true => None,
             false => settings::change(&connection.settings, &self.settings),
         };
@@ -221,10 +221,7 @@ impl Link {
                 connection.has_unnamed = false;
                 self.expected.push_back(Expected::query(Whose::Ours, Effect::Applies));
             }
-            None => {
-                connection.settings = Arc::clone(&self.settings);
-                self.tell_reports();
-            }
+            None => self.tell_reports(),
         }
         self.has_own_unnamed = self.unnamed.is_none() && (!has_unnamed || !self.expected.is_empty());
         self.pump(send);
@@ -238,8 +235,8 @@ impl Link {
 
     /// Tells the client what the connection reports otherwise than the client has heard.
     fn tell_reports(&mut self) {
-        let Some(connection) = &self.connection else { return };
-        if Arc::ptr_eq(&connection.reports, &self.heard) {
+        let Some(connection) = &mut self.connection else { return };
+        if settings::unite(&mut connection.reports, &mut self.heard) {
             return;
         }
         for (name, value) in connection.reports.iter().filter(|(name, value)| self.heard.get(*name) != Some(value)) {

@@ -17,9 +17,9 @@ use crate::settings::{CpuShare, Settings};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolKey {
     /// Their database.
-    pub database: String,
+    pub database: Arc<str>,
     /// Their user.
-    pub user: String,
+    pub user: Arc<str>,
     /// A hash of their start-up parameters, besides the application's name.
     pub parameters: u64,
 }

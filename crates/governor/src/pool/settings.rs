@@ -1,6 +1,7 @@
 //! The settings of a session, which follow it from connection to connection, and the parameters that a server reports.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The values of the parameters that a session has set, by their names in lower case.
 pub type SessionSettings = BTreeMap<Box<[u8]>, Box<[u8]>>;
@@ -10,6 +11,22 @@ pub type Reports = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 /// The start-up parameter that differs between clients of one pool, and is set like a setting.
 pub const APPLICATION_NAME: &[u8] = b"application_name";
+
+/// Whether two values are equal. Then they become one, so that the next comparison is one of addresses: the one with the lower
+/// address, so that those of all clients and connections of a pool soon are the same.
+pub fn unite<T: PartialEq>(one: &mut Arc<T>, other: &mut Arc<T>) -> bool {
+    if Arc::ptr_eq(one, other) {
+        return true;
+    }
+    let is_equal = one == other;
+    if is_equal {
+        match Arc::as_ptr(one) < Arc::as_ptr(other) {
+            true => *other = Arc::clone(one),
+            false => *one = Arc::clone(other),
+        }
+    }
+    is_equal
+}
 
 /// A text that makes `wanted` of the settings `there`, without a closing zero; `None` if they are the same.
 ///

@@ -90,8 +90,7 @@ impl Worker {
     }
 
     fn attach(&mut self, moving: Moving, home: u64, (client, class): (u64, ClassIndex), now: Instant) {
-        let is_there = self.pair(client).is_some_and(|pair| pair.claim().is_some());
-        if is_there {
+        if self.pair(client).is_some_and(Pair::awaits_connection) {
             return self.move_pair(client, now, |pair, context| pair.attach((moving, home, class), context));
         }
         // It has left meanwhile: the next one gets the connection.
@@ -143,7 +142,7 @@ impl Worker {
     fn note_failure(&mut self, key: &PoolKey, why: &str, error: Option<Box<[u8]>>, now: Instant) {
         if self.context.governor.logs(Repeated::ServerUnreachable) {
             let PoolKey { user, database, .. } = key;
-            tracing::warn!(user, database, "no server connection can be opened for the pool: {why}");
+            tracing::warn!(%user, %database, "no server connection can be opened for the pool: {why}");
         }
         let unwelcomed = self.with_settings(|settings, pools| pools.open_failed(key, now, settings));
         self.answer_admitted(unwelcomed, Err((why.to_owned(), error)), now);

@@ -65,7 +65,7 @@ impl Recording {
         self.units.clear();
         self.units.shrink_to(KEPT_BYTES / size_of::<RecordedUnit>());
         self.prepared.clear();
-        self.restart_answer();
+        self.forget_answer();
         self.is_abandoned = true;
     }
 
@@ -174,6 +174,13 @@ impl Recording {
     /// The answer to the unit in flight so far: its length in bytes and its hash.
     pub(crate) fn answer_so_far(&self) -> (u64, AnswerHash) {
         (self.answer_bytes, self.answer.clone().finalize().into())
+    }
+
+    /// Begins a new answer.
+    fn forget_answer(&mut self) {
+        if std::mem::take(&mut self.answer_bytes) > 0 {
+            self.answer = Sha256::new();
+        }
     }
 
     /// Begins a new answer, and returns the hash of the previous one.

@@ -292,8 +292,9 @@ impl Session {
             self.release_notifications(out);
         }
         self.prepared.unit_answered(unit);
-        let size_max = self.settings.preemption.replay_bytes_max;
-        if let Some(recording) = self.recording() {
+        let (size_max, is_alone) = (self.settings.preemption.replay_bytes_max, !self.is_under_way());
+        // What ends with its transaction is never compared.
+        if let Some(recording) = self.recording().filter(|_| status != Status::Idle || !is_alone) {
             recording.unit_answered(status, size_max);
         }
         let statistics = self.statistics(self.inside_index());
@@ -302,7 +303,6 @@ impl Session {
         statistics.times.unit.record(took);
         self.count_for_database(took);
         self.forget_cancels();
-        let is_alone = !self.is_under_way();
         let next = Unit { rows_left: self.rows_max(), ..Unit::new(now) };
         let answered = std::mem::replace(&mut self.unit, next);
         self.note_answered(&answered, status, is_alone, now);

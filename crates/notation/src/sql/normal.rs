@@ -293,7 +293,10 @@ fn after(piece: Piece<'_>) -> PreviousToken {
 }
 
 fn is_before_expression(word: &[u8]) -> bool {
-    BEFORE_EXPRESSIONS.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+    // Most words differ from most key words in their first letter already.
+    let Some(first) = word.first().map(u8::to_ascii_lowercase) else { return false };
+    let known = BEFORE_EXPRESSIONS.iter().map(|known| known.as_bytes());
+    known.filter(|known| known[0] == first).any(|known| word.eq_ignore_ascii_case(known))
 }
 
 fn needs_space(before: PreviousToken, piece: Piece<'_>) -> bool {

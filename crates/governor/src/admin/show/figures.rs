@@ -107,7 +107,7 @@ impl<'a> Figures<'a> {
             }
         }
         for view in self.governor.pools.view() {
-            let pool = pools.entry((view.key.database, view.key.user)).or_default();
+            let pool = pools.entry((view.key.database.to_string(), view.key.user.to_string())).or_default();
             pool.servers_idle += u64::from(view.idle);
             pool.servers_logging_in += u64::from(view.opening);
         }

@@ -66,8 +66,8 @@ impl Pair {
     pub(super) fn pool_key(&self) -> Option<PoolKey> {
         let card = self.card.as_ref()?;
         Some(PoolKey {
-            database: card.login.database.clone(),
-            user: card.login.user.clone(),
+            database: card.login.database.as_str().into(),
+            user: card.login.user.as_str().into(),
             parameters: card.parameters.get().copied().unwrap_or_default(),
         })
     }
@@ -123,6 +123,11 @@ impl Pair {
         Some((pooled.key.clone(), claim))
     }
 
+    /// Whether it has asked its pool for a connection, and has none yet.
+    pub(in crate::relay) fn awaits_connection(&self) -> bool {
+        self.pooled.as_ref().is_some_and(|pooled| pooled.waits_since.is_some())
+    }
+
     /// A connection is there for what the session has sent.
     pub(in crate::relay) fn attach(&mut self, (moving, home, class): (Moving, u64, ClassIndex), context: &mut Context) {
         let (Some(pooled), Some(card)) = (&mut self.pooled, &self.card) else { return };
@@ -143,7 +148,7 @@ impl Pair {
 
     /// The session cannot have a connection, now or ever.
     pub(in crate::relay) fn is_stranded(&mut self, context: &mut Context, now: Instant) {
-        if self.pooled.as_ref().is_some_and(|pooled| pooled.waits_since.is_some()) {
+        if self.awaits_connection() {
             let what = "terminating connection: its pool has lost its server connections, and the governor has no \
                         credentials to open others";
             let hint =
