@@ -14,8 +14,8 @@ macro_rules! commits_wait {
     };
 }
 
-/// Whether the process `pid` waits for a standby, although `synchronous_standby_names` may no longer say so: the server wakes
-/// those that wait some time after its sessions have read their settings. Unknown, and so false, for a role that may not see the
+/// Whether the process `pid` waits for a standby, even if `synchronous_standby_names` is no longer set: the server wakes those
+/// that wait some time after its sessions have read their settings. Unknown, and so false, for a role that may not see the
 /// activity of others.
 macro_rules! waits_for_standby {
     ($pid:literal) => {
