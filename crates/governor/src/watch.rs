@@ -61,6 +61,10 @@ use round::Round;
 /// The longest sleep of the thread. After it, the thread checks whether the connection still works.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
+/// The shortest sleep of the thread between two rounds, unless a session rings: a part that stays due, because what it is
+/// due for cannot be done, must not take a whole core.
+const SLEEP_LEAST: Duration = Duration::from_millis(1);
+
 /// The thread that watches. Dropping it ends the thread and restores the processes that the thread has changed.
 #[derive(Debug)]
 pub struct Watcher {
@@ -150,27 +154,31 @@ impl Watch {
             self.count_cpu();
             let is_new = self.tend(now);
             drop(asks.take());
-            let settings = self.governor.settings();
-            let outside_due = self.outside.due(&settings, now);
-            let cycles_due = self.cycles.due(&self.governor, &settings, now);
-            let guards_due = self.guards.due(&settings, now);
-            let due = [
-                self.agent.due(now),
-                outside_due,
-                self.beside.due(now),
-                cycles_due,
-                guards_due,
-                self.governor.awake.due(now),
-                self.governor.pace_due(now),
-            ];
-            let sleep = due.into_iter().flatten().fold(SLEEP_MAX, Duration::min);
             // Sessions that rang while there was no connection do not ring again.
-            if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) == Heard::Late {
+            let is_late = is_new | self.beside.take_late();
+            let sleep = if is_late { SLEEP_LEAST } else { self.sleep(now) };
+            let heard = self.governor.bell.wait(sleep);
+            if is_late || heard == Heard::Late {
                 self.watch();
             } else {
                 self.break_cycles();
             }
         }
+    }
+
+    /// The time until some part is due.
+    fn sleep(&self, now: Instant) -> Duration {
+        let settings = self.governor.settings();
+        let due = [
+            self.agent.due(now),
+            self.outside.due(&settings, now),
+            self.beside.due(now),
+            self.cycles.due(&self.governor, &settings, now),
+            self.guards.due(&settings, now),
+            self.governor.awake.due(now),
+            self.governor.pace_due(now),
+        ];
+        due.into_iter().flatten().fold(SLEEP_MAX, Duration::min).max(SLEEP_LEAST)
     }
 
     /// Stores the CPU time that this thread has used so far, for operators.

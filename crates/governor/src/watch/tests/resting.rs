@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use plimsoll_policy::GuardMode;
+
 use crate::governor::Heard;
 use crate::testing;
-use crate::watch::Watch;
+use crate::watch::{SLEEP_LEAST, Watch};
 
 /// A session that changed its class woke the thread like a late one: the next look came earlier, and the shares came
 /// after it, a tenth of a second later if looks had no budget.
@@ -37,4 +39,15 @@ fn the_better_reason_is_heard_and_each_once() {
     assert!(governor.take_changed_shares());
     governor.change_shares();
     assert_eq!(governor.bell.wait(Duration::ZERO), Heard::Shares);
+}
+
+/// A guard that could not look, because there was no control connection, stayed due, and the thread took a whole core.
+/// Whatever a part does, the loop itself sleeps now.
+#[test]
+fn a_part_that_stays_due_takes_no_whole_core() {
+    let governor = testing::governor(|settings| settings.guards.idle = GuardMode::Warn);
+    let watch = Watch::new(governor.clone(), Arc::new(AtomicBool::new(false)));
+    let later = Instant::now() + Duration::from_secs(60);
+    assert_eq!(watch.guards.due(&governor.settings(), later), Some(Duration::ZERO), "it has never looked");
+    assert_eq!(watch.sleep(later), SLEEP_LEAST);
 }
