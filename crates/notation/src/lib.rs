@@ -18,5 +18,5 @@ mod words;
 pub use at::At;
 pub use fault::{Fault, FileError, Problem, Problems, Source, place, within};
 pub use known_keys::wrong_keys;
-pub use quote::{sql_name, toml_string};
+pub use quote::{quoted, sql_name, toml_string};
 pub use words::{alternatives, choices, did_you_mean, listed, meant_or_all, nearest, suggestion};

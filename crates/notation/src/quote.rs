@@ -28,6 +28,21 @@ pub fn sql_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// Reads a text in quotes behind the opening one, up to the closing one; a doubled quote is part of the text. Returns the
+/// text and the rest after it; `None` if there is no closing quote.
+pub fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut read = String::new();
+    let mut rest = text;
+    loop {
+        let (before, after) = rest.split_once(quote)?;
+        read.push_str(before);
+        rest = after;
+        let Some(doubled) = rest.strip_prefix(quote) else { return Some((read, rest)) };
+        read.push(quote);
+        rest = doubled;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -42,7 +57,29 @@ mod tests {
         assert_eq!(sql_name("Plim\"soll"), "\"Plim\"\"soll\"");
     }
 
+    #[test]
+    fn quoted_texts_end_at_a_quote_that_is_not_doubled() {
+        let check = |text: &str, expect: Option<(&str, &str)>| {
+            assert_eq!(quoted(text, '"'), expect.map(|(read, rest)| (read.to_owned(), rest)), "{text}");
+        };
+        check("ann\" rest", Some(("ann", " rest")));
+        check("a \"\"b\"\"\"", Some(("a \"b\"", "")));
+        check("\"\"\"\"\"", Some(("\"\"", "")));
+        check("\"", Some(("", "")));
+        check("it's\"'", Some(("it's", "'")));
+        for open in ["", "ann", "ann\"\"", "\"\"\"\""] {
+            check(open, None);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn quoted_texts_are_read_as_they_were(text in any::<String>(), quote in prop_oneof![Just('"'), Just('\'')]) {
+            let doubled: String = [quote; 2].iter().collect();
+            let quoted_text = format!("{}{quote} rest", text.replace(quote, &doubled));
+            prop_assert_eq!(quoted(&quoted_text, quote), Some((text, " rest")));
+        }
+
         #[test]
         fn strings_are_read_as_they_were(text in any::<String>()) {
             let quoted = toml_string(&text);

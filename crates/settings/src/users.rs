@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use plimsoll_notation::quoted;
 use plimsoll_pg::secret::Secret;
 
 /// A longer file is not one of users.
@@ -50,20 +51,11 @@ pub struct Loaded {
 impl Users {
     /// Reads a file. The error has a line for each fault, with its place; passwords are not shown.
     pub fn load(file: &Path) -> Result<Loaded, Vec<String>> {
-        let shown = file.display();
-        let unreadable = |error: std::io::Error| vec![format!("cannot read {shown}: {error}")];
-        let metadata = fs::metadata(file).map_err(unreadable)?;
-        if !metadata.is_file() {
-            return Err(vec![format!("{shown} is not a file")]);
-        }
-        if metadata.len() > FILE_BYTES_MAX {
-            let length = metadata.len();
-            return Err(vec![format!("{shown} has {length} bytes; users files have at most {FILE_BYTES_MAX}")]);
-        }
-        let text = fs::read(file).map_err(unreadable)?;
+        let (text, metadata) = text_of(file)?;
         let users = Users::parse(&text, file)?;
         let mut warnings = Vec::new();
         if users.secrets.is_empty() {
+            let shown = file.display();
             warnings.push(format!("{shown} names no user; a line is: \"name\" \"SCRAM-SHA-256$…\""));
         }
         if metadata.permissions().mode() & EVERYBODY_READS != 0 {
@@ -74,31 +66,8 @@ impl Users {
 
     /// Reads a file's text. The error has a line for each fault.
     fn parse(text: &[u8], file: &Path) -> Result<Self, Vec<String>> {
-        let (mut secrets, mut lines, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-        for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-            let read = match std::str::from_utf8(line) {
-                Ok(line) => entry(line),
-                Err(_) => Err("it is not UTF-8; write the file in UTF-8".to_owned()),
-            };
-            match read {
-                Ok(None) => {}
-                Ok(Some((name, secret))) => match lines.get(&name) {
-                    Some(first) => {
-                        faults.push((number, format!("the user \"{name}\" is on line {first}, too; remove one")))
-                    }
-                    None => {
-                        lines.insert(name.clone(), number);
-                        secrets.insert(name, secret);
-                    }
-                },
-                Err(why) => faults.push((number, why)),
-            }
-        }
-        if !faults.is_empty() {
-            let shown = file.display();
-            return Err(faults.into_iter().map(|(line, why)| format!("{shown}:{line}: {why}")).collect());
-        }
+        let secrets: BTreeMap<String, Secret> =
+            entries(text, file)?.into_iter().map(|entry| (entry.name, entry.secret)).collect();
         let usual = usual(secrets.values()).cloned();
         Ok(Users { file: file.to_owned(), secrets, usual })
     }
@@ -147,20 +116,83 @@ fn usual<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Option<&'a Secret> {
     counts.into_values().rev().max_by_key(|(count, _)| *count).map(|(_, secret)| secret)
 }
 
+/// The users of a file whose SCRAM verifiers it has, with the verifiers as they stand there. The error has a line for each
+/// fault of the file.
+pub fn verifiers(file: &Path) -> Result<Vec<(String, String)>, Vec<String>> {
+    let (text, _) = text_of(file)?;
+    let entries = entries(&text, file)?.into_iter();
+    let with_verifier = entries.filter(|entry| matches!(entry.secret, Secret::Verifier(_)));
+    Ok(with_verifier.map(|entry| (entry.name, entry.password)).collect())
+}
+
+/// A file's text. The error says why it is not one of users.
+fn text_of(file: &Path) -> Result<(Vec<u8>, fs::Metadata), Vec<String>> {
+    let shown = file.display();
+    let unreadable = |error: std::io::Error| vec![format!("cannot read {shown}: {error}")];
+    let metadata = fs::metadata(file).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(vec![format!("{shown} is not a file")]);
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        let length = metadata.len();
+        return Err(vec![format!("{shown} has {length} bytes; users files have at most {FILE_BYTES_MAX}")]);
+    }
+    Ok((fs::read(file).map_err(unreadable)?, metadata))
+}
+
+/// A line of a file.
+struct Entry {
+    name: String,
+    /// What the line has of the password: the password itself, a hash or a verifier.
+    password: String,
+    secret: Secret,
+}
+
+/// The users of a file's text. The error has a line for each fault.
+fn entries(text: &[u8], file: &Path) -> Result<Vec<Entry>, Vec<String>> {
+    let (mut entries, mut lines, mut faults) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let read = match std::str::from_utf8(line) {
+            Ok(line) => entry(line),
+            Err(_) => Err("it is not UTF-8; write the file in UTF-8".to_owned()),
+        };
+        match read {
+            Ok(None) => {}
+            Ok(Some(entry)) => match lines.get(&entry.name) {
+                Some(first) => {
+                    let name = &entry.name;
+                    faults.push((number, format!("the user \"{name}\" is on line {first}, too; remove one")));
+                }
+                None => {
+                    lines.insert(entry.name.clone(), number);
+                    entries.push(entry);
+                }
+            },
+            Err(why) => faults.push((number, why)),
+        }
+    }
+    if !faults.is_empty() {
+        let shown = file.display();
+        return Err(faults.into_iter().map(|(line, why)| format!("{shown}:{line}: {why}")).collect());
+    }
+    Ok(entries)
+}
+
 /// The user of a line; `None` for an empty line or a comment.
-fn entry(line: &str) -> Result<Option<(String, Secret)>, String> {
+fn entry(line: &str) -> Result<Option<Entry>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with(';') {
         return Ok(None);
     }
     let example = "a line is: \"name\" \"password\"";
     let mut rest = line;
-    let name = quoted(&mut rest, "name")?.ok_or_else(|| format!("the name is not in double quotes; {example}"))?;
+    let name = take(&mut rest, "name")?.ok_or_else(|| format!("the name is not in double quotes; {example}"))?;
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(format!("the name has {} bytes; names of roles have 1 to {NAME_BYTES_MAX}", name.len()));
     }
     rest = rest.trim_start();
-    let password = quoted(&mut rest, "password")?
+    let password = take(&mut rest, "password")?
         .ok_or_else(|| format!("the password of \"{name}\" is missing or not in double quotes; {example}"))?;
     if rest.starts_with(|after: char| !after.is_whitespace()) {
         return Err(format!(
@@ -178,32 +210,16 @@ fn entry(line: &str) -> Result<Option<(String, Secret)>, String> {
         return Err(format!("the password of \"{name}\" is empty, and no client can log in with it; remove the line"));
     }
     let secret = Secret::parse(&name, &password).map_err(|why| format!("user \"{name}\": {why}"))?;
-    Ok(Some((name, secret)))
+    Ok(Some(Entry { name, password, secret }))
 }
 
 /// Takes a text in double quotes from the front; `None` if there is none. The error is a quote without its end.
-fn quoted(rest: &mut &str, what: &str) -> Result<Option<String>, String> {
+fn take(rest: &mut &str, what: &str) -> Result<Option<String>, String> {
     let Some(inner) = rest.strip_prefix('"') else { return Ok(None) };
-    let mut text = String::new();
-    let mut pieces = inner.split('"');
-    let mut taken = 1;
-    loop {
-        let piece = pieces.next().unwrap_or_default();
-        text.push_str(piece);
-        taken += piece.len();
-        if taken >= rest.len() {
-            return Err(format!("the quote of the {what} is not closed on this line"));
-        }
-        // The quote; another one right behind it stands for a quote within the text.
-        taken += 1;
-        if !rest[taken..].starts_with('"') {
-            *rest = &rest[taken..];
-            return Ok(Some(text));
-        }
-        text.push('"');
-        taken += 1;
-        pieces.next();
-    }
+    let (text, after) =
+        quoted(inner, '"').ok_or_else(|| format!("the quote of the {what} is not closed on this line"))?;
+    *rest = after;
+    Ok(Some(text))
 }
 
 #[cfg(test)]

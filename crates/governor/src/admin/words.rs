@@ -1,5 +1,7 @@
 //! Statements for the console as words.
 
+use plimsoll_notation::quoted;
+
 /// The statements of a text, each as its words. Quoted text is one word, without the quotes; `=`, `,`, `(` and `)` are
 /// words of their own. An error if a quote or comment does not end.
 pub fn statements(text: &str) -> Result<Vec<Vec<String>>, String> {
@@ -38,22 +40,6 @@ pub fn statements(text: &str) -> Result<Vec<Vec<String>>, String> {
     all.push(words);
     all.retain(|words| !words.is_empty());
     Ok(all)
-}
-
-/// The text up to the closing quote (doubled quotes are part of the text), and the rest after it.
-pub(crate) fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
-    let mut word = String::new();
-    let mut rest = text;
-    loop {
-        let end = rest.find(quote)?;
-        word.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        if !rest.starts_with(quote) {
-            return Some((word, rest));
-        }
-        word.push(quote);
-        rest = &rest[1..];
-    }
 }
 
 #[cfg(test)]

@@ -132,9 +132,9 @@ proptest! {
     fn what_is_quoted_is_read_back(name in "[^\0\r\n]{1,15}", password in "[^\0\r\n]{1,40}") {
         let line = format!("\"{}\" \"{}\"", name.replace('"', "\"\""), password.replace('"', "\"\""));
         let mut rest = line.as_str();
-        prop_assert_eq!(quoted(&mut rest, "name"), Ok(Some(name)));
+        prop_assert_eq!(take(&mut rest, "name"), Ok(Some(name)));
         rest = rest.trim_start();
-        prop_assert_eq!(quoted(&mut rest, "password"), Ok(Some(password)));
+        prop_assert_eq!(take(&mut rest, "password"), Ok(Some(password)));
         prop_assert_eq!(rest, "");
     }
 

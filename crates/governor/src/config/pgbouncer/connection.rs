@@ -1,6 +1,6 @@
 //! Connection strings of `[databases]`, `[users]` and `[peers]`: `host=db1 port=5433 connect_query='SELECT 1'`.
 
-use crate::admin::words::quoted;
+use plimsoll_notation::quoted;
 
 /// The pairs of a connection string; the error says what is wrong with it.
 pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {

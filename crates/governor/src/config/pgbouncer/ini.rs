@@ -4,9 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_notation::did_you_mean;
-
-use crate::admin::words::quoted;
+use plimsoll_notation::{did_you_mean, quoted};
 
 /// How deep files may include others, as in pgbouncer.
 const DEPTH_MAX: usize = 10;

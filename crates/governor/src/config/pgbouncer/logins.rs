@@ -1,7 +1,9 @@
 //! Who may log in: clients, and users of the console.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::path::Path;
+
+use plimsoll_settings::users;
 
 use super::Source;
 use super::connection::pairs;
@@ -9,10 +11,12 @@ use super::databases::Databases;
 use super::draft::Draft;
 use super::ini::Section;
 use super::report::Kind;
-use crate::admin::words::quoted;
 
 /// The console's database in pgbouncer, which dashboards name.
 const CONSOLE: &str = "pgbouncer";
+
+/// The keys that list users of the console, and whether these may change things.
+const CONSOLE_USERS: [(&str, bool); 2] = [("admin_users", true), ("stats_users", false)];
 
 pub(super) fn translate(source: &Source<'_>, databases: &Databases, draft: &mut Draft) {
     auth_type(source, databases, draft);
@@ -63,8 +67,8 @@ fn auth_type(source: &Source<'_>, databases: &Databases, draft: &mut Draft) {
 fn console(source: &Source<'_>, draft: &mut Draft) {
     let comment = "The name of pgbouncer's console, so that dashboards and exporters find this one.";
     let _ = draft.put("admin.database", CONSOLE.into(), Some(comment));
-    let verifiers = source.value("auth_file").map(|file| verifiers(&draft.path(file))).unwrap_or_default();
-    for (key, may_change) in [("admin_users", true), ("stats_users", false)] {
+    let verifiers = verifiers(source, draft);
+    for (key, may_change) in CONSOLE_USERS {
         let Some(entry) = source.entry(key) else { continue };
         let mut without = Vec::new();
         for name in entry.value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -87,15 +91,21 @@ fn console(source: &Source<'_>, draft: &mut Draft) {
     }
 }
 
-/// The users of a users file who have a SCRAM verifier. Clear passwords and MD5 hashes are not taken over.
-fn verifiers(file: &str) -> Vec<(String, String)> {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let user = |line: &str| {
-        let (name, rest) = quoted(line.trim_start().strip_prefix('"')?, '"')?;
-        let (secret, _) = quoted(rest.trim_start().strip_prefix('"')?, '"')?;
-        secret.starts_with("SCRAM-SHA-256$").then_some((name, secret))
+/// The users of the users file who have a SCRAM verifier, if there are users of the console. Clear passwords and MD5 hashes
+/// are not taken over.
+fn verifiers(source: &Source<'_>, draft: &mut Draft) -> Vec<(String, String)> {
+    let has_users = CONSOLE_USERS.iter().any(|(key, _)| source.value(key).is_some());
+    let Some(entry) = source.entry("auth_file").filter(|entry| has_users && !entry.value.is_empty()) else {
+        return Vec::new();
     };
-    text.lines().filter_map(user).collect()
+    let file = draft.path(&entry.value);
+    users::verifiers(Path::new(&file)).unwrap_or_else(|faults| {
+        // Where clients log in by the file, the check of the settings names its faults.
+        if !draft.has("login.users_file") {
+            faults.into_iter().for_each(|fault| draft.note(Kind::Open, entry, fault));
+        }
+        Vec::new()
+    })
 }
 
 /// `[users]`: what pgbouncer limits for one user.

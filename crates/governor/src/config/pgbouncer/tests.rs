@@ -166,6 +166,25 @@ fn users_of_the_console_bring_their_verifiers() {
     has(&import, "admin_users", Kind::Open, "none is known for bob");
 }
 
+/// The importer took no verifier from a line with a mistake, and the note blamed the user of the console.
+#[test]
+fn bad_lines_of_a_users_file_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("userlist.txt");
+    std::fs::write(&users, "\"ops\" \"SCRAM-SHA-256$4096\"\nbob \"x\"\n").unwrap();
+    let text = format!("{MINIMAL}admin_users = ops\nauth_file = {}\n", users.display());
+    let import = good(&text);
+    for fault in
+        ["userlist.txt:1: user \"ops\": this is not a SCRAM verifier", "userlist.txt:2: the name is not in double"]
+    {
+        has(&import, "auth_file", Kind::Open, fault);
+    }
+    // Clients that log in by the file need it as well; each line is named once.
+    let pooled = good(&format!("{text}pool_mode = transaction\n"));
+    let named = pooled.notes.iter().filter(|note| note.text.contains("userlist.txt:2:"));
+    assert_eq!(named.count(), 1, "{:?}", pooled.notes);
+}
+
 #[test]
 fn users_and_peers_are_read() {
     let import = good(&format!(
