@@ -20,6 +20,11 @@ const CLIENTS: [(&str, usize); 3] = [("low", 12), ("low_other", 6), ("high", 4)]
 /// Transactions of each client.
 const TRANSACTIONS: usize = 25;
 
+/// The number of transactions that [`no_error_of_hot_rows_is_seen_at_any_scale`] runs at least, and the variable that
+/// sets it: 100000 takes some minutes.
+const AT_SCALE: usize = 3000;
+const SCALE: &str = "PLIMSOLL_HOT_TRANSACTIONS";
+
 /// The seed of the first client.
 const SEED: u64 = 17;
 
@@ -51,8 +56,18 @@ fn add(row: i64) -> String {
     format!("UPDATE counter SET n = n + 1 WHERE id = {row}")
 }
 
-/// Every client runs transactions of two different random rows, and none of them retries. Returns how many there were.
+/// Every client runs transactions of two different random rows, and none of them retries. Returns how many failed.
 fn clients(server: &Server, governed: &Governed, transaction: impl Fn(i64, i64) -> Vec<String> + Sync) -> u64 {
+    clients_with(server, governed, TRANSACTIONS, transaction)
+}
+
+/// The same with that many transactions of each client.
+fn clients_with(
+    server: &Server,
+    governed: &Governed,
+    count: usize,
+    transaction: impl Fn(i64, i64) -> Vec<String> + Sync,
+) -> u64 {
     let (failed, database) = (AtomicU64::new(0), server.database());
     thread::scope(|scope| {
         let users = CLIENTS.iter().flat_map(|(user, count)| std::iter::repeat_n(*user, *count));
@@ -61,7 +76,7 @@ fn clients(server: &Server, governed: &Governed, transaction: impl Fn(i64, i64) 
             scope.spawn(move || {
                 let mut random = Pcg64Mcg::seed_from_u64(seed);
                 let mut client = governed.client(user, database);
-                for _ in 0..TRANSACTIONS {
+                for _ in 0..count {
                     let first = random.random_range(1..=ROWS);
                     let second = (first + random.random_range(0..ROWS - 1)) % ROWS + 1;
                     if let Err(failure) = run(&mut client, &transaction(first, second)) {
@@ -76,8 +91,22 @@ fn clients(server: &Server, governed: &Governed, transaction: impl Fn(i64, i64) 
     failed.into_inner()
 }
 
+fn client_count() -> usize {
+    CLIENTS.iter().map(|(_, count)| count).sum()
+}
+
 fn transaction_count() -> u64 {
-    (CLIENTS.iter().map(|(_, count)| count).sum::<usize>() * TRANSACTIONS) as u64
+    (client_count() * TRANSACTIONS) as u64
+}
+
+/// It reads a row that others change, and changes one that others read.
+fn serializable(first: i64, second: i64) -> Vec<String> {
+    vec![
+        "BEGIN ISOLATION LEVEL SERIALIZABLE".to_owned(),
+        format!("SELECT n >= 0 FROM counter WHERE id = {first}"),
+        add(second),
+        "COMMIT".to_owned(),
+    ]
 }
 
 fn hot_rows(first: i64, second: i64) -> Vec<String> {
@@ -229,19 +258,32 @@ fn what_is_prepared_before_its_transaction_is_run_again_too() {
 fn nobody_sees_a_conflict_of_serializable_transactions() {
     let server = server("10ms");
     let governed = Governed::start_with(&server, "", "");
-    let failed = clients(&server, &governed, |first, second| {
-        vec![
-            "BEGIN ISOLATION LEVEL SERIALIZABLE".to_owned(),
-            format!("SELECT n >= 0 FROM counter WHERE id = {first}"),
-            add(second),
-            "COMMIT".to_owned(),
-        ]
-    });
+    let failed = clients(&server, &governed, serializable);
     assert!(of_both(&governed, "serialization", "replayed") > 0, "there was no conflict");
     // On a busy machine a transaction of hundreds was seen to lose every attempt that it has.
     assert_eq!(failed, of_both(&governed, "serialization", "too-often"), "{}", governed.page("/metrics"));
     assert!(failed <= 3, "{failed} clients saw a conflict");
     assert_eq!(server.value("SELECT sum(n) FROM counter"), (transaction_count() - failed).to_string());
+}
+
+/// Deadlocks and conflicts of serializable transactions by the thousand: applications without a retry loop see none of them.
+#[test]
+fn no_error_of_hot_rows_is_seen_at_any_scale() {
+    let server = server("10ms");
+    let governed = Governed::start_with(&server, "", "");
+    let wanted = std::env::var(SCALE).map_or(AT_SCALE, |count| count.parse().expect("a number of transactions"));
+    let each = wanted.div_ceil(client_count());
+    let added = AtomicU64::new(0);
+    let failed = clients_with(&server, &governed, each, |first, second| {
+        let is_serializable = (first + second) % 2 == 1;
+        added.fetch_add(if is_serializable { 1 } else { 2 }, Ordering::Relaxed);
+        if is_serializable { serializable(first, second) } else { hot_rows(first, second) }
+    });
+    let replayed = ["cycle", "deadlock", "serialization"].map(|cause| of_both(&governed, cause, "replayed"));
+    eprintln!("{} transactions, replayed after a cycle, a deadlock, a conflict: {replayed:?}", each * client_count());
+    assert!(replayed[0] + replayed[1] > 0 && replayed[2] > 0, "{replayed:?}");
+    assert_eq!(failed, 0, "{}", governed.page("/metrics"));
+    assert_eq!(server.value("SELECT sum(n) FROM counter"), added.into_inner().to_string(), "each has run once");
 }
 
 /// Writes row 1 after reading row 2, while another one, which commits first, does the opposite. Returns the answer to
