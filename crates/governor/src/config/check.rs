@@ -14,14 +14,14 @@ use serde::Serialize;
 
 use super::{Config, ConfigError};
 use crate::settings::levers::{AWAKE, NO_CORES, OF_HOST, by_sql_alone, is_searched_only, own_levers};
-use crate::settings::{ClassSettings, CpuShare, Settings};
+use crate::settings::{ClassSettings, CpuShare, PoolMode, Settings};
 use crate::top::{shown, wrapped};
 use plimsoll_policy::ClassIndex;
 use plimsoll_settings::read::{BINDING, read_partly};
 use plimsoll_settings::write_duration;
 
 pub use connect::Probe;
-use connect::{Found, Tried};
+use connect::{Found, Opens, Tried};
 
 /// The settings of a valid file, in words.
 #[derive(Debug, Clone, Serialize)]
@@ -141,7 +141,10 @@ fn tried(settings: &Settings) -> Tried<'_> {
         control: settings.control.as_ref(),
         is_beside: settings.is_beside,
         observes: settings.observes(),
-        clients_max: (!settings.is_beside).then_some(settings.listen.clients_max),
+        opens: (!settings.is_beside).then_some(match settings.pool.mode {
+            PoolMode::Session => Opens::Clients(settings.listen.clients_max),
+            PoolMode::Transaction => Opens::Pool(settings.pool.size),
+        }),
         certificate: settings.listen.certificate.as_ref(),
         asks: settings.login.asks_as.as_ref().map(|url| (url, settings.login.query.as_str())),
         shares: has_shares(settings),

@@ -7,6 +7,7 @@
 //! `PLIMSOLL_SEED=7` plays one script and prints it, `PLIMSOLL_LONG=1` thousands.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod canary;
 #[path = "../common/client.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod client;

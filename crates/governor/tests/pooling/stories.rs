@@ -138,6 +138,21 @@ fn clients_live_through_a_restart_of_the_server_if_the_governor_can_log_in() {
     assert_eq!(world.client("ann").value("SELECT 2").unwrap(), "2");
 }
 
+/// The server's operator changes a parameter that the server reports: every client of the connection hears of it.
+#[test]
+fn clients_are_told_what_the_server_changes_under_them() {
+    let world = World::new(1, true, |_| {});
+    let mut clients = [world.client("ann"), world.client("ann")];
+    world.connection().run("ALTER SYSTEM SET datestyle = 'German'").unwrap();
+    world.connection().run("SELECT pg_reload_conf()").unwrap();
+    for client in &mut clients {
+        until("it is in force", || client.value("SHOW datestyle").unwrap().starts_with("German"));
+        let shown = client.value("SHOW datestyle").unwrap();
+        assert_eq!(client.parameters["DateStyle"], shown);
+        assert_eq!(client.value("SELECT date '2026-12-31'").unwrap(), "31.12.2026");
+    }
+}
+
 #[test]
 fn without_credentials_clients_are_told_to_connect_again() {
     let mut world = World::new(2, false, |_| {});

@@ -50,8 +50,8 @@ pub(super) struct Tried<'a> {
     pub(super) is_beside: bool,
     /// Whether it governs sessions that applications open at the server themselves.
     pub(super) observes: bool,
-    /// The number of clients that the governor accepts; `None` if unknown.
-    pub(super) clients_max: Option<u32>,
+    /// The connections that it opens; `None` if unknown.
+    pub(super) opens: Option<Opens>,
     /// The certificate shown to clients; `None` if they are not offered TLS.
     pub(super) certificate: Option<&'a CertificateDer<'static>>,
     /// The login and the question with which passwords are asked for, if they are.
@@ -64,6 +64,15 @@ pub(super) struct Tried<'a> {
     pub(super) cache: Option<&'a Settings>,
     /// Whether transactions are to be replayed on versions that are not known.
     pub(super) replays_on_unknown: bool,
+}
+
+/// The connections that a governor opens at the server at most, besides its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Opens {
+    /// One for each client, of so many.
+    Clients(u32),
+    /// So many for each pool.
+    Pool(u32),
 }
 
 /// The results.
@@ -254,7 +263,9 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     let rights = "select pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'member'), \
                   (select r.rolsuper from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user), \
                   pg_catalog.current_setting('max_connections'), \
-                  pg_catalog.current_setting('superuser_reserved_connections'), \
+                  pg_catalog.current_setting('superuser_reserved_connections')::int \
+                  operator(pg_catalog.+) coalesce(\
+                  pg_catalog.current_setting('reserved_connections', true), '0')::int, \
                   pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage')";
     let (mut signals, mut room, mut sees_all) = ((false, false), None, false);
     let read = connection.text_rows(rights, &mut |row| {
@@ -290,14 +301,27 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     } else if tried.observes {
         found.good("sessions", format!("{user} may see what every session does"));
     }
-    if let Some((clients_max, room)) = tried.clients_max.zip(room).filter(|(clients_max, room)| clients_max >= room) {
-        found.warnings.push(format!(
-            "the governor takes {clients_max} clients (`clients_max`), and the server {room} connections, one of which is the \
-             governor's own: the clients beyond them are refused by the server; raise max_connections or lower clients_max"
-        ));
-    }
+    found.warnings.extend(tried.opens.zip(room).and_then(|(opens, room)| too_many(opens, room)));
     if tried.shares || tried.disk || tried.cache.is_some() {
         about_processes(host, tried, found);
+    }
+}
+
+/// Warns of more connections than the server has left for those without a reserve.
+fn too_many(opens: Opens, room: u32) -> Option<String> {
+    let server = format!(
+        "the server {room} connections (max_connections less the reserved ones), one of which is the governor's own"
+    );
+    match opens {
+        Opens::Clients(most) if most >= room => Some(format!(
+            "the governor takes {most} clients (`clients_max`), and {server}: the clients beyond them are refused by the server; \
+             raise max_connections or lower clients_max"
+        )),
+        Opens::Pool(size) if size >= room => Some(format!(
+            "a pool has {size} connections (`size` in [pool]), and {server}: transactions wait for connections that the server \
+             refuses; raise max_connections or lower `size`. Each user and database has a pool of its own"
+        )),
+        _ => None,
     }
 }
 

@@ -215,8 +215,10 @@ fn a_pooler_in_the_place_of_the_server_is_found_out() {
 fn a_server_that_asks_for_no_password_is_a_warning() {
     let stage = Stage::start();
     let control = stage.url("plimsoll", None);
-    let found =
-        probe(Tried { server: Some(&control), control: Some(&control), clients_max: Some(2000), ..Tried::default() });
+    let open = |opens| {
+        probe(Tried { server: Some(&control), control: Some(&control), opens: Some(opens), ..Tried::default() })
+    };
+    let found = open(Opens::Clients(2000));
     let warns = |parts: &[&str]| {
         let is_it = |warning: &String| parts.iter().all(|part| warning.contains(part));
         assert!(found.warnings.iter().any(is_it), "{parts:?}: {found:?}");
@@ -224,6 +226,11 @@ fn a_server_that_asks_for_no_password_is_a_warning() {
     warns(&["could become plimsoll without a password"]);
     warns(&["takes 2000 clients", "the server 17 "]);
     check(&found, "rights", true, &["superuser"]);
+    // A pool opens no more than its size, however many clients there are.
+    let about_pool = |size| open(Opens::Pool(size)).warnings.into_iter().find(|warning| warning.contains("a pool has"));
+    let told = about_pool(17).expect("one is the governor's own");
+    assert!(told.contains("a pool has 17 connections") && told.contains("the server 17 connections"), "{told}");
+    assert_eq!(about_pool(16), None);
 }
 
 /// Certificate and key `server.crt` and `server.key` in a folder.
