@@ -103,6 +103,41 @@ test("names cannot turn the text around them", async () => {
   expect(text("#blocked")).toContain("no-retry");
 });
 
+test("the form shows the lines for a statement, and what the console does with it", async () => {
+  open();
+  await pass();
+  for (const word of ["00000000000000ff", "rate = 5/s, guards = warn", "295", "UNGOVERN '00000000000000ff';"]) {
+    expect(text("#governed")).toContain(word);
+  }
+  expect([...document.querySelectorAll("#govern-class option")].map((option) => option.textContent)).toEqual(["its own", "high", "low"]);
+  const asked: string[] = [];
+  let preview: unknown = { lines: "[[rule]]\nclass = \"<b>\"\n", error: null };
+  vi.stubGlobal("fetch", (url: string) => {
+    if (!url.startsWith("/govern.json?words=")) return answer();
+    asked.push(decodeURIComponent(url.slice(url.indexOf("=") + 1)));
+    return Promise.resolve({ ok: true, status: 200, text: async () => JSON.stringify(preview) });
+  });
+  const set = (name: string, value: string): void => { document.querySelector<HTMLInputElement>(`#govern-${name}`)!.value = value; };
+  const show = async (): Promise<void> => {
+    document.querySelector<HTMLButtonElement>("#govern-show")!.click();
+    await pass();
+  };
+  set("statement", "select 'a'");
+  set("rate", " 5/s ");
+  await show();
+  expect(text("#govern-said")).toContain("GOVERN 'select ''a''' rate = '5/s' guards = 'warn';");
+  expect(text("#govern-said")).toContain('class = "<b>"');
+  expect(document.querySelector("#govern-said b")).toBeNull();
+  // A class that exists has its own limits.
+  set("class", "low");
+  preview = { lines: null, error: "`x` is not a rate" };
+  await show();
+  expect(text("#govern-said")).toBe("`x` is not a rate");
+  expect(asked).toEqual(["'select ''a''' rate = '5/s' guards = 'warn'", "'select ''a''' class = 'low'"]);
+  // What the governor says each second leaves the form as it is.
+  expect(document.querySelector<HTMLSelectElement>("#govern-class")!.value).toBe("low");
+});
+
 test("a connection that is lost is told, and forgotten when it is back", async () => {
   open();
   await pass();

@@ -2,6 +2,7 @@
 
 mod bell;
 mod blocked;
+mod commands;
 mod doors;
 mod events;
 mod guards;
@@ -12,7 +13,6 @@ mod reach;
 mod waits;
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -21,9 +21,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, Paced, Ticket, Waiting};
+use plimsoll_settings::governed::Governed;
 
 pub use bell::{Bell, Heard};
 pub use blocked::{Blocked, LeftAlone};
+pub use commands::{MainCommand, SessionCommand, WorkerCommand, WorkerHandle};
 pub(crate) use doors::Closed;
 pub use doors::Doors;
 pub(crate) use events::CYCLE;
@@ -38,7 +40,7 @@ pub use waits::{refusal_message, waits_for};
 use crate::awake::Awake;
 use crate::handover::Predecessor;
 use crate::history::History;
-use crate::registry::{EventId, Phase, Registry, SessionCard, SessionId};
+use crate::registry::{EventId, Phase, Registry, SessionId};
 use crate::settings::{Lever, Settings};
 use crate::statistics::Statistics;
 use crate::targets::Targets;
@@ -87,6 +89,8 @@ pub struct Governor {
     pub targets: Mutex<Targets>,
     /// Transactions of more important sessions at the server that have ended, as far as they are counted.
     pub direct_work: Mutex<EndedWork>,
+    /// Statements that are governed from the console.
+    pub(crate) governed: Mutex<Vec<Governed>>,
     /// The settings file, which `RELOAD` reads again.
     pub config_file: OnceLock<PathBuf>,
     /// Whether it was started with `--beside`, which overrides the file.
@@ -108,88 +112,6 @@ pub struct Governor {
     pub(crate) predecessors: Mutex<Vec<Predecessor>>,
     /// When the governor started: the origin of the times that policies see.
     pub started: Instant,
-}
-
-/// A command to a session from another thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionCommand {
-    /// Its transaction is admitted.
-    Admitted,
-    /// Its transaction has waited too long for admission.
-    TimedOut,
-    /// A cancel that was aimed at it has arrived (or was not sent): it may continue. See [`Registry`].
-    CancelArrived,
-    /// Roll back that transaction, if the session still waits for its client after that unit.
-    RollBackIdle {
-        /// The transaction.
-        transaction: u64,
-        /// The last unit.
-        unit: u64,
-        /// The event to settle with the outcome.
-        event: EventId,
-    },
-    /// Its client has cancelled while it waited for admission.
-    ClientCancelled,
-    /// End the session if that transaction still waits for its client, because it holds up others.
-    EndIdle {
-        /// The transaction.
-        transaction: u64,
-        /// The message for its client.
-        why: String,
-    },
-    /// End the session once it is idle, as its card says.
-    EndWhenIdle,
-    /// End the session.
-    End {
-        /// The message for its client.
-        why: String,
-    },
-}
-
-/// A command to a worker from another thread.
-#[derive(Debug)]
-pub enum WorkerCommand {
-    /// A command for one of its sessions; ignored if that has ended.
-    Session(SessionId, SessionCommand),
-    /// Take no new clients; end each session when it is idle.
-    Drain,
-    /// Close the listeners, because another governor accepts clients now, and have every worker retire.
-    CloseDoor,
-    /// Serve the remaining sessions until they end.
-    Retire,
-    /// A client of that session has cancelled at the governor that now has the address. The client waits until the
-    /// cancel has arrived.
-    Cancel(Arc<SessionCard>, OwnedFd),
-    /// End at once.
-    Stop,
-}
-
-/// A command to the main thread from another thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MainCommand {
-    /// Take no new clients, wait until each session is idle, and end.
-    Drain,
-    /// End at once.
-    Stop,
-}
-
-/// The handle of a worker.
-#[derive(Debug)]
-pub struct WorkerHandle {
-    /// The sender of its commands.
-    pub sender: Sender<WorkerCommand>,
-    /// Wakes it while it waits for sockets.
-    pub waker: Arc<mio::Waker>,
-}
-
-impl WorkerHandle {
-    /// Sends it a command.
-    pub fn send(&self, command: WorkerCommand) {
-        // A worker that has ended needs no commands.
-        if self.sender.send(command).is_ok() {
-            let _ = self.waker.wake();
-        }
-    }
 }
 
 /// Which parts work and which do not.
@@ -273,6 +195,7 @@ impl Governor {
             history: Mutex::default(),
             targets: Mutex::default(),
             direct_work: Mutex::default(),
+            governed: Mutex::default(),
             config_file: OnceLock::new(),
             is_beside_asked: OnceLock::new(),
             main: OnceLock::new(),

@@ -1,9 +1,10 @@
 //! Metrics, state and live page over HTTP, and the timer that takes a snapshot every second.
 //!
-//! Only GET is answered, and no password is required: the page is bound to this machine unless an operator configures
-//! otherwise. A request must name one of this machine's hosts. Otherwise a foreign page in a browser on this machine
-//! could read this one, through a name of its own that resolves to 127.0.0.1 (DNS rebinding).
+//! Only GET is answered, nothing is changed, and no password is required: the page is bound to this machine unless an
+//! operator configures otherwise. A request must name one of this machine's hosts. Otherwise a foreign page in a browser
+//! on this machine could read this one, through a name of its own that resolves to 127.0.0.1 (DNS rebinding).
 
+mod govern;
 mod health;
 mod listener;
 pub mod state;
@@ -197,6 +198,7 @@ pub(crate) fn router(governor: Arc<Governor>) -> Router {
     Router::new()
         .route("/", get(|| async { Html(LIVE_PAGE) }))
         .route("/state.json", get(state_json))
+        .route("/govern.json", get(govern::preview))
         .route("/metrics", get(metrics_text))
         .route("/livez", get(|| async { "ok\n" }))
         .route("/healthz", get(readiness))

@@ -1,6 +1,8 @@
 //! Changing settings while sessions run. No connection is affected: admitted transactions stay, queued ones wait under
 //! the new limits, and later statements use the new settings.
 
+mod governed;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,6 +13,7 @@ use crate::config;
 use crate::governor::Governor;
 use crate::settings::{Held, Settings};
 use crate::statistics::count;
+pub(crate) use governed::WINDOW;
 
 /// Why settings were not replaced; the earlier ones stay in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +28,15 @@ pub enum ReloadError {
     /// The file is for the other mode.
     #[error("`proxy` in [mode] can only be changed by a restart")]
     Mode,
+    /// The file is right, and with the statements that are governed from the console it is not.
+    #[error("with the statements of SHOW GOVERNED: {0}")]
+    Governed(String),
+    /// The file has the statement's class or rule.
+    #[error("the settings file has lines for this statement: change them there, and RELOAD")]
+    GovernedByFile,
+    /// The file cannot be read: its name, and why.
+    #[error("cannot read {0}: {1}")]
+    Unreadable(String, String),
     /// Classes are missing or have moved.
     #[error("class `{0}` is gone or in another place; removing or renaming classes needs a restart")]
     Classes(String),
@@ -41,10 +53,20 @@ pub struct Reloaded {
     pub warnings: Vec<String>,
 }
 
+impl Reloaded {
+    /// What an operator is told, one line each.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        let mut notices: Vec<String> = self.changed.iter().map(|change| format!("changed: {change}")).collect();
+        notices.extend(self.after_restart.iter().map(|change| format!("needs a restart: {change}")));
+        notices.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
+        notices
+    }
+}
+
 impl Governor {
     /// Reads the settings file again, and applies it if it has no faults.
     pub(crate) fn reload_file(&self) -> Result<Reloaded, ReloadError> {
-        let outcome = self.try_reload_file();
+        let outcome = self.read_again();
         count(if outcome.is_ok() { &self.statistics.reloads } else { &self.statistics.reloads_failed });
         match &outcome {
             Ok(reloaded) => {
@@ -57,17 +79,6 @@ impl Governor {
             Err(error) => tracing::error!("settings stay as they are: {error}"),
         }
         outcome
-    }
-
-    fn try_reload_file(&self) -> Result<Reloaded, ReloadError> {
-        let file = self.config_file.get().ok_or(ReloadError::NoFile)?;
-        let names: Vec<String> = self.settings().classes.iter().map(|class| class.name.clone()).collect();
-        // A governor started with `--beside` stays there, regardless of the file.
-        let is_beside = self.is_beside_asked.get().copied().unwrap_or(false);
-        let config = config::read_for(file, &names, is_beside)?;
-        let mut reloaded = self.reload(config.settings)?;
-        reloaded.warnings.extend(config.warnings);
-        Ok(reloaded)
     }
 
     /// Applies other settings, all at once.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::UrlError;
+pub use percent::decoded;
 
 /// The default time that connecting may take.
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);

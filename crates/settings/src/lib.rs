@@ -6,6 +6,7 @@
 //!
 //! The crate knows no session and no connection: the governor obeys the settings, and other parts write files for it.
 
+pub mod governed;
 mod quantity;
 pub mod read;
 pub mod section;

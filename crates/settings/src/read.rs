@@ -8,7 +8,7 @@ mod classes;
 mod login;
 mod resolve;
 mod secrets;
-mod tables;
+pub(crate) mod tables;
 mod tls;
 mod warnings;
 
@@ -73,8 +73,20 @@ pub fn read_for(file: &Path, classes: &[String], is_beside: bool) -> Result<Conf
     read_partly(file, classes, is_beside).map_err(|unusable| unusable.error)
 }
 
+/// Makes another text of that of a file. The error says why it cannot.
+pub type Edit<'e> = dyn Fn(&str) -> Result<String, String> + 'e;
+
+/// Reads a file as if its text were another one.
+pub fn read_edited(file: &Path, classes: &[String], is_beside: bool, edit: &Edit<'_>) -> Result<Config, ConfigError> {
+    read_text(file, classes, is_beside, edit).map_err(|unusable| unusable.error)
+}
+
 /// Reads a file; for one with faults, also returns the servers that it names.
 pub fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<Config, Box<Unusable>> {
+    read_text(file, classes, is_beside, &|text| Ok(text.to_owned()))
+}
+
+fn read_text(file: &Path, classes: &[String], is_beside: bool, edit: &Edit<'_>) -> Result<Config, Box<Unusable>> {
     let name = file.display().to_string();
     let wrong = |message: String| {
         let error = ConfigError { file: name.clone(), faults: vec![Fault { place: None, message }] };
@@ -86,6 +98,7 @@ pub fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<C
         return Err(wrong(format!("it has {length} bytes; settings have at most {FILE_BYTES_MAX}")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot read it: {error}")))?;
+    let text = edit(&text).map_err(wrong)?;
     // Without this variable, the account is the one that the governor runs as, so that a URL without a user means the
     // same as for psql.
     let account = |name: &str| if name == "LOGNAME" { account_name() } else { None };

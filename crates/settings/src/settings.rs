@@ -429,7 +429,7 @@ impl Settings {
         self.total_mpl.is_some()
             || is_limited(self.class(class))
             || self.is_below_target(class)
-            || self.guards.budgets == GuardMode::Enforce && self.class(class).rate.is_some()
+            || self.budgets_of(class) == GuardMode::Enforce && self.class(class).rate.is_some()
             || self.is_searched(class)
     }
 

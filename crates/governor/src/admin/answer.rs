@@ -82,7 +82,7 @@ impl Cell {
     }
 
     /// The value as psql shows it.
-    fn shown(&self) -> Option<String> {
+    pub(crate) fn shown(&self) -> Option<String> {
         match self {
             Cell::Null => None,
             Cell::Text(text) => Some(text.clone()),

@@ -1,6 +1,7 @@
 //! The commands that change something, one file each. Only users with that right reach these.
 
 pub(crate) mod doors;
+pub(crate) mod govern;
 pub(crate) mod kill;
 pub(crate) mod pause;
 pub(crate) mod reconnect;

@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::answer::{Answer, Column, Refusal};
 use super::change;
 use super::show::{
-    aborts, capture, class_stats, classes, clients, config, databases, fingerprint, help, levers, lists, mem, names,
-    peers, pools, preemptions, queue, servers, sockets, state, stats, targets, users, version,
+    aborts, capture, class_stats, classes, clients, config, databases, fingerprint, govern, governed, help, levers,
+    lists, mem, names, peers, pools, preemptions, queue, servers, sockets, state, stats, targets, users, version,
 };
 use crate::governor::Governor;
 
@@ -82,6 +82,11 @@ pub const COMMANDS: &[Command] = &[
         arguments: "'statement'",
         ..look("FINGERPRINT", "a statement's fingerprint, for rules", fingerprint::COLUMNS, fingerprint::run)
     },
+    look("GOVERNED", "statements that GOVERN has put into classes, and their counts", governed::COLUMNS, governed::run),
+    Command {
+        arguments: "'statement' key = value …",
+        ..look("GOVERN", "what GOVERN would do: the lines for the settings file", govern::COLUMNS, govern::run)
+    },
     look("CAPTURE", "the capture of traffic, and how much it has recorded and lost", capture::COLUMNS, capture::run),
     look("STATE", "the state of the governor", state::COLUMNS, state::run),
     look("MEM", "memory of this process", mem::COLUMNS, mem::run),
@@ -117,6 +122,13 @@ pub const COMMANDS: &[Command] = &[
         "end at once, or when each session is between transactions",
         change::shutdown::run,
     ),
+    change(
+        "GOVERN",
+        "'statement' key = value …",
+        "put a statement into a class (class = NAME), or give it limits of its own (keys of [[class]])",
+        change::govern::run,
+    ),
+    change("UNGOVERN", "'statement'", "take that back", change::govern::take_back),
     change("SET", "key = value", "change a setting of SHOW CONFIG until the next RELOAD", change::set::run),
     change("RESET", "key", "give a setting its default until the next RELOAD", change::set::reset),
 ];

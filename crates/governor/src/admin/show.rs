@@ -9,6 +9,8 @@ pub mod config;
 pub(crate) mod databases;
 mod figures;
 pub mod fingerprint;
+pub(crate) mod govern;
+pub(crate) mod governed;
 pub(crate) mod help;
 pub(crate) mod levers;
 pub(crate) mod lists;

@@ -70,6 +70,9 @@ pub struct State {
     pub blocked: Vec<BlockedUnit>,
     /// The last preemptions, latest first, 20 at most.
     pub preemptions: Vec<Preempted>,
+    /// Statements that are governed from the console, in the order of their beginning.
+    #[serde(default)]
+    pub governed: Vec<GovernedStatement>,
     /// What works of the governor, and why not.
     pub levers: Vec<Lever>,
     /// Targets, and what is moved for them.
@@ -131,6 +134,23 @@ pub struct Tracked {
     pub errors_40001: u64,
     /// Waiting that preemption would have saved transactions of the class since the governor began.
     pub saved_s: Option<f64>,
+}
+
+/// A statement that is governed from the console.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GovernedStatement {
+    /// Its fingerprint, 16 hexadecimal digits.
+    pub fingerprint: String,
+    /// Its class.
+    pub class: String,
+    /// The limits of its own class; empty if it has joined a class of the settings file.
+    pub limits: String,
+    /// Transactions of its own class that ended in the last 60 seconds; null without one.
+    pub transactions_60_s: Option<u64>,
+    /// Transactions beyond its rate, which have waited, or would have while the class only warns; null likewise.
+    pub beyond_rate: Option<u64>,
+    /// Statements that exceeded a limit, and were ended, or would have been; null likewise.
+    pub runaways: Option<u64>,
 }
 
 /// A transaction that waits to be let in.
@@ -251,6 +271,7 @@ impl State {
             queue: queue(governor, now),
             blocked: blocked(governor, now),
             preemptions: preemptions(governor),
+            governed: governed(governor),
             levers: levers.collect(),
             targets: TargetsState::of(governor, now),
         }
@@ -336,6 +357,22 @@ fn blocked(governor: &Governor, now: Instant) -> Vec<BlockedUnit> {
         left_alone: blocked.why.map(|why| why.to_string()),
     };
     blocked.into_iter().take(PREEMPTIONS_MAX).map(row).collect()
+}
+
+fn governed(governor: &Governor) -> Vec<GovernedStatement> {
+    let settings = governor.settings();
+    let row = |statement: plimsoll_settings::governed::Governed| {
+        let counts = governor.counts_of(&statement, &settings);
+        GovernedStatement {
+            fingerprint: format!("{:016x}", statement.fingerprint),
+            limits: statement.limits(),
+            class: statement.class,
+            transactions_60_s: counts.map(|counts| counts.transactions),
+            beyond_rate: counts.map(|counts| counts.beyond_rate),
+            runaways: counts.map(|counts| counts.runaways),
+        }
+    };
+    governor.governed().into_iter().map(row).collect()
 }
 
 fn preemptions(governor: &Governor) -> Vec<Preempted> {

@@ -157,6 +157,37 @@ fn only_get_and_only_by_a_name_of_ours() {
     assert!(ask(&page, "GET / HTTP/1.0\r\n\r\n").0.contains("400"));
 }
 
+/// The page shows the lines for a statement and what the console does with it. Whoever reads it, also by a foreign page in
+/// the operator's browser, changes nothing.
+#[test]
+fn the_lines_for_a_statement_are_shown_and_nothing_is_changed() {
+    let (_folder, file) = testing::settings_file("server = \"postgres://u@localhost:1/none\"\n");
+    let governor = governor();
+    governor.config_file.set(file).expect("it is new");
+    let page = start(&governor).expect("it starts");
+    let (before, path) =
+        (governor.generation(), "/govern.json?words=%27select%20%27%2774%27%27%27%20rate%20%3D%20%275%2Fs%27");
+    let (status, body) = get_as(&page, path, "localhost");
+    let json: serde_json::Value = serde_json::from_str(body.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    let lines = json["lines"].as_str().expect("lines");
+    assert!(status.contains("200") && lines.contains("rate = \"5/s\"\n") && json["error"].is_null(), "{json}");
+    assert!(lines.contains(&format!("{:016x}", plimsoll_notation::sql::fingerprint(b"select '74'"))), "{lines}");
+    for (words, why) in [
+        ("words=%27select%201%27%20rate%20%3D%20fast", "`fast` is not a rate"),
+        ("words=%27select", "a ' has no second one"),
+        ("words=%ff", "percent-encoded"),
+        ("words=a%20b%3Dc;d", "put the statement in quotes"),
+        ("", "what would follow GOVERN"),
+    ] {
+        let (status, body) = get_as(&page, &format!("/govern.json?{words}"), "localhost");
+        assert!(status.contains("200") && body.contains(why), "{words}: {status} {body}");
+    }
+    let post = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    assert!(ask(&page, &post).0.contains("405"));
+    assert!(get_as(&page, path, "evil.example").0.contains("403"));
+    assert_eq!((governor.generation(), governor.governed().len()), (before, 0));
+}
+
 #[test]
 fn names_can_be_made_to_lead_here_and_addresses_cannot() {
     let hosts = ["db1.example".to_owned()];
@@ -242,6 +273,14 @@ fn sample() -> state::State {
     state.classes[1].mpl = Some(4);
     (state.queue, state.preemptions, state.blocked) = (vec![queued()], vec![preempted()], vec![blocked()]);
     state.targets = targets();
+    state.governed.push(state::GovernedStatement {
+        fingerprint: "00000000000000ff".to_owned(),
+        class: "statement-00000000000000ff".to_owned(),
+        limits: "rate = 5/s, guards = warn".to_owned(),
+        transactions_60_s: Some(600),
+        beyond_rate: Some(295),
+        runaways: Some(0),
+    });
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),
         works: false,

@@ -170,7 +170,7 @@ impl Session {
 
     /// Counts a transaction beyond the rate of its class, which would have waited.
     fn note_rate(&self, class: ClassIndex, now: Instant) {
-        let pace = self.settings.class(class).pace().filter(|_| self.settings.guards.budgets == GuardMode::Warn);
+        let pace = self.settings.class(class).pace().filter(|_| self.settings.budgets_of(class) == GuardMode::Warn);
         if pace.is_some_and(|pace| self.governor.is_beyond(class, pace, now)) {
             count(&self.statistics(class).beyond_rate);
         }

@@ -263,17 +263,20 @@ impl Guards {
             let class = card.state().class;
             count(&self.governor.statistics.class(class).runaways);
             if self.governor.logs(Repeated::Guarded) {
-                let done = match settings.guards.runaways {
-                    GuardMode::Enforce => "it is cancelled (54000)",
-                    _ => "with `runaways = \"enforce\"` in [guards] it would be cancelled",
+                let done = match (settings.runaways_of(class), settings.class(class).guards) {
+                    (GuardMode::Enforce, _) => "it is cancelled (54000)",
+                    (_, None) => "with `runaways = \"enforce\"` in [guards] it would be cancelled",
+                    (_, Some(_)) => "with `guards = \"enforce\"` of the class it would be cancelled",
                 };
                 let (session, process) = (card.id.0, target.process);
                 let limit = limit_of(&settings.class(class).name, limit);
                 tracing::warn!(session, process, "a statement exceeds a limit: {limit}; {done}");
             }
-            targets.push(target);
+            if settings.runaways_of(class) == GuardMode::Enforce {
+                targets.push(target);
+            }
         }
-        if targets.is_empty() || settings.guards.runaways != GuardMode::Enforce {
+        if targets.is_empty() {
             return Ok(());
         }
         let server = up.connection.text(statements::CLOCK)?.and_then(|clock| clock.parse().ok()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::UrlError;
 
 /// Decodes a part of a URL; `what` is its name for the error.
-pub(super) fn decoded(part: &str, what: &str) -> Result<String, UrlError> {
+pub fn decoded(part: &str, what: &str) -> Result<String, UrlError> {
     let wrong = || UrlError::Encoding(what.to_owned());
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();

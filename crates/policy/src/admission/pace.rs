@@ -79,6 +79,22 @@ pub struct Pace {
     pub burst: u32,
 }
 
+impl Pace {
+    /// How many transactions begin at most within a time of that length.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use plimsoll_policy::Pace;
+    ///
+    /// let pace = Pace { rate: "30/min".parse().unwrap(), burst: 5 };
+    /// assert_eq!(pace.most_within(Duration::from_secs(60)), 35);
+    /// ```
+    pub fn most_within(self, length: Duration) -> u64 {
+        let intervals = length.as_nanos() / self.rate.interval().as_nanos();
+        u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(self.burst.into())
+    }
+}
+
 /// The moments that were taken of a pace.
 ///
 /// ```

@@ -13,7 +13,7 @@ pub(super) struct Said<'t> {
 }
 
 /// A table with its place in the file.
-pub(super) type Placed<'t> = (&'t DeTable<'t>, Range<usize>);
+pub(crate) type Placed<'t> = (&'t DeTable<'t>, Range<usize>);
 
 /// The text of a key. A value of another type is reported where the rows of the table are read.
 pub(super) fn said<'t>(table: &'t DeTable<'t>, key: &str) -> Option<Said<'t>> {
@@ -41,7 +41,7 @@ pub(super) fn table<'t>(root: &'t DeTable<'t>, key: &str) -> Option<Placed<'t>> 
 }
 
 /// The tables of a list.
-pub(super) fn tables<'t>(root: &'t DeTable<'t>, key: &str) -> Vec<Placed<'t>> {
+pub(crate) fn tables<'t>(root: &'t DeTable<'t>, key: &str) -> Vec<Placed<'t>> {
     let items = root.get(key).and_then(|value| value.get_ref().as_array()).into_iter().flatten();
     items.filter_map(|item| item.get_ref().as_table().map(|table| (table, item.span()))).collect()
 }

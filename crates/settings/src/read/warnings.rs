@@ -65,15 +65,19 @@ fn about_guards(settings: &Settings, warnings: &mut Vec<String>) {
     for class in settings.classes.iter().filter(|class| class.burst.is_some() && class.rate.is_none()) {
         warnings.push(format!("class `{}` has `burst` and no `rate`, so nothing is limited: add `rate`", class.name));
     }
-    let is_limited = |class: &&ClassSettings| class.rate.is_some();
-    for class in settings.classes.iter().filter(is_limited).filter(|_| guards.budgets == GuardMode::Off) {
-        warnings.push(format!("class `{}` has a `rate`, and `budgets` in [guards] is \"off\"", class.name));
+    let place = |class: &ClassSettings| if class.guards.is_some() { "`guards` of it" } else { "`budgets` in [guards]" };
+    let is_off = |index| settings.budgets_of(index) == GuardMode::Off;
+    for (_, class) in settings.indexed().filter(|(index, class)| class.rate.is_some() && is_off(*index)) {
+        warnings.push(format!("class `{}` has a `rate`, and {} is \"off\"", class.name, place(class)));
     }
-    let runaway = settings.classes.iter().filter(|class| class.runaway.is_any());
-    for class in runaway.clone().filter(|_| guards.runaways == GuardMode::Off) {
-        warnings.push(format!("class `{}` limits its statements, and `runaways` in [guards] is \"off\"", class.name));
+    let place =
+        |class: &ClassSettings| if class.guards.is_some() { "`guards` of it" } else { "`runaways` in [guards]" };
+    let is_off = |index| settings.runaways_of(index) == GuardMode::Off;
+    let runaway = || settings.indexed().filter(|(_, class)| class.runaway.is_any());
+    for (_, class) in runaway().filter(|(index, _)| is_off(*index)) {
+        warnings.push(format!("class `{}` limits its statements, and {} is \"off\"", class.name, place(class)));
     }
-    for class in runaway.filter(|_| settings.control.is_none()) {
+    for (_, class) in runaway().filter(|_| settings.control.is_none()) {
         warnings.push(format!(
             "class `{}` limits its statements, and without `control` none is cancelled: add it",
             class.name

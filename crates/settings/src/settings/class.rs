@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_policy::cache_class::CacheClass;
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_policy::{ClassLimits, Priority, Rate, RunawayLimits, Target};
+use plimsoll_policy::{ClassLimits, GuardMode, Priority, Rate, RunawayLimits, Target};
 
 use super::Held;
 
@@ -66,6 +66,8 @@ pub struct ClassSettings {
     pub burst: Option<u32>,
     /// How much one of its statements may take.
     pub runaway: RunawayLimits,
+    /// What is done about what exceeds its rate and these limits; `None` for the modes of all classes.
+    pub guards: Option<GuardMode>,
 }
 
 impl ClassSettings {
@@ -96,6 +98,7 @@ impl ClassSettings {
             rate: None,
             burst: None,
             runaway: RunawayLimits::default(),
+            guards: None,
         }
     }
 }

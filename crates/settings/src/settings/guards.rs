@@ -40,15 +40,25 @@ impl ClassSettings {
 }
 
 impl Settings {
+    /// What is done about transactions of a class beyond its rate.
+    pub fn budgets_of(&self, class: ClassIndex) -> GuardMode {
+        self.class(class).guards.unwrap_or(self.guards.budgets)
+    }
+
+    /// What is done about statements of a class that exceed its limits.
+    pub fn runaways_of(&self, class: ClassIndex) -> GuardMode {
+        self.class(class).guards.unwrap_or(self.guards.runaways)
+    }
+
     /// The paces by which transactions wait, by class.
     pub fn paces(&self) -> impl Iterator<Item = Option<Pace>> {
-        let waits = self.guards.budgets == GuardMode::Enforce;
-        self.classes.iter().map(move |class| class.pace().filter(|_| waits))
+        let waits = |index| self.budgets_of(index) == GuardMode::Enforce;
+        self.indexed().map(move |(index, class)| class.pace().filter(|_| waits(index)))
     }
 
     /// The limits of a statement of that class; none while nothing looks at them.
     pub fn runaway_limits(&self, class: ClassIndex) -> RunawayLimits {
-        match self.guards.runaways {
+        match self.runaways_of(class) {
             GuardMode::Off => RunawayLimits::default(),
             GuardMode::Warn | GuardMode::Enforce => self.class(class).runaway,
         }
@@ -56,6 +66,6 @@ impl Settings {
 
     /// Whether some class limits its statements.
     pub fn limits_runaways(&self) -> bool {
-        self.guards.runaways > GuardMode::Off && self.classes.iter().any(|class| class.runaway.is_any())
+        self.indexed().any(|(index, class)| class.runaway.is_any() && self.runaways_of(index) > GuardMode::Off)
     }
 }

@@ -4,6 +4,7 @@ use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ParseRateError, ParseTargetError, Rate, Target};
 
 use super::MANY;
+use super::guards;
 use super::kind::Kind::{Bound, List, Maybe, Number, Own, Text, Truth, Wait};
 use super::row::{Row, rows};
 use crate::quantity::{size, write_size};
@@ -132,5 +133,11 @@ pub(crate) static CLASS: &[Row<ClassSettings>] = rows! { ClassSettings;
     temp_max = "none", Maybe(
         |class| class.runaway.temp_bytes.map(|bytes| write_size(bytes as usize)),
         |class, bytes, _| bytes.map(size).transpose().map(|bytes| class.runaway.temp_bytes = bytes.map(|bytes| bytes as u64))),
+        set();
+    /// What the guards `budgets` and `runaways` do about this class: `off`, `warn` or `enforce`. The default is what [guards]
+    /// says.
+    guards = "none", Maybe(
+        |class| class.guards.map(guards::name),
+        |class, name, _| name.map(guards::mode).transpose().map(|mode| class.guards = mode)),
         set();
 };

@@ -12,11 +12,11 @@ use crate::values;
 /// A shorter try would end before the server has handed over a lock that is free.
 const TRY_LEAST: Duration = Duration::from_millis(5);
 
-fn mode(name: &str) -> Result<GuardMode, String> {
+pub(super) fn mode(name: &str) -> Result<GuardMode, String> {
     values::word(name, "mode of a guard", &GuardMode::NAMES)
 }
 
-fn name(mode: GuardMode) -> String {
+pub(super) fn name(mode: GuardMode) -> String {
     values::name_of(&GuardMode::NAMES, &mode)
 }
 

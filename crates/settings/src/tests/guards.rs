@@ -33,6 +33,28 @@ fn an_enforced_rate_is_a_pace_and_its_burst_is_a_second_unless_given() {
     }
 }
 
+/// One class is tried out while the others are enforced, or the other way round.
+#[test]
+fn a_class_may_have_a_mode_of_its_own() {
+    let of = |low: &str, guards: &str| {
+        let low = format!("rate = \"10/s\"\ntime_max = \"1s\"\n{low}");
+        good(&(file("", "", &low) + &format!("[guards]\nbudgets = \"{guards}\"\nrunaways = \"{guards}\"\n"))).settings
+    };
+    let low = ClassIndex(1);
+    for (own, all, expect) in [
+        ("guards = \"warn\"", "enforce", GuardMode::Warn),
+        ("guards = \"enforce\"", "off", GuardMode::Enforce),
+        ("guards = \"off\"", "enforce", GuardMode::Off),
+        ("", "enforce", GuardMode::Enforce),
+    ] {
+        let settings = of(own, all);
+        assert_eq!([settings.budgets_of(low), settings.runaways_of(low)], [expect; 2], "{own} {all}");
+        assert_eq!(settings.paces().flatten().count(), usize::from(expect == GuardMode::Enforce), "{own} {all}");
+        assert_eq!(settings.limits_runaways(), expect > GuardMode::Off, "{own} {all}");
+        assert_eq!(settings.runaway_limits(low).is_any(), expect > GuardMode::Off, "{own} {all}");
+    }
+}
+
 #[test]
 fn what_is_no_value_is_told_with_its_place() {
     let check = |low: &str, more: &str, expect: &str| {
@@ -56,6 +78,7 @@ fn a_guard_that_cannot_do_what_it_is_told_is_warned_of() {
     check("burst = 5", "", "`burst` and no `rate`");
     check("rate = \"1/s\"", "[guards]\nbudgets = \"off\"\n", "`budgets` in [guards] is \"off\"");
     check("time_max = \"1s\"", "[guards]\nrunaways = \"off\"\n", "`runaways` in [guards] is \"off\"");
+    check("rate = \"1/s\"\nguards = \"off\"", "", "has a `rate`, and `guards` of it is \"off\"");
     check("time_max = \"1s\"", "", "without `control` none is cancelled");
     check("", "[guards]\nmigrations = \"enforce\"\n", "each statement has one try; add `control`");
 }

@@ -11,9 +11,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         Refusal::new("F0000", format!("the settings stay as they are: {error}"))
             .hint("Correct the file and repeat RELOAD; `govern --check` reports the same faults.")
     })?;
-    let mut notices: Vec<String> = reloaded.changed.iter().map(|change| format!("changed: {change}")).collect();
-    notices.extend(reloaded.after_restart.iter().map(|change| format!("needs a restart: {change}")));
-    notices.extend(reloaded.warnings.iter().map(|warning| format!("warning: {warning}")));
+    let mut notices = reloaded.notices();
     if reloaded.changed.is_empty() && reloaded.after_restart.is_empty() {
         notices.push("nothing is different".to_owned());
     }
