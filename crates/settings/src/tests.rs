@@ -104,6 +104,26 @@ fn important_classes_are_prompt_beside_one_that_gets_less() {
     assert_eq!(cpu(&(class("a", "high", "cpu = \"untouched\"") + &low)), ["untouched", "idle"]);
 }
 
+/// Classes that are promised more connections than a pool has would wait for each other.
+#[test]
+fn a_pool_has_the_connections_that_its_classes_are_promised() {
+    let pool = |size: u32, high: &str, low: &str| {
+        let pool = format!("[pool]\nmode = \"transaction\"\nsize = {size}\n[login]\nusers_file = \"users.txt\"\n");
+        file("", high, low) + &pool
+    };
+    let told = faults(&pool(5, "pool_min = 4", "pool_min = 2"));
+    for name in ["high", "low"] {
+        let expect =
+            format!("class `{name}`: the classes' `pool_min` add up to 6, and a pool has 5 connections; raise `size`");
+        assert!(told.contains(&expect), "{told}");
+    }
+    let told = faults(&pool(9, "pool_min = 4\npool_max = 3", ""));
+    assert!(told.contains("class `high`: `pool_min` is 4, more than its `pool_max` of 3"), "{told}");
+    // What is right is not mentioned: only the users file is missing here.
+    let told = faults(&pool(6, "pool_min = 4", "pool_min = 2"));
+    assert!(!told.contains("pool_min") && told.contains("users.txt"), "{told}");
+}
+
 #[test]
 fn the_examples_are_right_and_the_complete_one_has_every_key() {
     let folder = Path::new("../../docs/examples");
@@ -121,6 +141,15 @@ fn the_examples_are_right_and_the_complete_one_has_every_key() {
             assert!(warning.contains(part), "{name}: {warning}");
         }
     }
+    let config = read(&folder.join("plimsoll-reports-agents.toml"), &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(
+        config
+            .warnings
+            .iter()
+            .all(|warning| warning.contains("the console has no users") || warning.contains("only tracks")),
+        "{:?}",
+        config.warnings
+    );
     let text = std::fs::read_to_string(folder.join("plimsoll.toml")).expect("the example");
     for (key, ..) in section::keys() {
         let last = key.rsplit('.').next().unwrap_or(&key);

@@ -72,6 +72,18 @@ impl Governed {
         Governed::start_text(&text.replace("[preemption]", &format!("[guards]\n{guards}\n[preemption]")))
     }
 
+    /// One with the settings of an example of the documentation, whose places and names of the operator are replaced.
+    pub fn start_example(server: &Server, name: &str) -> Governed {
+        let (server, control) = Governed::places(server);
+        let example = fs::read_to_string(format!("../../docs/examples/{name}")).unwrap();
+        let line = |line: &str| match line.split_once(" = ") {
+            Some(("server", _)) => format!("server = \"{server}\"\ntrust_clients = true\n"),
+            Some(("control", _)) => format!("{control}\n"),
+            _ => format!("{line}\n"),
+        };
+        Governed::start_text(&(example.lines().map(line).collect::<String>() + PLACES))
+    }
+
     /// The same in front of any server.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
         Governed::start_of(server, control, listen, low, "")
@@ -271,6 +283,20 @@ fn as_a_process() {
     eprintln!("{ended:?}");
     process::exit(i32::from(ended.is_err()));
 }
+
+/// Where it listens, and who may use its console, for a file that says neither.
+const PLACES: &str = r#"
+[listen]
+addresses = ["127.0.0.1:0"]
+[http]
+address = "127.0.0.1:0"
+[admin]
+database = "console"
+[[admin.user]]
+name = "operator"
+password = "pässword"
+may_change = true
+"#;
 
 /// The settings file.
 fn text(server: &str, control: &str, listen: &str, low: &str, high: &str) -> String {

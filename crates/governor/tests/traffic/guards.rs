@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_testing::until;
 
-use super::client::{Client, Failure, cancel};
+use super::client::{Client, Failure, PASSWORD, cancel};
 use super::governed::Governed;
 use super::server::Server;
 
@@ -224,6 +224,75 @@ fn a_thinking_client_that_holds_up_others_is_ended_by_what_that_costs() {
     assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
     assert!(idle.query("SELECT 1").is_err(), "it was not ended");
     assert_eq!(governed.count(Some("high"), "idle_holders"), 1);
+}
+
+/// An operator tries a budget for one statement while everything runs, enforces it, and takes it back.
+#[test]
+fn a_statement_is_governed_and_let_go_while_its_clients_stay() {
+    let server = server();
+    let governed = Governed::start(&server);
+    let mut console = governed.console().unwrap();
+    let mut govern = |words: &str| console.query(&format!("{words};")).unwrap().rows;
+    let of_statement = "'SELECT note FROM orders WHERE id = 1'";
+    let mut clients = ["high", "low"].map(|user| governed.client(user, server.database()));
+    let [client, other] = &mut clients;
+    govern(&format!("GOVERN {of_statement} rate = 1/h burst = 3 guards = warn"));
+    for id in 0..10 {
+        client.query(&format!("SELECT note FROM orders WHERE id = {id}")).unwrap();
+        client.query("SELECT 1").unwrap();
+    }
+    let shown = govern("SHOW GOVERNED");
+    assert_eq!((shown.len(), shown[0][4].as_deref()), (1, Some("7")), "{shown:?}");
+
+    govern(&format!("GOVERN {of_statement} rate = 1/h burst = 1 guards = enforce"));
+    let waits = "SELECT note FROM orders WHERE id = 7";
+    client.query(waits).unwrap();
+    client.send_query(waits).unwrap();
+    until("the statement waits for its moment", || govern("SHOW QUEUE").len() == 1);
+    other.query("SELECT 1").unwrap();
+    govern(&format!("UNGOVERN {of_statement}"));
+    assert_eq!(client.answer().unwrap().rows.len(), 1);
+    client.query(waits).unwrap();
+    assert!(govern("SHOW GOVERNED").is_empty());
+}
+
+/// The example of the guide as it is: who is in which class, and what it says of them. It ends nothing.
+#[test]
+fn reports_and_agents_are_told_apart_by_their_names() {
+    let server = server();
+    let governed = Governed::start_example(&server, "plimsoll-reports-agents.toml");
+    let names = [
+        ("", "applications"),
+        ("shop 1.2", "applications"),
+        ("Metabase v0.50.3 [3a1b]", "reports"),
+        ("DBeaver 24.1.0 - Main", "reports"),
+        ("pgAdmin 4 - DB:shop", "reports"),
+        ("pg_dump", "reports"),
+        ("psql", "reports"),
+        ("postgres-mcp", "agents"),
+    ];
+    let mut clients = Vec::new();
+    for (name, _) in names {
+        let login = [("user", "low"), ("database", server.database()), ("application_name", name)];
+        let mut client = Client::log_in(governed.address, &login, PASSWORD).unwrap();
+        client.query("SELECT 1").unwrap();
+        clients.push(client);
+    }
+    let shown = governed.console().unwrap().query("SHOW CLIENTS").unwrap().rows;
+    let [application, class] = ["application_name", "class"].map(Governed::column);
+    for (name, expect) in names {
+        let of_name = |row: &&Vec<Option<String>>| row[application].as_deref().unwrap_or_default() == name;
+        let found: Vec<_> = shown.iter().filter(of_name).map(|row| row[class].as_deref().unwrap_or_default()).collect();
+        assert_eq!(found, [expect], "{name}: {shown:?}");
+    }
+    let [.., agent] = &mut clients[..] else { panic!("no clients") };
+    for _ in 0..30 {
+        agent.query("SELECT 1").unwrap();
+    }
+    let too_many = "SELECT generate_series(1, 120000) UNION ALL SELECT 1 FROM pg_sleep(2)";
+    assert_eq!(agent.query(too_many).unwrap().rows.len(), 120_001, "it was ended");
+    assert!(governed.count(Some("agents"), "beyond_rate") > 0);
+    until("the guard to name the runaway", || governed.count(Some("agents"), "runaways") > 0);
 }
 
 /// A queue in place of an error: what comes too fast waits for its moment.
