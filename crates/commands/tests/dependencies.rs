@@ -16,11 +16,13 @@ const WING: [&str; 7] = [
 ];
 
 /// The beginnings of the names of crates that none of these may reach.
-const LAB: [&str; 9] = [
+const LAB: [&str; 11] = [
     "arrow",
     "datafusion",
+    "object_store",
     "parquet",
     "plimsoll-engine",
+    "plimsoll-export",
     "plimsoll-lab",
     "plimsoll-model",
     "plimsoll-workload",

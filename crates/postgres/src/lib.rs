@@ -4,6 +4,7 @@
 //! `degrees` decides how many processes work on a query, `plan` reads the answers of EXPLAIN, and [`cache_classes`] decides
 //! which part of the cache a query may fill. [`server`] is a private server, [`governor`] the governor between it and its
 //! clients, and [`activity`] observes backends. [`copy`] makes a server a copy of another, by statements of [`load`].
+//! [`mod@export`] has the tables of a server as a source of exports.
 
 pub mod activity;
 mod arrow_rows;
@@ -12,6 +13,7 @@ pub mod cache_classes;
 pub mod copy;
 pub mod database;
 mod degrees;
+pub mod export;
 mod failure;
 pub mod governor;
 mod hidden_table;

@@ -21,7 +21,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 use plimsoll_engine::columns::DiskFolder;
 use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
-use plimsoll_engine::delta::DeltaOptions;
+use plimsoll_engine::delta::{DeltaOptions, Propagation};
 use plimsoll_engine::query::jobs::{CacheSwitch, JobFigures};
 use plimsoll_engine::query::pipelines::LoadProbe;
 use plimsoll_engine::query::{QueryError, QueryOptions};
@@ -144,6 +144,8 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct Embedded {
     engine: Arc<Engine>,
+    /// The data folder of which it is a copy in memory, if it is one.
+    copied_from: Option<PathBuf>,
     /// The options as they are now.
     options: RwLock<EmbeddedOptions>,
     queries: RwLock<QueryEngines>,
@@ -166,19 +168,44 @@ impl Embedded {
         if let Some(lacking) = option_checks::lacking(&options) {
             return Err(OpenError::Lacking(lacking));
         }
-        let cache = cache::binding(&options, None);
-        let queries = RwLock::new(QueryEngines::start(&options, cache.as_ref())?);
-        let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let engine = Engine::open(options.engine.clone(), &options.log)?;
         // An interrupted load leaves tables that belong to no set.
         if engine.is_durable() {
             engine.drop_tables_outside_sets();
         }
+        Embedded::with_engine(engine, options)
+    }
+
+    /// A copy in memory of the database in a data folder that no process has open. The folder is only read.
+    pub fn stored(folder: &Path) -> Result<Self, OpenError> {
+        // With propagation a row keeps its position in the columns, whatever rows before it are deleted. Nothing is
+        // committed to the copy, so nothing is to be propagated.
+        let delta = DeltaOptions { propagation: Propagation::Paused, ..DeltaOptions::default() };
+        let engine = Engine::open_copy(EngineOptions::default(), folder)?;
+        let stored = Embedded::with_engine(engine, EmbeddedOptions { delta, ..EmbeddedOptions::default() })?;
+        Ok(Embedded { copied_from: Some(folder.to_owned()), ..stored })
+    }
+
+    fn with_engine(engine: Arc<Engine>, options: EmbeddedOptions) -> Result<Self, OpenError> {
+        let cache = cache::binding(&options, None);
+        let queries = RwLock::new(QueryEngines::start(&options, cache.as_ref())?);
+        let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let is_placed = AtomicBool::new(options.placement != Placement::default());
         let gate = RwLock::new(options.queries_max.map(QueryGate::new));
         let (options, cache, schemas) = (RwLock::new(options), RwLock::new(cache), RwLock::default());
         let declared = RwLock::default();
-        Ok(Embedded { engine, options, queries, cache, column_folder, schemas, declared, is_placed, gate })
+        let copied_from = None;
+        Ok(Embedded { engine, copied_from, options, queries, cache, column_folder, schemas, declared, is_placed, gate })
+    }
+
+    /// The data folder of which it is a [copy](Self::stored), and the end of that folder's log.
+    pub(crate) fn stored_at(&self) -> Option<(&Path, u64)> {
+        Some((self.copied_from.as_deref()?, self.engine.recovery()?.end_lsn))
+    }
+
+    /// The names of the schemas that a data folder keeps.
+    pub fn kept_schemas(&self) -> Vec<String> {
+        self.engine.set_names()
     }
 
     /// The figures of queries' jobs since the last change of an option; `None` without `cache_classes`.

@@ -1,11 +1,14 @@
 //! Databases to test: implementations of [`Database`](plimsoll_workload::database::Database).
 //!
-//! `embedded` is the engine in this process; PostgreSQL has a crate of its own. `open` understands URLs and options.
+//! `embedded` is the engine in this process; PostgreSQL has a crate of its own. `open` understands URLs and options. `export` has
+//! the tables of the engine as a source of exports.
 
 mod embedded;
+mod export;
 mod open;
 
 pub use embedded::{Embedded, EmbeddedOptions};
+pub use export::EngineSource;
 /// Removes the servers of our own that a killed process has left, and reports this.
 pub use plimsoll_postgres::server::clean_up_leftovers;
 

@@ -1,11 +1,14 @@
 //! From a target's URL and options to a database.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use plimsoll_machine::space::available_memory;
 use plimsoll_notation::meant_or_all;
+use plimsoll_pg::connection::WireError;
 use plimsoll_pg::url::{ServerUrl, UrlError};
 use plimsoll_postgres::database::PostgresDatabase;
+use plimsoll_postgres::export::ServerSource;
 use plimsoll_postgres::governor::GovernorError;
 use plimsoll_postgres::server::{PrivateServer, SERVER_OPTIONS, ServerError, ServerSettings};
 use plimsoll_workload::database::{Database, DatabaseError, Room};
@@ -220,6 +223,24 @@ impl Target {
     pub fn check_machine(&self) -> Result<(), OpenError> {
         let TargetKind::Embedded(known) = &self.kind else { return Ok(()) };
         option_checks::lacking(known).map_or(Ok(()), |lacking| Err(embedded::OpenError::Lacking(lacking).into()))
+    }
+
+    /// The folder in which the embedded engine keeps its database; `None` for other targets, and if it keeps none.
+    pub fn data_folder(&self) -> Option<&Path> {
+        let TargetKind::Embedded(options) = &self.kind else { return None };
+        options.log.data_folder.as_deref()
+    }
+
+    /// The state of all tables of a server of the user's at this moment; `None` for other targets.
+    pub fn server_source(&self) -> Option<Result<ServerSource, WireError>> {
+        let TargetKind::Server(url, _) = &self.kind else { return None };
+        Some(ServerSource::open(url))
+    }
+
+    /// Opens the embedded engine; `None` if it is another target.
+    pub fn open_embedded(&self) -> Option<Result<Embedded, OpenError>> {
+        let TargetKind::Embedded(options) = &self.kind else { return None };
+        Some(Embedded::new(EmbeddedOptions::clone(options)).map_err(OpenError::from))
     }
 
     /// Opens it.

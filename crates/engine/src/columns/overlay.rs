@@ -10,6 +10,8 @@ use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, MutableArrayData, PrimitiveArray, make_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
 use arrow::downcast_primitive_array;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -71,6 +73,14 @@ impl From<RecordBatch> for Images {
     /// All columns.
     fn from(batch: RecordBatch) -> Self {
         Images { rows: batch.num_rows(), columns: batch.columns().iter().cloned().map(Some).collect() }
+    }
+}
+
+impl Images {
+    /// All columns, which must have been requested.
+    pub fn to_batch(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let columns = self.columns.iter().map(|column| column.clone().expect("all columns were requested"));
+        RecordBatch::try_new(Arc::clone(schema), columns.collect())
     }
 }
 
@@ -179,6 +189,20 @@ impl ChunkOverlay {
             Some(live) => live & &shown,
             None => shown,
         })
+    }
+
+    /// The chunk's own rows that are shown, with their new values. All columns must have been requested.
+    pub fn own_rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let mut arrays = chunk.to_arrays()?;
+        for patch in &self.patches {
+            let own = &mut arrays[patch.column];
+            *own = patch.over(Arc::clone(own), 0);
+        }
+        let batch = RecordBatch::try_new(Arc::clone(schema), arrays)?;
+        match self.visible(chunk) {
+            Some(visible) => filter_record_batch(&batch, &visible.into()),
+            None => Ok(batch),
+        }
     }
 
     /// Marks those of the chunk's first `rows` rows that are shown with a new value in one of these columns.

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::compute::concat_batches;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 
 use crate::columns::overlay::Overlay;
@@ -52,6 +55,22 @@ impl SnapshotTable {
             // A few rows may have been changed many times, so the changes say little about the rows if there are any.
             (0, Some(overlay)) => overlay.entries(),
             (rows, _) => rows,
+        }
+    }
+
+    /// All columns of the rows of a chunk: those that the chunk has, then those that only the overlay has. Blocks if
+    /// the chunk is in a file.
+    pub fn chunk_rows(&self, chunk: usize) -> Result<RecordBatch, ArrowError> {
+        let schema = self.columns.schema();
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let overlay = self.overlay.as_ref().map(|overlay| overlay.chunk(chunk, &all)).transpose()?.flatten();
+        match (self.columns.chunks().get(chunk), overlay) {
+            (None, None) => Ok(RecordBatch::new_empty(Arc::clone(schema))),
+            (Some(own), None) => own.to_batch(schema),
+            (None, Some(overlay)) => overlay.images.to_batch(schema),
+            (Some(own), Some(overlay)) => {
+                concat_batches(schema, &[overlay.own_rows(own, schema)?, overlay.images.to_batch(schema)?])
+            }
         }
     }
 }

@@ -147,8 +147,8 @@ fn read(version: &SnapshotTable, read: &[usize]) -> Vec<RecordBatch> {
     batches
 }
 
-/// All columns of a table. Checks that a query that reads a single column sees the same values, and that one that reads
-/// no column sees the same number of rows.
+/// All columns of a table. Checks that a query that reads a single column sees the same values, that one that reads no
+/// column sees the same number of rows, and that whole chunks have the same rows.
 fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
     let version = snapshot.version(table).unwrap();
     let all: Vec<usize> = (0..version.columns().schema().fields().len()).collect();
@@ -167,6 +167,8 @@ fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
         assert_eq!(sorted_rows(of(&[column])), values, "column {column} of {table}");
     }
     assert_eq!(of(&[]).iter().map(RecordBatch::num_rows).sum::<usize>(), rows.len(), "rows of {table}");
+    let chunks: Vec<RecordBatch> = (0..version.chunk_count()).map(|chunk| version.chunk_rows(chunk).unwrap()).collect();
+    assert_eq!(sorted_rows(&chunks), rows, "whole chunks of {table}");
     rows
 }
 

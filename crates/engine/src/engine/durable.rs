@@ -55,6 +55,11 @@ impl Engine {
         self.catalog.set(name)
     }
 
+    /// The names of all sets, in order.
+    pub fn set_names(&self) -> Vec<String> {
+        self.catalog.contents(|| ()).0.sets.into_keys().collect()
+    }
+
     /// Removes a set that no transaction uses. Its tables stay until they are dropped.
     pub fn forget_set(&self, name: &str) {
         self.catalog.forget_set(name);
