@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod export;
 mod models;
 mod rehearse;
 mod size;
@@ -21,6 +22,7 @@ use plimsoll_target::DEFAULT_URL;
 
 pub use bench::{BenchOptions, CounterSource};
 pub use compare::CompareOptions;
+pub use export::{ExportOptions, WantedState};
 pub use models::{AdviseOptions, PredictOptions};
 pub use rehearse::RehearseOptions;
 pub use size::SizeOptions;
@@ -87,6 +89,16 @@ pub enum Command {
     Rehearse(RehearseOptions),
     /// Load a workload's data into a server, for runs that come later
     Load(LoadOptions),
+    /// Write one state of a database's tables as Parquet files
+    ///
+    /// Reads a server of yours while it works, or a data folder of the embedded engine that no process has open, or loads a
+    /// workload first. Writes a Parquet file for each chunk of a table, then manifest.json with the state, the columns, the
+    /// numbers of rows, and the SHA-256 of each file. An export that is interrupted leaves the one before complete.
+    /// docs/export.md shows how other programs read it.
+    #[command(
+        after_help = "Examples:\n  plimsoll export out --workload tpch:0.1\n  plimsoll export out --option data_folder=/var/lib/shop\n  plimsoll export out --target postgres://me@db.example/shop\n  plimsoll export out --verify"
+    )]
+    Export(ExportOptions),
     /// Check consistency conditions and answers (on `embedded:` the data is loaded first)
     Check(CheckOptions),
     /// Report what this machine is, and what can be measured and limited on it

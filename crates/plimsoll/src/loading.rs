@@ -36,6 +36,17 @@ pub fn load(
     check_fits(benchmarks, target.room()).map_err(Failure::input)?;
     let failed = |error| Failure::World(anyhow::anyhow!("cannot open `{}`: {error}", target.url()));
     let database = target.open().map_err(failed)?;
+    load_into(database.as_ref(), benchmarks, progress, stop)?;
+    Ok(database)
+}
+
+/// Loads the benchmarks one after the other into a target that was opened. Existing data stays.
+pub fn load_into(
+    database: &dyn Database,
+    benchmarks: &[&dyn Benchmark],
+    progress: &Progress,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
     for benchmark in benchmarks {
         let found = database.data(benchmark.schema()).map_err(Failure::world)?;
         if found.is_some_and(|found| found.data == benchmark.data()) {
@@ -45,13 +56,13 @@ pub fn load(
         let report = |done: u64, all: u64, _table: &str| {
             progress.show(&format!("loading {}", benchmark.name()), done, all);
         };
-        let load = || load_anew(*benchmark, database.as_ref(), &LoadProgress { report: &report, stop });
-        cancelling(database.as_ref(), stop, load).map_err(|error| match error {
+        let load = || load_anew(*benchmark, database, &LoadProgress { report: &report, stop });
+        cancelling(database, stop, load).map_err(|error| match error {
             LoadError::Stopped => Failure::Interrupted("stopped while loading".to_owned()),
             _ if stop.load(Ordering::Relaxed) => Failure::Interrupted("stopped while loading".to_owned()),
             other => Failure::world(other),
         })?;
     }
     progress.restart();
-    Ok(database)
+    Ok(())
 }

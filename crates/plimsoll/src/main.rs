@@ -12,6 +12,7 @@ mod check;
 mod compare;
 mod count_requests;
 mod exhibits;
+mod export;
 mod hog;
 mod load;
 mod loading;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Advise(options) => advise::run(options),
         Command::Rehearse(options) => rehearse::run(options),
         Command::Load(options) => load::run(options),
+        Command::Export(options) => export::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),
         Command::Shared(command) => command.run(Arguments::command()),
