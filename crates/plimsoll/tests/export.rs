@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use program::{assert_ended, items, json, names, printed, run, said};
+use plimsoll_pg::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use program::{RunningProgram, assert_ended, items, json, names, plimsoll, printed, run, said};
 
 /// The first example of the command's help, at a small scale.
 #[test]
@@ -63,6 +65,39 @@ fn a_data_folder_is_exported_with_the_tables_that_it_has() {
     let output = run(&[&arguments[..], &["--workload", "tpcc:1"]].concat(), folder.path());
     assert_ended(&output, 2);
     assert!(said(&output).contains("has no tables of `tpcc`; it has those of: tpcb"), "{}", said(&output));
+}
+
+#[test]
+fn all_tables_of_a_server_are_exported() {
+    let settings = ServerSettings::for_this_machine().with(&[("fsync", "off"), ("shared_buffers", "32MB")]).unwrap();
+    let server = PrivateServer::start(settings).unwrap();
+    let tables = "CREATE TABLE ship AS SELECT n AS id FROM generate_series(1, 3000) n; CREATE TABLE port (name text)";
+    Connection::open(&server.url()).unwrap().run(tables).unwrap();
+    let (folder, url) = (tempfile::tempdir().unwrap(), server.url().to_string());
+    let arguments = ["export", "out", "--target", &url];
+    let document = json(&run(&[&arguments[..], &["--json"]].concat(), folder.path()));
+    let table = |at: usize| (document["tables"][at]["name"].as_str(), document["tables"][at]["rows"].as_u64());
+    assert_eq!([table(0), table(1)], [(Some("port"), Some(0)), (Some("ship"), Some(3000))]);
+    assert!(document["as_of"]["server"]["wal_lsn"].as_str().is_some_and(|lsn| lsn.contains('/')), "{document}");
+    assert_ended(&run(&["export", "out", "--verify"], folder.path()), 0);
+    let output = run(&[&arguments[..], &["--as-of", "7"]].concat(), folder.path());
+    assert_ended(&output, 2);
+    assert!(said(&output).ends_with("and no other is kept; use --as-of now\n"), "{}", said(&output));
+}
+
+/// Whatever has been written by then, the folder has one of the two exports, and the next one succeeds.
+#[test]
+fn a_killed_export_leaves_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_ended(&run(&["export", "out", "--workload", "tpch:0.01"], folder.path()), 0);
+    let larger = ["export", "out", "--workload", "tpch:0.05", "--threads", "1"];
+    let mut killed = RunningProgram::start(&mut plimsoll(&larger, folder.path()));
+    killed.until("exporting");
+    killed.signal("KILL");
+    killed.end();
+    assert_ended(&run(&["export", "out", "--verify"], folder.path()), 0);
+    assert_ended(&run(&larger, folder.path()), 0);
+    assert_ended(&run(&["export", "out", "--verify"], folder.path()), 0);
 }
 
 #[test]
