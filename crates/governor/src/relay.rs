@@ -29,6 +29,7 @@ mod silent;
 mod socket;
 mod startup;
 mod timers;
+mod turns;
 mod wire;
 mod worker;
 
@@ -50,6 +51,7 @@ use fallback::Fallbacks;
 use logins::Logins;
 use resolver::Resolver;
 use silent::Silent;
+use turns::LoginTurns;
 use worker::Worker;
 
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
@@ -83,6 +85,8 @@ struct Shared {
     silent: Arc<Silent>,
     /// Clients that are logging in.
     logins: Arc<Logins>,
+    /// Clients of pools that are logging in at the server itself.
+    login_turns: Arc<LoginTurns>,
     fallbacks: Fallbacks,
     /// How workers reach each other.
     inboxes: Vec<WorkerInbox>,
@@ -130,6 +134,7 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
         connections: Arc::default(),
         silent: Arc::default(),
         logins: Arc::default(),
+        login_turns: Arc::default(),
         fallbacks: Fallbacks::default(),
         inboxes: inboxes.clone(),
     });

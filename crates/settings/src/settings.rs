@@ -263,6 +263,8 @@ pub struct Pool {
     pub mode: PoolMode,
     /// How many connections the clients of a pool share.
     pub size: u32,
+    /// How many clients may be logging in at the server itself at once.
+    pub logins_max: u32,
     /// How long a connection may be idle; `None` for any time.
     pub idle_timeout: Option<Duration>,
     /// How old a connection may be; `None` for any age.

@@ -180,6 +180,10 @@ static POOL: &[Row<Settings>] = rows! { Settings;
     /// How many server connections the clients share that have the same user, database and start-up parameters (besides
     /// the application's name). Sessions that keep their connection count.
     size = "20", Number(1, MANY, |all| &mut all.pool.size), set();
+    /// How many clients of pools may be logging in at the server at once, where each logs in there itself (without
+    /// `users_file` and `auth_query`). Others wait for their turn, within `login_timeout`. The server has at most that many
+    /// processes besides those of the pools.
+    logins_max = "20", Number(1, MANY, |all| &mut all.pool.logins_max), set();
     /// How long a server connection may be idle before it is closed.
     idle_timeout = "10min", Wait(|all| &mut all.pool.idle_timeout);
     /// How old a server connection may be: an older one is closed when it is given back.

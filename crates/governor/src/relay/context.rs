@@ -11,9 +11,10 @@ use rustls::ClientConfig;
 
 use super::listener::Peer;
 use super::pair::{Aimed, HELD_MAX, Moving, READ_MAX};
-use super::side::{Joined, Spare};
+use super::side::{Joined, Side, Spare};
 use super::silent::SilentPlace;
 use super::socket::Socket;
+use super::turns::LoginTurn;
 use super::{Shared, WorkerInbox};
 use crate::credentials::Known;
 use crate::governor::Governor;
@@ -36,6 +37,8 @@ pub(super) enum Note {
     Connection { moving: Moving, pair: u64, class: ClassIndex },
     /// That pair waits for a connection in vain.
     Strands(u64),
+    /// It is that pair's turn to log in at the server.
+    LoginTurn(u64),
     /// What is known of the password of that pair's client.
     Known(u64, Known),
     /// That pair's client can learn what its server says of itself, or why it has none.
@@ -52,8 +55,10 @@ pub(super) enum Lending {
     Wants(u64),
     /// A connection goes back to its home; a transaction of that class had it.
     Returns { home: u64, moving: Moving, class: ClassIndex },
-    /// A connection is new; the governor has opened it itself, or a client.
-    Joins(Moving, bool),
+    /// A connection is new: a client has logged in, in its turn, or the governor itself has.
+    Joins(Moving, Option<LoginTurn>),
+    /// A login is given up: its turn ends when the server has ended the connection.
+    Abandons(Side, LoginTurn),
     /// A connection of that pool is needed.
     Opens(PoolKey),
     /// A connection could not be opened: why, and the server's own error if there was one.

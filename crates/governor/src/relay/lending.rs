@@ -7,6 +7,8 @@ use plimsoll_policy::ClassIndex;
 
 use super::context::{Lending, Note, Unwelcome};
 use super::pair::{Moving, Pair, home_token};
+use super::side::Side;
+use super::turns::LoginTurn;
 use super::worker::Worker;
 use crate::governor::Repeated;
 use crate::pool::pools::{InForce, Offered, Place, PoolKey, Pools, Wanted, Welcome};
@@ -14,9 +16,6 @@ use crate::settings::CpuShare;
 
 /// How often idle connections are looked for that are idle for too long.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// A `Terminate`.
-const GOODBYE: [u8; 5] = [b'X', 0, 0, 0, 4];
 
 impl Worker {
     /// The pair that a home's connection is on loan to.
@@ -34,7 +33,8 @@ impl Worker {
             match lending {
                 Lending::Wants(client) => self.find_connection(client, now),
                 Lending::Returns { home, moving, class } => self.take_back(home, moving, class, now),
-                Lending::Joins(moving, is_own) => self.join(moving, is_own, now),
+                Lending::Joins(moving, turn) => self.join(moving, turn, now),
+                Lending::Abandons(side, turn) => self.abandon(side, turn, now),
                 Lending::Opens(key) => self.open(&key, now),
                 Lending::OpenFailed(key, why, error) => self.note_failure(&key, &why, error, now),
                 Lending::Gone { home, key, class } => {
@@ -114,17 +114,23 @@ impl Worker {
         }
     }
 
-    /// A new connection gets a home.
-    fn join(&mut self, moving: Moving, is_own: bool, now: Instant) {
+    /// A new connection gets a home. The turn of the client that has logged in is over if the connection is kept; if not,
+    /// when its server process has ended.
+    fn join(&mut self, moving: Moving, turn: Option<LoginTurn>, now: Instant) {
         let key = moving.key.clone();
         let (reported, reports) = (moving.connection.reported, Arc::clone(&moving.connection.reports));
         let welcome = Welcome { reported, reports };
-        let unwelcomed = self.with_settings(|settings, pools| pools.joins(&key, is_own, welcome.clone(), settings));
+        let unwelcomed = self.with_settings(|settings, pools| pools.joins(&key, turn.is_none(), welcome.clone(), settings));
         self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
         self.answer_admitted(unwelcomed, Ok(welcome), now);
         let share = moving.share;
         match self.add_home(moving, false) {
-            Some(home) => self.offer(home, &key, share, None, now),
+            Some(home) => {
+                self.offer(home, &key, share, None, now);
+                if let Some(pair) = self.pair_mut(home) {
+                    pair.keep_turn_until_ended(turn);
+                }
+            }
             None => self.with_settings(|settings, pools| pools.lost(&key, ClassIndex(0), settings)),
         }
     }
@@ -246,9 +252,14 @@ impl Worker {
 
     /// Says goodbye to the server of an idle connection.
     fn close_home(&mut self, home: u64, now: Instant) {
-        if let Some(mut moving) = self.pair_mut(home).and_then(|pair| pair.lend(None)) {
-            moving.side.send(&GOODBYE, &mut self.context.spare);
-        }
-        self.remove(home, now);
+        self.move_pair(home, now, |pair, context| pair.say_goodbye(context, now));
+    }
+
+    /// Waits until the server has noticed that a login was given up.
+    fn abandon(&mut self, mut side: Side, turn: LoginTurn, now: Instant) {
+        self.add(now, |id, context| {
+            side.rename(home_token(id), &context.poll)?;
+            Ok(Pair::abandoned(id, side, turn, now))
+        });
     }
 }

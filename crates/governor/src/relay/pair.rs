@@ -12,6 +12,7 @@
 mod cancel;
 mod dial;
 mod draining;
+mod ending;
 mod gated;
 mod greet;
 mod home;
@@ -43,6 +44,7 @@ use super::permit::Permit;
 use super::refusal::Refusal;
 use super::side::{FAREWELL, Out, Side};
 use super::silent::SilentPlace;
+use super::turns::LoginTurn;
 use crate::admin::Console;
 use crate::capture::follower::{Followed, Follower};
 use crate::governor::{Repeated, SessionCommand};
@@ -107,6 +109,8 @@ pub(super) struct Pair {
     connection_permit: Option<Permit>,
     client_permit: Option<Permit>,
     login_place: Option<LoginPlace>,
+    /// Its turn to log in at the server, or its place in the queue for that.
+    login_turn: Option<LoginTurn>,
     /// How much the server knows of the end of its client.
     leaving: Leaving,
 }
@@ -131,6 +135,8 @@ enum Phase {
     Console(Box<Console>),
     /// The home of a connection of a pool.
     Home(Box<Home>),
+    /// The server was told that its connection ends, or sees that.
+    Ending,
     /// A cancel was sent to the server, which closes the connection when it has carried out the cancel.
     Cancel {
         held: Aimed,
@@ -174,6 +180,7 @@ impl Pair {
             connection_permit: None,
             client_permit: None,
             login_place: None,
+            login_turn: None,
             leaving: Leaving::default(),
         }
     }
@@ -387,6 +394,7 @@ impl Pair {
     pub(super) fn leave(&mut self, context: &mut Context, now: Instant) {
         self.leave_pool(context, now);
         self.fails_to_open("it took too long".to_owned(), None, context);
+        self.leave_login(context);
         if let Phase::Home(home) = &self.phase {
             Pair::leave_home(home, Place { worker: context.worker, pair: self.id }, context);
         }

@@ -217,6 +217,9 @@ impl Worker {
                 Note::Welcome(id, welcome) => {
                     self.move_pair(id, now, |pair, context| pair.on_welcome(welcome, context, now));
                 }
+                Note::LoginTurn(id) => {
+                    self.move_pair(id, now, |pair, context| pair.on_login_turn(context, now));
+                }
                 Note::Strands(id) => self.move_pair(id, now, |pair, context| pair.is_stranded(context, now)),
             }
         }

@@ -17,6 +17,9 @@ use super::client::{Client, Destination, PASSWORD};
 /// The roles of clients.
 pub const ROLES: [&str; 2] = ["ann", "ben"];
 
+/// The connections that the server reserves for its own role (`superuser_reserved_connections`).
+const RESERVED: u32 = 3;
+
 /// The server's own role needs no password.
 const RULES: &str = "local all plimsoll trust\nlocal all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n";
 
@@ -29,8 +32,14 @@ pub struct World {
 impl World {
     /// A pool of that size; with a users file, or without.
     pub fn new(size: u32, has_users: bool, change: impl FnOnce(&mut Settings)) -> World {
+        World::before(60, size, has_users, change)
+    }
+
+    /// The same before a server with that many connections for clients, besides those reserved for its own role.
+    pub fn before(connections: u32, size: u32, has_users: bool, change: impl FnOnce(&mut Settings)) -> World {
+        let connections = (connections + RESERVED).to_string();
         let mut settings = ServerSettings::for_this_machine();
-        for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_connections", "60")] {
+        for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_connections", &connections)] {
             settings.set(name, value).unwrap();
         }
         let server = PrivateServer::start(settings)

@@ -89,6 +89,8 @@ enum Target {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DialStep {
+    /// The client waits for its turn to log in.
+    Queued,
     Resolving,
     Connecting,
     /// Its backlog is full; it is tried again.
@@ -131,13 +133,49 @@ impl Dial {
     }
 
     /// When to try again, or the next address.
-    pub(super) fn next_attempt_at(&self) -> Instant {
-        self.attempt_until
+    pub(super) fn next_attempt_at(&self) -> Option<Instant> {
+        (self.step != DialStep::Queued).then_some(self.attempt_until)
     }
+
+    /// Whether a client of a pool logs in at the server itself, which is possible for few at once.
+    fn needs_turn(&self) -> bool {
+        matches!(self.purpose, Purpose::Session { conduct: Conduct::Pooled, .. })
+    }
+}
+
+/// The error for a client whose turn to log in has not come within the time for logging in.
+fn waited_in_vain(logins_max: u32) -> Refusal {
+    let what = format!(
+        "{logins_max} clients are logging in at the server already, and none of them was done within login_timeout"
+    );
+    let hint = "Open fewer connections at once, or raise logins_max in [pool]. With `users_file` or `auth_query` in \
+                [login] the governor lets clients in itself, in any number.";
+    Refusal::new("53300", what).hint(hint)
 }
 
 impl Pair {
     pub(super) fn dial(&mut self, mut dial: Dial, context: &mut Context, now: Instant) {
+        if dial.needs_turn() {
+            let logins_max = dial.settings.pool.logins_max;
+            let (turn, has_come) = context.shared.login_turns.enter(logins_max, self.id, &context.inbox);
+            self.login_turn = Some(turn);
+            if !has_come {
+                dial.step = DialStep::Queued;
+                self.phase = Phase::Dialling(Box::new(dial));
+                return;
+            }
+        }
+        self.find_server(dial, context, now);
+    }
+
+    /// The client's turn to log in has come.
+    pub(in crate::relay) fn on_login_turn(&mut self, context: &mut Context, now: Instant) {
+        if let Some(Dial { settings, purpose, .. }) = self.take_dial(|dial| dial.step == DialStep::Queued) {
+            self.find_server(Dial::new(settings, purpose, now), context, now);
+        }
+    }
+
+    fn find_server(&mut self, mut dial: Dial, context: &mut Context, now: Instant) {
         let url = &dial.settings.server;
         match &url.host {
             ServerHost::Socket(_) => {
@@ -363,6 +401,9 @@ impl Pair {
     /// All addresses together timed out.
     pub(super) fn on_dial_deadline(&mut self, context: &mut Context, now: Instant) {
         let Some(mut dial) = self.take_dial(|_| true) else { return };
+        if dial.step == DialStep::Queued {
+            return self.refuse(&waited_in_vain(dial.settings.pool.logins_max), context, now);
+        }
         dial.failure = "no answer within the time for logging in (login_timeout)".to_owned();
         self.fail_dial(dial, context, now);
     }

@@ -26,6 +26,7 @@ impl Pair {
             | Phase::Raw
             | Phase::Home(_)
             | Phase::OwnLogin
+            | Phase::Ending
             | Phase::Cancel { .. }
             | Phase::Closing { .. }
             | Phase::Over => {}
@@ -35,7 +36,9 @@ impl Pair {
     /// Whether a stopping governor waits for it.
     pub(in crate::relay) fn is_waited_for(&self) -> bool {
         match &self.phase {
-            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw | Phase::Home(_) | Phase::OwnLogin => false,
+            Phase::Greeting(_) | Phase::Console(_) | Phase::Raw | Phase::Home(_) | Phase::OwnLogin | Phase::Ending => {
+                false
+            }
             Phase::Session(session) => !session.is_ungoverned(),
             _ => true,
         }

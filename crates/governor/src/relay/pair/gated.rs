@@ -250,7 +250,7 @@ impl Pair {
         let key = session.key.unwrap_or_else(made_up_key);
         let connection = Box::new(PooledConnection::new(key, reported, Arc::new(reports), now));
         let moving = Moving { side, connection, key: opening.key, share: CpuShare::Untouched };
-        context.lending.push_back(Lending::Joins(moving, true));
+        context.lending.push_back(Lending::Joins(moving, None));
     }
 
     /// The connection cannot be opened.

@@ -109,9 +109,10 @@ impl Pair {
             asked_after: None,
             reads_sequences: false,
         }));
+        let turn = self.login_turn.take();
         if let Some(side) = self.server.take() {
             let moving = Moving { side, connection: Box::new(connection), key: pool, share: CpuShare::Untouched };
-            context.lending.push_back(Lending::Joins(moving, false));
+            context.lending.push_back(Lending::Joins(moving, turn));
         }
     }
 

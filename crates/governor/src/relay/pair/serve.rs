@@ -67,6 +67,7 @@ impl Pair {
             | Phase::Gate(_)
             | Phase::Dialling(_)
             | Phase::OwnLogin
+            | Phase::Ending
             | Phase::Home(_)
             | Phase::Cancel { .. } => 0,
         }
@@ -222,6 +223,7 @@ impl Pair {
                 self.refuse_unreachable(&why, hint, context, now);
             }
             Phase::Closing { .. } => self.server = None,
+            Phase::Ending => (self.server, self.phase) = (None, Phase::Over),
             // The server has carried out the cancel.
             Phase::Cancel { held } => {
                 if error.is_some() {

@@ -22,7 +22,9 @@ impl Pair {
                 session.on_time(now, &mut out);
                 out.into_inner().finish();
             }
-            Phase::Dialling(dial) if dial.next_attempt_at() <= now => self.on_attempt_timeout(context, now),
+            Phase::Dialling(dial) if dial.next_attempt_at().is_some_and(|at| at <= now) => {
+                self.on_attempt_timeout(context, now)
+            }
             Phase::Console(console) => {
                 let mut out = Pair::out(&mut self.client, &mut self.server, context);
                 console.on_time(now, &mut |bytes| out.to_client(bytes));
@@ -55,7 +57,7 @@ impl Pair {
     pub(in crate::relay) fn wakes_at(&self) -> Option<Instant> {
         let own = match &self.phase {
             Phase::Session(session) => session.wakes_at(),
-            Phase::Dialling(dial) => Some(dial.next_attempt_at()),
+            Phase::Dialling(dial) => dial.next_attempt_at(),
             Phase::Console(console) => console.wakes_at(),
             _ => None,
         };
