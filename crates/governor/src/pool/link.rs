@@ -27,8 +27,9 @@ use super::statements::{PreparedText, PreparedTextRegistry};
 use crate::session::{message_of, parameter_status};
 use crate::statement::name::stored;
 
-/// The status of a server outside of a block.
+/// The status of a server outside of a block, and within one that has not failed.
 const IDLE: u8 = b'I';
+const IN_BLOCK: u8 = b'T';
 
 /// What a session needs from the server, and what follows it from connection to connection.
 #[derive(Debug)]
@@ -54,8 +55,12 @@ pub struct Link {
     /// The server ignores everything up to a `Sync`.
     is_skipping: bool,
     is_copying_in: bool,
-    /// A `DEALLOCATE` was prepared: the statement that the next `Execute` closes.
-    deallocates: Option<Box<[u8]>>,
+    /// The session has begun a unit of the extended protocol, and not ended it.
+    is_in_unit: bool,
+    /// The statement that the client's unnamed statement closes.
+    unnamed_closes: Option<Box<[u8]>>,
+    /// The portal that was bound last, if it closes a statement, and which.
+    closing_portal: Option<ClosingPortal>,
     /// The transaction status that the connection has reported last.
     status: u8,
     /// The server's message that is passing: how much of it is still to come, and whether the session sees it.
@@ -88,6 +93,9 @@ pub struct Link {
     broken: Option<String>,
 }
 
+/// A portal that closes a statement when it runs: its name, and that of the statement.
+type ClosingPortal = (Box<[u8]>, Box<[u8]>);
+
 /// A setting, as the server has answered: its name, its value, and whether the session has set it, if that is known.
 type SettingValue = (Box<[u8]>, Option<Box<[u8]>>, Option<bool>);
 
@@ -114,7 +122,9 @@ impl Link {
             expected: VecDeque::new(),
             is_skipping: false,
             is_copying_in: false,
-            deallocates: None,
+            is_in_unit: false,
+            unnamed_closes: None,
+            closing_portal: None,
             status: IDLE,
             left: 0,
             is_passed: true,
@@ -163,6 +173,15 @@ impl Link {
         is_over && is_heard && self.status == IDLE && !self.is_skipping && self.asked.is_none() && !connection.is_spoilt
     }
 
+    /// Whether the session is served, and only a question of the link's own is still to be answered.
+    pub fn awaits_own_answer(&self) -> bool {
+        !self.expected.is_empty() && self.awaits_only_ours()
+    }
+
+    fn awaits_only_ours(&self) -> bool {
+        self.expected.iter().all(|expected| expected.whose == Whose::Ours)
+    }
+
     /// Why the session keeps its connection, if it does.
     pub fn pin(&self) -> Option<&str> {
         self.pin.as_deref()
@@ -207,7 +226,7 @@ impl Link {
         let has_unnamed = connection.has_unnamed;
         let has_sequences = connection.sequences_of.is_some_and(|session| session != self.session);
         let connection = self.connection.insert(connection);
-        (self.status, self.is_fresh) = (IDLE, true);
+        (self.status, self.is_fresh, self.is_in_unit) = (IDLE, true, false);
         if has_sequences {
             // Values that another client has taken are not this one's.
             send(&message_of(b'Q', &[b"DISCARD SEQUENCES\0"]));
@@ -265,7 +284,7 @@ impl Link {
         let name = stored(name)?;
         let pending = self.expected.iter().rev().find_map(|expected| match &expected.then {
             Effect::Prepares(known, text) if **known == *name => Some(Some(Arc::clone(text))),
-            Effect::Closes(known) if **known == *name => Some(None),
+            Effect::Closes(known) | Effect::ClosesByText(known) if **known == *name => Some(None),
             _ => None,
         });
         pending.unwrap_or_else(|| self.texts.get(name).cloned())
@@ -273,13 +292,13 @@ impl Link {
 
     /// Everything was discarded: DISCARD ALL.
     fn discarded(&mut self) {
+        // The server keeps an unnamed statement, unless a Query has discarded it before.
         self.texts.clear();
-        (self.unnamed, self.has_own_unnamed, self.pin, self.has_discarded) = (None, true, None, true);
+        (self.pin, self.has_discarded) = (None, true);
         self.settings = Arc::clone(&self.base);
         if let Some(connection) = &mut self.connection {
             connection.settings = Arc::clone(&connection.base);
             connection.prepared.clear();
-            connection.has_unnamed = false;
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::session::message_of;
+use crate::statement::{TextRules, single_deallocate};
 
 /// The beginning of the names that connections have for texts.
 pub const PREFIX: &[u8] = b"plimsoll_";
@@ -24,6 +25,8 @@ pub struct PreparedText {
     pub number: u64,
     /// The rest of the `Parse` message after the name: the text and the types of its parameters.
     pub rest: Box<[u8]>,
+    /// The statement that it closes when it runs, if it does nothing else.
+    pub closes: Option<Box<[u8]>>,
     /// A server connection has prepared it, with the settings with which its client began.
     is_sound: AtomicBool,
 }
@@ -87,7 +90,8 @@ impl PreparedTextRegistry {
         }
         // Relaxed: it only has to be unique.
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let text = Arc::new(PreparedText { number, rest: rest.into(), is_sound: AtomicBool::new(false) });
+        let closes = single_deallocate(rest, TextRules::default());
+        let text = Arc::new(PreparedText { number, rest: rest.into(), closes, is_sound: AtomicBool::new(false) });
         texts.insert(rest.into(), Arc::downgrade(&text));
         text
     }

@@ -123,6 +123,12 @@ const PREPARED: &[&str] = &[
     "COMMIT",
     "INSERT INTO journal VALUES (9)",
     "DEALLOCATE t0",
+    "DEALLOCATE t1",
+    "DEALLOCATE ALL",
+    "DISCARD ALL",
+    "RESET ALL",
+    "SET application_name = 'prepared'",
+    "SHOW application_name",
     "SHOW work_mem",
 ];
 
@@ -141,8 +147,7 @@ fn saying(rng: &mut Pcg64Mcg, client: usize) -> Saying {
         return Saying { bytes: query(&text), text, answers: 1 };
     }
     let sql = pick(rng, PREPARED);
-    // A statement that closes another is followed if it is unnamed.
-    let name = if sql.starts_with("DEALLOCATE") { "" } else { ["t0", "t1", "t2", ""][rng.random_range(0..4)] };
+    let name = ["t0", "t1", "t2", ""][rng.random_range(0..4)];
     let (text, bytes, answers) = match rng.random_range(0..9) {
         0 | 1 => (format!("parse {name:?} {sql}"), [parse(name, sql), sync()].concat(), 1),
         2 | 3 => (format!("run {name:?}"), [bind(name, &[]), execute(), sync()].concat(), 1),
@@ -185,17 +190,25 @@ fn say(client: &mut Client, saying: &Saying) -> Vec<String> {
     (0..saying.answers).map(|_| client.answer().map_or_else(|error| format!("lost: {error}"), |it| seen(&it))).collect()
 }
 
+/// Whether the client sees the same. Nothing can be prepared in a block that has failed: a statement that the connection
+/// lacks cannot be described there.
+fn is_same(saying: &Saying, plain: &str, pooled: &str) -> bool {
+    let is_lacking = saying.text.starts_with("describe") && plain.ends_with(" E") && pooled.contains("25P02");
+    plain == pooled || is_lacking
+}
+
 /// Plays a script; returns what was different.
 fn play(world: &World, seed: u64, databases: [&str; 2]) -> Result<(), String> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let places = [world.direct(), world.place()];
     let mut sides: Vec<Vec<Client>> = (0..2)
         .map(|side| {
-            let log_in = || {
-                let parameters = [("user", "ann"), ("database", databases[side]), ("application_name", "app")];
+            let log_in = |client: usize| {
+                let application = format!("app {client}");
+                let parameters = [("user", "ann"), ("database", databases[side]), ("application_name", &application)];
                 Client::log_in(places[side].clone(), &parameters, super::client::PASSWORD)
             };
-            (0..CLIENTS).map(|_| log_in().unwrap_or_else(|failure| panic!("{failure}"))).collect()
+            (0..CLIENTS).map(|client| log_in(client).unwrap_or_else(|failure| panic!("{failure}"))).collect()
         })
         .collect();
     let mut script = format!("seed {seed}\n");
@@ -205,7 +218,8 @@ fn play(world: &World, seed: u64, databases: [&str; 2]) -> Result<(), String> {
         writeln!(script, "{client}: {}", saying.text).unwrap();
         let [plain, pooled] = [0, 1].map(|side| say(&mut sides[side][client], &saying));
         let parameters = [0, 1].map(|side| sides[side][client].parameters.clone());
-        if plain != pooled || parameters[0] != parameters[1] {
+        let is_same = plain.iter().zip(&pooled).all(|(plain, pooled)| is_same(&saying, plain, pooled));
+        if !is_same || parameters[0] != parameters[1] {
             let [plain_parameters, pooled_parameters] = parameters;
             return Err(format!(
                 "{script}\nplain:  {plain:?}\npooled: {pooled:?}\nplain:  {plain_parameters:?}\npooled: {pooled_parameters:?}"

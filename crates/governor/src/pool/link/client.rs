@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::expected::{Effect, Expected, What, Whose};
 use super::naming::TAKEN;
 use super::refusal::ready;
-use super::{IDLE, Link};
+use super::{IDLE, IN_BLOCK, Link};
 use crate::pool::connection::Has;
 use crate::pool::settings::{self, APPLICATION_NAME, SessionSettings};
-use crate::pool::statements::{PREFIX, PreparedText, name_of};
+use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
 use crate::session::{END_ANSWERS, OWN_STATEMENT, end, message_of, run};
 use crate::statement::name::stored;
 use crate::statement::{TextRules, single_deallocate};
@@ -95,7 +95,7 @@ impl Link {
     fn prepares_here(&mut self, body: &[u8]) -> bool {
         let Some((name, rest)) = text(body) else { return false };
         let Some(name) = stored(name).filter(|name| !name.is_empty() && *name != OWN_STATEMENT) else { return false };
-        if self.text_of(name).is_some() || self.settings != self.base || self.deallocated(rest).is_some() {
+        if self.text_of(name).is_some() || self.settings != self.base {
             return false;
         }
         let prepared = self.registry.find(rest).filter(|prepared| prepared.is_sound());
@@ -117,6 +117,11 @@ impl Link {
                 Fate::FollowsScratch => Some(0),
                 Fate::Begins(skipped) => Some(skipped),
                 Fate::Waits => break,
+            };
+            self.is_in_unit = match tag {
+                b'P' | b'B' | b'D' | b'C' | b'E' => true,
+                b'Q' | b'F' | b'S' => false,
+                _ => self.is_in_unit,
             };
             if let Some(skipped) = skipped {
                 pass(&bytes[sent..at], send);
@@ -145,11 +150,8 @@ impl Link {
             b'D' | b'C' if !is_whole && length <= NAMES_MAX => Fate::Waits,
             b'D' => self.forward_describe(there),
             b'C' => self.forward_close(there),
-            b'E' => {
-                self.is_fresh = false;
-                let then = self.deallocates.take().map_or(Effect::None, |name| Effect::Deallocates(name, TAKEN));
-                self.expects(Expected::theirs(What::Execute).then(then))
-            }
+            b'E' if !is_whole && length <= NAMES_MAX && self.closing_portal.is_some() => Fate::Waits,
+            b'E' => self.forward_execute(there),
             b'F' => {
                 self.is_fresh = false;
                 self.expects(Expected::theirs(What::Query))
@@ -169,16 +171,22 @@ impl Link {
         }
     }
 
-    /// Gives the application its own name again, before a unit outside of blocks.
+    /// Gives the application its own name again, before the next unit. A block that is rolled back takes that back, too.
     fn rename_application(&mut self, send: &mut impl FnMut(&[u8])) {
-        let is_open = self.expected.back().is_some_and(|last| !matches!(last.what, What::Query | What::Sync));
-        if !self.has_lost_its_name || is_open || self.streaming > 0 || self.status != IDLE || self.is_skipping {
+        // What is not answered yet may fail, and its block with it.
+        let is_between_units = self.awaits_only_ours() && !self.is_in_unit && self.streaming == 0 && !self.is_skipping;
+        if !self.has_lost_its_name || !is_between_units || !matches!(self.status, IDLE | IN_BLOCK) {
             return;
         }
         let own = self.base.get(APPLICATION_NAME).map(|own| (Box::from(APPLICATION_NAME), own.clone()));
         let change = settings::change(&SessionSettings::new(), &own.into_iter().collect());
         if let Some(sql) = change {
             self.has_lost_its_name = false;
+            // A Query discards the unnamed statement.
+            self.has_own_unnamed = self.unnamed.is_none();
+            if let Some(connection) = &mut self.connection {
+                connection.has_unnamed = false;
+            }
             send(&message_of(b'Q', &[&sql, b"\0"]));
             self.expected.push_back(Expected::query(Whose::Ours, Effect::Applies));
         }
@@ -222,23 +230,19 @@ impl Link {
         if name == OWN_STATEMENT {
             return self.expects(Expected::theirs(What::Parse));
         }
-        let deallocated = self.deallocated(rest).filter(|name| self.text_of(name).is_some());
         if name.is_empty() {
             self.has_own_unnamed = true;
             if let Some(connection) = &mut self.connection {
                 connection.has_unnamed = true;
             }
-            if let Some(of) = deallocated {
-                return self.parse_deallocate(of, rest, message.len());
-            }
-            self.deallocates = None;
+            self.unnamed_closes = self.deallocated(rest);
             self.unnamed = is_whole.then(|| message.to_vec());
             if !is_whole {
                 self.pin_because("it has prepared a statement of more than 1 MiB".to_owned());
             }
             return self.expects(Expected::theirs(What::Parse).then(Effect::PreparesUnnamed));
         }
-        if !is_whole || deallocated.is_some() {
+        if !is_whole {
             self.pin_because("it has prepared a statement that cannot follow it".to_owned());
             return self.expects(Expected::theirs(What::Parse));
         }
@@ -269,19 +273,6 @@ impl Link {
         Fate::Begins(length)
     }
 
-    /// An unnamed statement that closes one: it must name the connection's.
-    fn parse_deallocate(&mut self, name: Box<[u8]>, rest: &[u8], length: usize) -> Fate {
-        self.take_name();
-        let types = text(rest).map_or(&b"\0\0"[..], |(_, types)| types);
-        let sql = [b"\0DEALLOCATE \"", &*name_of(TAKEN), b"\"\0", types].concat();
-        let parse = message_of(b'P', &[&sql]);
-        self.scratch.extend_from_slice(&parse);
-        // It closes what it names when it runs, so that another connection is to prepare it again.
-        (self.unnamed, self.deallocates) = (Some(parse), Some(name));
-        self.expected.push_back(Expected::theirs(What::Parse).then(Effect::PreparesUnnamed));
-        Fate::Begins(length)
-    }
-
     fn forward_bind(&mut self, length: usize, there: &[u8]) -> Fate {
         let names = text(there.get(5..).unwrap_or_default()).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
         let Some((portal, name)) = names else {
@@ -291,6 +282,11 @@ impl Link {
         if name == OWN_STATEMENT {
             return self.expects(Expected::theirs(What::Bind));
         }
+        let closes = match name {
+            b"" => self.unnamed_closes.clone(),
+            _ => self.text_of(name).and_then(|text| text.closes.clone()),
+        };
+        self.closing_portal = closes.map(|closes| (portal.into(), closes));
         if name.is_empty() {
             return self.with_unnamed(What::Bind);
         }
@@ -305,6 +301,23 @@ impl Link {
         self.scratch.extend_from_slice(&(whole as u32 - 1).to_be_bytes());
         [portal, b"\0", &renamed, b"\0"].into_iter().for_each(|part| self.scratch.extend_from_slice(part));
         Fate::Begins(skipped)
+    }
+
+    /// A statement that closes another one finds it by the client's name, which the connection does not know: there it
+    /// becomes a statement without a text.
+    fn forward_execute(&mut self, there: &[u8]) -> Fate {
+        self.is_fresh = false;
+        let portal = text(there.get(5..).unwrap_or_default()).map_or(&b""[..], |(portal, _)| portal);
+        let closes = self.closing_portal.take_if(|(of, _)| **of == *portal).map(|(_, closes)| closes);
+        let Some(name) = closes.filter(|name| self.text_of(name).is_some()) else {
+            return self.expects(Expected::theirs(What::Execute));
+        };
+        self.scratch.extend(close(&name));
+        self.expected.push_back(Expected::ours(What::Close, Effect::None));
+        self.scratch.extend(message_of(b'P', &[&name, b"\0\0\0\0"]));
+        self.expected.push_back(Expected::ours(What::Parse, Effect::None));
+        self.expected.push_back(Expected::theirs(What::Execute).then(Effect::ClosesByText(name)));
+        Fate::FollowsScratch
     }
 
     fn forward_describe(&mut self, message: &[u8]) -> Fate {

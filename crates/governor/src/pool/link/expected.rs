@@ -56,6 +56,8 @@ pub(super) enum Effect {
     Lacks(u64),
     /// The client's statement of that name is closed, and with it the connection's text.
     Deallocates(Box<[u8]>, u64),
+    /// The client's statement of that name is closed; the connection has its text by another name.
+    ClosesByText(Box<[u8]>),
     /// The session's settings are in force.
     Applies,
     /// The question for the values of settings is answered.

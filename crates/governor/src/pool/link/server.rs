@@ -115,7 +115,7 @@ impl Link {
                 self.has_text(text.number);
                 self.texts.insert(name, text);
             }
-            Effect::Closes(name) => _ = self.texts.remove(&name),
+            Effect::Closes(name) | Effect::ClosesByText(name) => _ = self.texts.remove(&name),
             Effect::Deallocates(name, number) => {
                 self.texts.remove(&name);
                 self.lacks(number);
@@ -150,6 +150,9 @@ impl Link {
                 self.broken.get_or_insert(why.to_owned());
             }
             Effect::Settles => self.settle_in_vain(),
+            Effect::ClosesByText(_) => {
+                self.pin_because("a statement that it closes may be left on the connection".to_owned());
+            }
             Effect::None | Effect::Closes(_) | Effect::Deallocates(..) => {}
         }
     }
@@ -180,6 +183,13 @@ impl Link {
         }
         if self.heard.get(name).is_some_and(|known| **known == *value) {
             return Heard::Drops;
+        }
+        if name == APPLICATION_NAME && std::mem::take(&mut self.has_lost_its_name) {
+            // The reset was rolled back.
+            let there = self.connection.as_mut().map(|connection| &mut connection.settings);
+            for settings in there.into_iter().chain([&mut self.settings]) {
+                Arc::make_mut(settings).insert(name.into(), value.into());
+            }
         }
         Arc::make_mut(&mut self.heard).insert(name.into(), value.into());
         if let Some(connection) = self.connection.as_ref().filter(|connection| *self.heard == *connection.reports) {
@@ -244,7 +254,7 @@ impl Link {
         while let Some(skipped) = self.expected.pop_front_if(|front| front.what != What::Sync) {
             self.fails(match skipped.then {
                 // It did not arrive at it.
-                Effect::PreparesUnnamed if !skipped.has_failed => Effect::None,
+                Effect::PreparesUnnamed | Effect::ClosesByText(_) if !skipped.has_failed => Effect::None,
                 Effect::Settles => Effect::None,
                 then => then,
             });

@@ -239,6 +239,28 @@ fn a_reset_name_of_an_application_is_the_clients_own() {
     assert!(stage.link.is_free());
 }
 
+/// After a reset within a block, the client saw another client's name until the end of the block. If the block was rolled
+/// back, it lost the name that it had set before.
+#[test]
+fn a_name_that_was_reset_in_a_block_is_the_clients_own_until_that_is_rolled_back() {
+    let mut stage = Stage::new(&Arc::default(), "own");
+    stage.say("Q[set application_name = x|]");
+    stage.attach(connection("other"));
+    stage.hear("T D C[SELECT 1|] S[application_name|own|] Z[I] C[SET|] S[application_name|x|] Z[I]");
+    stage.say("Q[begin|]");
+    stage.hear("C[BEGIN|] Z[T]");
+    stage.say("Q[reset all|]");
+    assert_eq!(stage.hear("C[RESET|] S[application_name|other|] Z[T]"), "C[RESET|] S[application_name|own|] Z[T]");
+    let set = "Q[SELECT pg_catalog.set_config(E'application_name',E'own',false)|]";
+    assert_eq!(stage.say("Q[show application_name|]"), format!("{set} Q[show application_name|]"));
+    let set = "T D C[SELECT 1|] S[application_name|own|] Z[T]";
+    assert_eq!(stage.hear(&format!("{set} C[SHOW|] Z[T]")), "C[SHOW|] Z[T]");
+    stage.say("Q[rollback|]");
+    let rolled_back = "C[ROLLBACK|] S[application_name|x|] Z[I]";
+    assert_eq!(stage.hear(rolled_back), rolled_back);
+    assert_eq!(stage.say("Q[show application_name|]"), "Q[show application_name|]");
+}
+
 #[test]
 fn a_session_whose_settings_cannot_be_restored_is_told() {
     let mut stage = Stage::new(&Arc::default(), "b");
@@ -282,6 +304,55 @@ fn one_statement_is_deallocated_where_the_client_is() {
     assert_eq!(stage.say("B[|s|00] S"), "B[|s|00] S");
     assert_eq!(stage.hear("E[C26000||] Z[I]"), "E[C26000||] Z[I]");
     assert!(stage.link.is_free());
+}
+
+/// It answered that the statement did not exist, because connections know it by another name.
+#[test]
+fn a_prepared_deallocate_closes_the_clients_statement() {
+    for closer in ["d", ""] {
+        let mut stage = Stage::new(&Arc::default(), "a");
+        stage.say("P[s|select 1|00] S");
+        stage.attach(connection("a"));
+        stage.hear("1 Z[I]");
+        let ours = if closer.is_empty() { "" } else { "plimsoll_2" };
+        let parse = stage.say(&format!("P[{closer}|DEALLOCATE s|00] S"));
+        assert_eq!(parse, format!("P[{ours}|DEALLOCATE s|00] S"));
+        stage.hear("1 Z[I]");
+        let run = format!("B[x|{closer}|00] E[x|0000] S");
+        assert_eq!(stage.say(&run), format!("B[x|{ours}|00] C[Ss|] P[s||||] E[x|0000] S"));
+        assert_eq!(stage.hear("2 3 1 C[DEALLOCATE|] Z[I]"), "2 C[DEALLOCATE|] Z[I]");
+        assert_eq!(stage.say("B[|s|00] S"), "B[|s|00] S");
+        assert_eq!(stage.hear("E[C26000||] Z[I]"), "E[C26000||] Z[I]");
+        // There is nothing left to close, as the server says.
+        assert_eq!(stage.say(&run), format!("B[x|{ours}|00] E[x|0000] S"));
+        stage.hear("2 E[C26000||] Z[I]");
+        assert!(stage.link.is_free());
+    }
+}
+
+#[test]
+fn a_statement_that_a_failed_deallocate_may_have_left_goes_to_nobody_else() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.say("P[s|select 1|00] P[d|DEALLOCATE s|00] S");
+    stage.attach(connection("a"));
+    stage.hear("1 1 Z[I]");
+    stage.say("B[|d|00] E[|0000] S");
+    stage.hear("2 3 1 E[C57014||] Z[I]");
+    assert!(!stage.link.is_free());
+}
+
+/// The server keeps the unnamed statement when a statement discards everything. The next client ran it.
+#[test]
+fn an_unnamed_statement_that_discards_everything_is_not_handed_on() {
+    let registry = Arc::default();
+    let mut one = Stage::new(&registry, "a");
+    one.say("P[|discard all|00] B[||00] E[|0000] S");
+    one.attach(connection("a"));
+    one.hear("1 2 C[DISCARD ALL|] Z[I]");
+    let used = one.link.release().unwrap();
+    let mut other = Stage::new(&registry, "a");
+    other.say("B[||00] S");
+    assert_eq!(other.attach(used), "C[S|] B[||00] S");
 }
 
 #[test]
