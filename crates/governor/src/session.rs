@@ -399,6 +399,12 @@ impl Session {
         self.is_at_rest() && matches!(self.flow, Flow::Relay) && self.from_server.left == 0
     }
 
+    /// Whether it has no use for a server connection: it is between transactions, and the next one may wait for admission.
+    /// Those that are admitted may need the connection.
+    pub(crate) fn is_between_transactions(&self) -> bool {
+        self.is_at_rest() && matches!(self.flow, Flow::Relay | Flow::Queued(_)) && self.from_server.left == 0
+    }
+
     /// Whether it is in a transaction that is not of low priority.
     pub fn is_at_important_work(&self) -> bool {
         let priority = |class| self.settings.class(class).limits.priority;

@@ -9,6 +9,7 @@ use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
 
 use super::client::{Client, Destination, Failure, PASSWORD, cancel};
+use super::requests::query;
 use super::world::World;
 
 /// Long enough to see that nothing arrives.
@@ -64,6 +65,26 @@ fn the_important_class_goes_first_in_the_queue_for_connections() {
     assert_eq!(patient.answer().unwrap().value(), Some("1"));
     assert_eq!(urgent.answer().unwrap().value(), Some("2"));
     assert_eq!(waiting(&world), 0);
+}
+
+/// A session kept its connection while its next transaction waited for admission; one that was admitted waited for that
+/// connection, and neither went on.
+#[test]
+fn a_transaction_that_waits_for_admission_holds_no_connection() {
+    let world = World::new(1, true, |settings| {
+        settings.set("class.high.mpl", "1").unwrap();
+        let class = settings.class_named("high").unwrap();
+        settings.rules.set_has_mpl(class, true);
+    });
+    let (mut one, mut other) = (world.client("ann"), world.client("ann"));
+    one.query("BEGIN").unwrap();
+    other.send_query("SELECT 2").unwrap();
+    until("the other is queued", || world.governor.waiting().len() == 1);
+    // Its settings are asked for when its next statement is already there.
+    one.send(&[query("SET app.x = 'y'; COMMIT"), query("SELECT 1")].concat()).unwrap();
+    assert_eq!(other.answer().unwrap().value(), Some("2"));
+    one.answer().unwrap();
+    assert_eq!(one.answer().unwrap().value(), Some("1"));
 }
 
 #[test]

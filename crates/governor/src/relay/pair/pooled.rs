@@ -221,7 +221,7 @@ impl Pair {
             }
             return has_answered;
         }
-        let is_at_rest = session.is_idle() && session.owes_its_connection_nothing();
+        let is_at_rest = session.is_between_transactions() && session.owes_its_connection_nothing();
         if pooled.link.is_attached() && pooled.link.owes_nothing() && is_at_rest {
             return self.clear_up(context, now) || has_answered;
         }
@@ -365,7 +365,9 @@ impl Pair {
     pub(super) fn leave_pool(&mut self, context: &mut Context, now: Instant) {
         let is_clean = match &self.phase {
             Phase::Session(session) => {
-                session.is_idle() && session.owes_its_connection_nothing() && session.residue().pin.is_none()
+                session.is_between_transactions()
+                    && session.owes_its_connection_nothing()
+                    && session.residue().pin.is_none()
             }
             _ => false,
         };
