@@ -80,6 +80,10 @@ impl Pair {
             // Its server would run what it has sent.
             return if self.client.as_ref().is_none_or(Side::is_lost) { Fate::Ends } else { Fate::Waits };
         }
+        if self.pooled.as_ref().is_some_and(|pooled| pooled.link.awaits_own_answer()) {
+            // Then the connection can serve another client.
+            return Fate::Waits;
+        }
         let is_pooled = self.pooled.is_some();
         if is_pooled && self.server.is_none() {
             return match &self.client {
