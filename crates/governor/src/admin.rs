@@ -49,10 +49,10 @@ pub struct Console {
     answers: Answers,
 }
 
-/// A statement that waits for sessions to end.
+/// A statement that waits for sessions or connections to end.
 #[derive(Debug)]
 struct Waiting {
-    sessions: WaitsFor,
+    waits_for: WaitsFor,
     tag: String,
     /// The statements after it in the same text.
     rest: Vec<Statement>,
@@ -125,7 +125,7 @@ impl Console {
     /// Ends a statement that waited, if it is over. Bytes that were not taken are then to be offered again.
     pub fn on_time(&mut self, now: Instant, out: &mut dyn FnMut(&[u8])) {
         let Some(mut waiting) = self.waiting.take_if(|waiting| waiting.looks_again_at <= now) else { return };
-        if !waiting.sessions.is_over(&self.governor) {
+        if !waiting.waits_for.is_over(&self.governor) {
             waiting.looks_again_at = now + LOOK_AGAIN;
             self.waiting = Some(waiting);
             return;
@@ -274,9 +274,9 @@ impl Console {
         let mut statements = statements.into_iter();
         while let Some(statement) = statements.next() {
             let (answer, tag) = self.run(&statement, now)?;
-            if let Some(sessions) = answer.waits {
+            if let Some(waits_for) = answer.waits {
                 let rest = statements.collect();
-                self.waiting = Some(Waiting { sessions, tag, rest, is_simple: true, looks_again_at: now });
+                self.waiting = Some(Waiting { waits_for, tag, rest, is_simple: true, looks_again_at: now });
                 return Ok(());
             }
             if statement.has_rows() {
@@ -356,9 +356,9 @@ impl Console {
             Some(rest) => rest,
             None => self.run(&statement, now)?,
         };
-        if let Some(sessions) = answer.waits.take() {
+        if let Some(waits_for) = answer.waits.take() {
             let (rest, looks_again_at) = (Vec::new(), now);
-            self.waiting = Some(Waiting { sessions, tag, rest, is_simple: false, looks_again_at });
+            self.waiting = Some(Waiting { waits_for, tag, rest, is_simple: false, looks_again_at });
             return Ok(());
         }
         let sent = if most == 0 { answer.rows.len() } else { most.min(answer.rows.len()) };

@@ -185,14 +185,17 @@ pub struct Answer {
     pub rows: Vec<Vec<Cell>>,
     /// Notices, sent before the rows.
     pub notices: Vec<String>,
-    /// The statement ends once the sessions that it waits for have: those of a database, or all.
+    /// The statement ends once what it waits for has ended.
     pub waits: Option<WaitsFor>,
 }
 
-/// Sessions that end when they are idle, of a database or of all.
+/// What a statement waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitsFor {
-    pub database: Option<String>,
+pub enum WaitsFor {
+    /// The sessions and connections that `RECONNECT` ends, of a database or of all.
+    Reconnected(Option<String>),
+    /// The connections of a database's pools.
+    Paused(String),
 }
 
 impl Answer {

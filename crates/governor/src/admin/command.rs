@@ -92,11 +92,16 @@ pub const COMMANDS: &[Command] = &[
     look("MEM", "memory of this process", mem::COLUMNS, mem::run),
     look("VERSION", "the version", version::COLUMNS, version::run),
     change("RELOAD", "", "read the settings again; no connection is touched", change::reload::run),
-    change("PAUSE", "[class]", "hold new transactions of a class, or of all classes", change::pause::pause),
+    change(
+        "PAUSE",
+        "[class | database]",
+        "hold new transactions of a class, or of all; of a database with pools: also close its server connections as its transactions end, and wait until that is done",
+        change::pause::pause,
+    ),
     change(
         "RESUME",
         "[class | database]",
-        "admit them again, or let clients in again after KILL",
+        "admit them again, also let clients in again after KILL",
         change::pause::resume,
     ),
     change(
@@ -111,7 +116,7 @@ pub const COMMANDS: &[Command] = &[
     change(
         "RECONNECT",
         "[database]",
-        "end each session as soon as it is idle, so that its client connects again",
+        "replace the server connections of pools as they come free; end each session that cannot have another one as soon as it is idle",
         change::reconnect::run,
     ),
     change("WAIT_CLOSE", "[database]", "wait until RECONNECT has ended them", change::reconnect::wait),

@@ -56,6 +56,8 @@ pub enum WorkerCommand {
     /// A client of that session has cancelled at the governor that now has the address. The client waits until the
     /// cancel has arrived.
     Cancel(Arc<SessionCard>, OwnedFd),
+    /// An operator has changed what pools may do.
+    ReviewPools,
     /// End at once.
     Stop,
 }

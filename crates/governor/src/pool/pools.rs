@@ -1,6 +1,6 @@
 //! Who has which connection, and who waits for one. Shared by all workers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use plimsoll_policy::{Claim, ClassIndex, ConnectionQueue, PoolShare, Ticket};
 use super::settings::Reports;
 use super::statements::PreparedTextRegistry;
 use crate::credentials::ServerCredentials;
+use crate::registry::SessionCard;
 use crate::session::Reported;
 use crate::settings::{CpuShare, Settings};
 
@@ -24,6 +25,21 @@ pub struct PoolKey {
     pub parameters: u64,
 }
 
+impl PoolKey {
+    /// The pool of a session.
+    pub fn of(card: &SessionCard) -> Self {
+        PoolKey {
+            database: card.login.database.as_str().into(),
+            user: card.login.user.as_str().into(),
+            parameters: card.parameters.get().copied().unwrap_or_default(),
+        }
+    }
+
+    fn is_of(&self, database: Option<&str>) -> bool {
+        database.is_none_or(|database| database == &*self.database)
+    }
+}
+
 /// A place where a connection or a client is: a worker, and a pair of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -35,11 +51,17 @@ pub struct Place {
 
 /// A connection that serves no client.
 #[derive(Debug, Clone, Copy)]
-struct Idle {
-    place: Place,
+pub struct Idle {
+    /// Its home.
+    pub place: Place,
     /// The share of the cores that its process has.
-    share: CpuShare,
-    since: Instant,
+    pub share: CpuShare,
+    /// Its server process.
+    pub process: i32,
+    /// When it was made.
+    pub made: Instant,
+    /// Since when it serves no client.
+    pub since: Instant,
 }
 
 /// What a new client of a pool learns when it has been let in: what a server said of itself when a connection was made.
@@ -128,12 +150,18 @@ struct Pool {
     idle: Vec<Idle>,
     /// How many connections exist, on loan or idle.
     open: u32,
+    /// An operator wants connections that were made before that closed as soon as they serve no client.
+    renewed_at: Option<Instant>,
+    /// How many of the connections are such.
+    old: u32,
+    /// An operator has paused its database: it opens and lends no connections.
+    is_paused: bool,
     size: u32,
     generation: u64,
 }
 
 impl Pool {
-    fn new() -> Self {
+    fn new(is_paused: bool) -> Self {
         let queue = ConnectionQueue::new(0, Vec::new(), Duration::ZERO);
         let (texts, openings) = (Arc::default(), Openings::default());
         Pool {
@@ -144,6 +172,9 @@ impl Pool {
             waiting: HashMap::new(),
             idle: Vec::new(),
             open: 0,
+            renewed_at: None,
+            old: 0,
+            is_paused,
             size: 0,
             generation: u64::MAX,
         }
@@ -163,7 +194,39 @@ impl Pool {
 
     /// As many as serve a client or could.
     fn resize(&mut self) {
-        self.queue.resize(self.queue.in_use() + self.idle.len() as u32);
+        self.queue.resize(self.queue.in_use() + self.free() as u32);
+    }
+
+    /// How many idle connections may be lent.
+    fn free(&self) -> usize {
+        self.idle.iter().filter(|idle| !self.is_to_close(idle)).count()
+    }
+
+    /// Whether an operator wants it closed.
+    fn is_to_close(&self, idle: &Idle) -> bool {
+        self.is_paused || self.is_old(idle.made)
+    }
+
+    fn is_old(&self, made: Instant) -> bool {
+        self.renewed_at.is_some_and(|at| made < at)
+    }
+
+    /// A connection is no longer there. Without a moment at which it was made, that is not known.
+    fn closes(&mut self, made: Option<Instant>) {
+        self.open = self.open.saturating_sub(1);
+        if made.is_none_or(|made| self.is_old(made)) {
+            self.old = self.old.saturating_sub(1);
+        }
+    }
+
+    /// Closes all connections, those on loan when they come back.
+    fn renew(&mut self, now: Instant) {
+        (self.renewed_at, self.old) = (Some(now), self.open);
+    }
+
+    /// How many connections exist or are being opened.
+    fn held(&self) -> u32 {
+        self.open + self.openings.under_way
     }
 
     /// Whether another connection may be opened now.
@@ -171,19 +234,20 @@ impl Pool {
         let openings = &self.openings;
         let is_time = openings.again_at.is_none_or(|at| at <= now);
         let is_alone = openings.failures == 0 || openings.under_way == 0;
-        openings.means.is_some() && is_time && is_alone && self.open + openings.under_way < self.size
+        openings.means.is_some() && is_time && is_alone && !self.is_paused && self.held() < self.size
     }
 
     /// Whether a client needs one more than are under way.
     fn needs_one(&self) -> bool {
         let waiting = self.queue.waiting() + self.openings.unwelcomed.len();
-        self.idle.is_empty() && waiting > self.openings.under_way as usize
+        self.free() == 0 && waiting > self.openings.under_way as usize
     }
 
     /// A connection that is idle: one of this worker, and one whose process need not change, if there is one.
     fn take_idle(&mut self, worker: usize, share: CpuShare) -> Option<Idle> {
         let fits = |idle: &Idle| (idle.place.worker == worker, idle.share == share);
-        let (best, _) = self.idle.iter().enumerate().max_by_key(|(at, idle)| (fits(idle), *at))?;
+        let candidates = self.idle.iter().enumerate().filter(|(_, idle)| !self.is_to_close(idle));
+        let (best, _) = candidates.max_by_key(|(at, idle)| (fits(idle), *at))?;
         Some(self.idle.remove(best))
     }
 }
@@ -192,6 +256,8 @@ impl Pool {
 #[derive(Debug, Default)]
 pub struct Pools {
     pools: Mutex<HashMap<PoolKey, Pool>>,
+    /// The databases that operators have paused. Locked after `pools`.
+    paused: Mutex<BTreeSet<String>>,
 }
 
 /// The settings in force, and their number.
@@ -202,7 +268,10 @@ impl Pools {
         let mut pools = self.pools.lock();
         let pool = match pools.get_mut(key) {
             Some(pool) => pool,
-            None => pools.entry(key.clone()).or_insert_with(Pool::new),
+            None => {
+                let is_paused = self.paused.lock().contains(&key.database);
+                pools.entry(key.clone()).or_insert_with(|| Pool::new(is_paused))
+            }
         };
         pool.obey(settings, generation);
         act(pool)
@@ -224,7 +293,7 @@ impl Pools {
     ) -> Wanted {
         let share = of.0.share_of(claim.class);
         self.with(key, of, |pool| {
-            if pool.open == 0 && pool.openings.means.is_none() {
+            if pool.open == 0 && pool.openings.means.is_none() && !pool.is_paused {
                 return Wanted::Never;
             }
             pool.resize();
@@ -293,23 +362,22 @@ impl Pools {
         due.map(|(key, _)| key.clone()).collect()
     }
 
-    /// A connection serves no client now; before that, a transaction of class `of_class`, if any. `share` is what its process
-    /// has of the cores.
+    /// A connection serves no client now; before that, a transaction of class `of_class`, if any.
     pub fn offer(
         &self,
         key: &PoolKey,
-        (place, share): (Place, CpuShare),
+        idle: Idle,
         of_class: Option<ClassIndex>,
-        (now, clock): (Instant, Duration),
+        clock: Duration,
         of: InForce<'_>,
     ) -> Offered {
         self.with(key, of, |pool| {
             of_class.into_iter().for_each(|class| pool.queue.leave(class));
-            if pool.open > pool.size {
-                pool.open -= 1;
+            if pool.open > pool.size || pool.is_to_close(&idle) {
+                pool.closes(Some(idle.made));
                 return Offered::Closed;
             }
-            pool.idle.push(Idle { place, share, since: now });
+            pool.idle.push(idle);
             pool.resize();
             let next = pool.queue.next(clock).and_then(|ticket| pool.waiting.remove(&ticket));
             match next {
@@ -322,22 +390,21 @@ impl Pools {
         })
     }
 
-    /// A connection has ended that served a transaction of that class.
-    pub fn lost(&self, key: &PoolKey, of_class: ClassIndex, of: InForce<'_>) {
+    /// A connection has ended that served a transaction of that class. When it was made is not always known.
+    pub fn lost(&self, key: &PoolKey, of_class: ClassIndex, made: Option<Instant>, of: InForce<'_>) {
         self.with(key, of, |pool| {
             pool.queue.leave(of_class);
-            pool.open = pool.open.saturating_sub(1);
+            pool.closes(made);
         });
     }
 
     /// A connection has ended that served no client. Returns whether it was still the pool's: otherwise it is on loan.
     pub fn ended(&self, key: &PoolKey, place: Place, of: InForce<'_>) -> bool {
         self.with(key, of, |pool| {
-            let before = pool.idle.len();
-            pool.idle.retain(|idle| idle.place != place);
-            let was_idle = pool.idle.len() < before;
-            pool.open = pool.open.saturating_sub(u32::from(was_idle));
-            was_idle
+            let at = pool.idle.iter().position(|idle| idle.place == place);
+            let ended = at.map(|at| pool.idle.remove(at));
+            ended.iter().for_each(|idle| pool.closes(Some(idle.made)));
+            ended.is_some()
         })
     }
 
@@ -352,17 +419,85 @@ impl Pools {
     /// Clients that wait although their pool has no connection left.
     pub fn stranded(&self, key: &PoolKey, of: InForce<'_>) -> Vec<Place> {
         self.with(key, of, |pool| match pool.open {
-            0 if pool.openings.means.is_none() => pool.waiting.values().map(|(client, _)| *client).collect(),
+            0 if pool.openings.means.is_none() && !pool.is_paused => {
+                pool.waiting.values().map(|(client, _)| *client).collect()
+            }
             _ => Vec::new(),
         })
     }
 
-    /// The idle connections of a worker that are so since before then.
-    pub fn idle_since(&self, worker: usize, then: Instant) -> Vec<(PoolKey, Place)> {
+    /// The idle connections of a worker that are to be closed: those that are idle since before then, and those that an
+    /// operator wants closed.
+    pub fn superfluous(&self, worker: usize, then: Option<Instant>) -> Vec<(PoolKey, Place)> {
         let pools = self.pools.lock();
-        let idle = pools.iter().flat_map(|(key, pool)| pool.idle.iter().map(move |idle| (key, idle)));
-        let old = idle.filter(|(_, idle)| idle.place.worker == worker && idle.since <= then);
-        old.map(|(key, idle)| (key.clone(), idle.place)).collect()
+        let idle = pools.iter().flat_map(|(key, pool)| pool.idle.iter().map(move |idle| (key, pool, idle)));
+        let is_one = |pool: &Pool, idle: &Idle| {
+            let is_unused = then.is_some_and(|then| idle.since <= then);
+            idle.place.worker == worker && (is_unused || pool.is_to_close(idle))
+        };
+        let superfluous = idle.filter(|(_, pool, idle)| is_one(pool, idle));
+        superfluous.map(|(key, _, idle)| (key.clone(), idle.place)).collect()
+    }
+
+    /// The pools of a database, or all.
+    pub fn keys(&self, database: Option<&str>) -> Vec<PoolKey> {
+        let pools = self.pools.lock();
+        pools.keys().filter(|key| key.is_of(database)).cloned().collect()
+    }
+
+    /// Whether a pool opens connections by itself.
+    pub fn opens_by_itself(&self, key: &PoolKey) -> bool {
+        self.pools.lock().get(key).is_some_and(|pool| pool.openings.means.is_some())
+    }
+
+    /// Lends no connections of a database from now on, and closes them as they come back. The workers are to be told.
+    pub fn pause(&self, database: &str, now: Instant) {
+        let mut pools = self.pools.lock();
+        self.paused.lock().insert(database.to_owned());
+        for (_, pool) in pools.iter_mut().filter(|(key, _)| key.is_of(Some(database))) {
+            pool.is_paused = true;
+            pool.renew(now);
+        }
+    }
+
+    /// Lends connections of a database again, or of all. Returns whether that was paused. The workers are to be told.
+    pub fn resume(&self, database: Option<&str>) -> bool {
+        let mut pools = self.pools.lock();
+        let mut paused = self.paused.lock();
+        let before = paused.len();
+        paused.retain(|name| database.is_some_and(|database| database != name));
+        pools.iter_mut().for_each(|(key, pool)| pool.is_paused = paused.contains(&key.database));
+        paused.len() < before
+    }
+
+    /// Whether a database is paused.
+    pub fn is_paused(&self, database: &str) -> bool {
+        self.paused.lock().contains(database)
+    }
+
+    /// Whether the pools of a database have a connection, or open one.
+    pub fn holds_connections(&self, database: &str) -> bool {
+        let pools = self.pools.lock();
+        pools.iter().any(|(key, pool)| key.is_of(Some(database)) && pool.held() > 0)
+    }
+
+    /// Replaces the connections of a database, or of all: each is closed as soon as it serves no client. The workers are to
+    /// be told.
+    pub fn renew(&self, database: Option<&str>, now: Instant) {
+        let mut pools = self.pools.lock();
+        pools.iter_mut().filter(|(key, _)| key.is_of(database)).for_each(|(_, pool)| pool.renew(now));
+    }
+
+    /// Whether some that are to be replaced are still there.
+    pub fn are_being_renewed(&self, database: Option<&str>) -> bool {
+        self.pools.lock().iter().any(|(key, pool)| key.is_of(database) && pool.old > 0)
+    }
+
+    /// The connections that serve no client, for people, and whether each is to be closed.
+    pub fn idle(&self) -> Vec<(PoolKey, Idle, bool)> {
+        let pools = self.pools.lock();
+        let idle = pools.iter().flat_map(|(key, pool)| pool.idle.iter().map(move |idle| (key, pool, idle)));
+        idle.map(|(key, pool, idle)| (key.clone(), *idle, pool.is_to_close(idle))).collect()
     }
 
     /// The pools for people.

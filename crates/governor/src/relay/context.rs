@@ -32,9 +32,11 @@ pub(super) enum Note {
     /// The server's addresses, for the given pair.
     Addresses(u64, io::Result<Vec<SocketAddr>>),
     /// The connection in that home is for that client, of that class, which another worker serves.
-    Fetch { home: u64, client: Place, class: ClassIndex },
+    Fetch { home: u64, key: PoolKey, client: Place, class: ClassIndex },
     /// A connection from another worker, for that pair.
     Connection { moving: Moving, pair: u64, class: ClassIndex },
+    /// The connection that was to come to that pair, of that class, has ended.
+    Lost { key: PoolKey, client: u64, class: ClassIndex },
     /// That pair waits for a connection in vain.
     Strands(u64),
     /// It is that pair's turn to log in at the server.

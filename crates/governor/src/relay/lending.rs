@@ -12,7 +12,6 @@ use super::turns::LoginTurn;
 use super::worker::Worker;
 use crate::governor::Repeated;
 use crate::pool::pools::{InForce, Offered, Place, PoolKey, Pools, Wanted, Welcome};
-use crate::settings::CpuShare;
 
 /// How often idle connections are looked for that are idle for too long.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -21,6 +20,14 @@ impl Worker {
     /// The pair that a home's connection is on loan to.
     pub(super) fn borrower(&self, home: u64) -> Option<u64> {
         self.pair(home)?.borrower()
+    }
+
+    /// An operator has changed what pools may do.
+    pub(super) fn review_pools(&mut self, now: Instant) {
+        self.looks_for_idle_at = Some(now);
+        for key in self.context.governor.pools.keys(None) {
+            self.strand(&key, now);
+        }
     }
 
     /// Does what the last steps have asked for.
@@ -38,9 +45,9 @@ impl Worker {
                 Lending::Opens(key) => self.open(&key, now),
                 Lending::OpenFailed(key, why, error) => self.note_failure(&key, &why, error, now),
                 Lending::Gone { home, key, class } => {
+                    let made = self.pair(home).and_then(Pair::made);
                     self.remove(home, now);
-                    self.with_settings(|settings, pools| pools.lost(&key, class, settings));
-                    self.strand(&key, now);
+                    self.lose(&key, class, made, now);
                 }
                 Lending::Ended(key) => self.strand(&key, now),
             }
@@ -60,7 +67,7 @@ impl Worker {
         let place = Place { worker: self.context.worker, pair: client };
         let times = (now, self.context.governor.clock(now));
         match self.with_settings(|settings, pools| pools.want(&key, claim, place, times, settings)) {
-            Wanted::Has(home) => self.lend(home, place, claim.class, now),
+            Wanted::Has(home) => self.lend(&key, home, (place, claim.class), now),
             Wanted::Waits(true) => self.open(&key, now),
             Wanted::Waits(false) => {}
             Wanted::Never => self.move_pair(client, now, |pair, context| pair.is_stranded(context, now)),
@@ -68,25 +75,31 @@ impl Worker {
     }
 
     /// The connection in that home is for that client.
-    fn lend(&mut self, home: Place, client: Place, class: ClassIndex, now: Instant) {
+    fn lend(&mut self, key: &PoolKey, home: Place, (client, class): (Place, ClassIndex), now: Instant) {
         let here = self.context.worker;
         if home.worker != here {
-            return self.tell_worker(home.worker, Note::Fetch { home: home.pair, client, class });
+            let key = key.clone();
+            return self.tell_worker(home.worker, Note::Fetch { home: home.pair, key, client, class });
         }
         if client.worker != here {
-            return self.send_connection(home.pair, client, class, now);
+            return self.send_connection(home.pair, key.clone(), (client, class), now);
         }
         let Some(moving) = self.pair_mut(home.pair).and_then(|pair| pair.lend(Some(client.pair))) else {
-            return self.find_another(client.pair, class, now);
+            return self.find_another(key, (client.pair, class), now);
         };
         self.attach(moving, home.pair, (client.pair, class), now);
     }
 
-    /// The connection has ended just before it could be lent.
-    fn find_another(&mut self, client: u64, class: ClassIndex, now: Instant) {
-        let Some((key, _)) = self.pair(client).and_then(Pair::claim) else { return };
-        self.with_settings(|settings, pools| pools.lost(&key, class, settings));
+    /// The connection has ended just before it could be lent to that client, which may have left.
+    pub(super) fn find_another(&mut self, key: &PoolKey, (client, class): (u64, ClassIndex), now: Instant) {
+        self.lose(key, class, None, now);
         self.find_connection(client, now);
+    }
+
+    /// A connection that was in use is no longer there. When it was made is not always known.
+    fn lose(&mut self, key: &PoolKey, class: ClassIndex, made: Option<Instant>, now: Instant) {
+        self.with_settings(|settings, pools| pools.lost(key, class, made, settings));
+        self.strand(key, now);
     }
 
     fn attach(&mut self, moving: Moving, home: u64, (client, class): (u64, ClassIndex), now: Instant) {
@@ -98,19 +111,22 @@ impl Worker {
     }
 
     fn take_back(&mut self, home: u64, moving: Moving, class: ClassIndex, now: Instant) {
-        let (key, share) = (moving.key.clone(), moving.share);
         let Some(pair) = self.pair_mut(home) else { return };
         pair.take_back(moving);
-        self.offer(home, &key, share, Some(class), now);
+        self.offer(home, Some(class), now);
     }
 
-    fn offer(&mut self, home: u64, key: &PoolKey, share: CpuShare, of_class: Option<ClassIndex>, now: Instant) {
+    fn offer(&mut self, home: u64, of_class: Option<ClassIndex>, now: Instant) {
         let place = Place { worker: self.context.worker, pair: home };
-        let times = (now, self.context.governor.clock(now));
-        match self.with_settings(|settings, pools| pools.offer(key, (place, share), of_class, times, settings)) {
-            Offered::To(client, class) => self.lend(place, client, class, now),
+        let Some((key, idle)) = self.pair(home).and_then(|pair| pair.idle(place, now)) else { return };
+        let clock = self.context.governor.clock(now);
+        match self.with_settings(|settings, pools| pools.offer(&key, idle, of_class, clock, settings)) {
+            Offered::To(client, class) => self.lend(&key, place, (client, class), now),
             Offered::Kept => {}
-            Offered::Closed => self.close_home(home, now),
+            Offered::Closed => {
+                self.close_home(home, now);
+                self.strand(&key, now);
+            }
         }
     }
 
@@ -120,25 +136,26 @@ impl Worker {
         let key = moving.key.clone();
         let (reported, reports) = (moving.connection.reported, Arc::clone(&moving.connection.reports));
         let welcome = Welcome { reported, reports };
-        let unwelcomed = self.with_settings(|settings, pools| pools.joins(&key, turn.is_none(), welcome.clone(), settings));
+        let unwelcomed =
+            self.with_settings(|settings, pools| pools.joins(&key, turn.is_none(), welcome.clone(), settings));
         self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
         self.answer_admitted(unwelcomed, Ok(welcome), now);
-        let share = moving.share;
+        let made = moving.connection.since;
         match self.add_home(moving, false) {
             Some(home) => {
-                self.offer(home, &key, share, None, now);
+                self.offer(home, None, now);
                 if let Some(pair) = self.pair_mut(home) {
                     pair.keep_turn_until_ended(turn);
                 }
             }
-            None => self.with_settings(|settings, pools| pools.lost(&key, ClassIndex(0), settings)),
+            None => self.with_settings(|settings, pools| pools.lost(&key, ClassIndex(0), Some(made), settings)),
         }
     }
 
-    /// Opens a connection, if a client needs one.
+    /// Opens as many connections as clients need, and may have.
     fn open(&mut self, key: &PoolKey, now: Instant) {
         self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
-        if let Some(means) = self.with_settings(|settings, pools| pools.opens(key, now, settings)) {
+        while let Some(means) = self.with_settings(|settings, pools| pools.opens(key, now, settings)) {
             let key = key.clone();
             self.add(now, |id, context| Ok(Pair::opening(id, key, means, context, now)));
         }
@@ -186,16 +203,23 @@ impl Worker {
     }
 
     /// Sends an idle connection to a client of another worker.
-    pub(super) fn send_connection(&mut self, home: u64, client: Place, class: ClassIndex, now: Instant) {
-        let Some(mut moving) = self.pair_mut(home).and_then(|pair| pair.lend(None)) else { return };
+    pub(super) fn send_connection(
+        &mut self,
+        home: u64,
+        key: PoolKey,
+        (client, class): (Place, ClassIndex),
+        now: Instant,
+    ) {
+        let Some(mut moving) = self.pair_mut(home).and_then(|pair| pair.lend(None)) else {
+            // It has ended meanwhile.
+            return self.tell_worker(client.worker, Note::Lost { key, client: client.pair, class });
+        };
         self.remove(home, now);
-        let key = moving.key.clone();
         match moving.side.leave(&self.context.poll) {
             Ok(()) => self.tell_worker(client.worker, Note::Connection { moving, pair: client.pair, class }),
             Err(error) => {
                 tracing::warn!("a server connection cannot be moved: {error}");
-                self.with_settings(|settings, pools| pools.lost(&key, class, settings));
-                self.strand(&key, now);
+                self.tell_worker(client.worker, Note::Lost { key, client: client.pair, class });
             }
         }
     }
@@ -204,8 +228,7 @@ impl Worker {
     pub(super) fn receive_connection(&mut self, moving: Moving, (client, class): (u64, ClassIndex), now: Instant) {
         let key = moving.key.clone();
         let Some(home) = self.add_home(moving, true) else {
-            self.with_settings(|settings, pools| pools.lost(&key, class, settings));
-            return self.strand(&key, now);
+            return self.find_another(&key, (client, class), now);
         };
         if let Some(moving) = self.pair_mut(home).and_then(|pair| pair.lend(Some(client))) {
             self.attach(moving, home, (client, class), now);
@@ -234,10 +257,11 @@ impl Worker {
             self.open(&key, now);
         }
         let timeout = self.context.governor.settings().pool.idle_timeout;
-        let Some(then) = timeout.and_then(|timeout| now.checked_sub(timeout)) else { return };
-        for (key, place) in self.context.governor.pools.idle_since(self.context.worker, then) {
+        let then = timeout.and_then(|timeout| now.checked_sub(timeout));
+        for (key, place) in self.context.governor.pools.superfluous(self.context.worker, then) {
             if self.with_settings(|settings, pools| pools.ended(&key, place, settings)) {
                 self.close_home(place.pair, now);
+                self.strand(&key, now);
             }
         }
     }

@@ -183,6 +183,7 @@ impl Worker {
                 WorkerCommand::Cancel(card, client) => {
                     self.context.cancels.extend(Aimed::at(&self.context.governor, card, Some(client)));
                 }
+                WorkerCommand::ReviewPools => self.review_pools(now),
                 WorkerCommand::Stop => self.is_stopped = true,
             }
         }
@@ -209,7 +210,7 @@ impl Worker {
                 Note::Addresses(id, addresses) => {
                     self.move_pair(id, now, |pair, context| pair.on_addresses(addresses, context, now));
                 }
-                Note::Fetch { home, client, class } => self.send_connection(home, client, class, now),
+                Note::Fetch { home, key, client, class } => self.send_connection(home, key, (client, class), now),
                 Note::Connection { moving, pair, class } => self.receive_connection(moving, (pair, class), now),
                 Note::Known(id, known) => {
                     self.move_pair(id, now, |pair, context| pair.on_known(known, context, now));
@@ -217,6 +218,7 @@ impl Worker {
                 Note::Welcome(id, welcome) => {
                     self.move_pair(id, now, |pair, context| pair.on_welcome(welcome, context, now));
                 }
+                Note::Lost { key, client, class } => self.find_another(&key, (client, class), now),
                 Note::LoginTurn(id) => {
                     self.move_pair(id, now, |pair, context| pair.on_login_turn(context, now));
                 }

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use plimsoll_governor::admin::scram::hash_password;
-use plimsoll_governor::settings::AdminUser;
-use plimsoll_pg::connection::Connection;
-use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
 
-use super::client::{Client, Destination, Failure, PASSWORD, cancel};
+use super::client::{Client, Failure, PASSWORD, cancel};
 use super::requests::query;
 use super::world::World;
 
@@ -23,7 +19,7 @@ fn state(result: Result<super::client::Answer, Failure>) -> String {
     }
 }
 
-fn waiting(world: &World) -> usize {
+pub fn waiting(world: &World) -> usize {
     world.governor.pools.view().iter().map(|pool| pool.waiting).sum()
 }
 
@@ -230,37 +226,23 @@ fn a_session_that_keeps_something_keeps_its_connection_and_says_why() {
     until("it is free again", || why().is_none());
 }
 
-/// These columns of a console's answer.
-fn console(world: &World, asked: &str, columns: &[&str]) -> Vec<Vec<String>> {
-    let Destination::Tcp(place) = world.place() else { panic!("the pool has a port") };
-    let url = format!("postgres://op:secret@{place}/console?sslmode=disable");
-    let url = ServerUrl::parse_in(&url, &|_| None).unwrap();
-    let mut rows = Vec::new();
-    let mut each = |row: &[Option<&str>]| rows.push(row.iter().map(|cell| cell.unwrap_or("").to_owned()).collect());
-    Connection::open(&url).unwrap().text_columns(asked, columns, &mut each).unwrap();
-    rows
-}
-
 #[test]
 fn the_console_shows_who_has_a_connection_and_who_waits() {
-    let world = World::new(2, true, |settings| {
-        let verifier = hash_password("secret");
-        settings.admin.users = vec![AdminUser { name: "op".to_owned(), verifier, may_change: false }];
-    });
-    let pool = |columns: &[&str]| console(&world, "SHOW POOLS", columns).concat().join(" ");
+    let world = World::new(2, true, |_| {});
+    let pool = |columns: &[&str]| world.console("SHOW POOLS", columns).concat().join(" ");
     let counts = ["cl_active", "cl_waiting", "sv_active", "sv_idle", "pool_mode"];
     let (mut keeps, mut other) = (world.client("ann"), world.client("ann"));
     keeps.query("LISTEN news").unwrap();
     other.query("SELECT 1").unwrap();
     until("one connection is kept and one is idle", || pool(&counts) == "2 0 1 1 transaction");
-    let pinned = || console(&world, "SHOW CLIENTS", &["pinned"]).concat().concat();
+    let pinned = || world.console("SHOW CLIENTS", &["pinned"]).concat().concat();
     until("the reason is shown", || pinned().contains("notifications"));
     other.query("BEGIN").unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| world.client("ann").query("SELECT 1").unwrap());
         until("a client waits", || pool(&counts) == "2 1 2 0 transaction");
         until("its wait is counted", || pool(&["maxwait_us"]) != "0");
-        let states = console(&world, "SHOW CLIENTS", &["state"]).concat();
+        let states = world.console("SHOW CLIENTS", &["state"]).concat();
         assert_eq!(states.iter().filter(|state| *state == "waiting").count(), 1, "{states:?}");
         other.query("COMMIT").unwrap();
     });

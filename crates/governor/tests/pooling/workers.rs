@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use plimsoll_testing::until;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::client::{Answer, Client};
+use super::client::{Answer, Client, Failure};
 use super::requests::{bind, execute, parse, query, sync};
 use super::world::World;
 
@@ -105,4 +106,42 @@ fn clients_of_several_workers_share_one_pool() {
         let open: u32 = world.governor.pools.view().iter().map(|pool| pool.open).sum();
         assert!(open <= size, "{open} connections");
     }
+}
+
+/// A client whose connection may end at any time: it connects again.
+fn go_on(world: &World, rounds: usize) {
+    let mut client = world.client("ann");
+    for _ in 0..rounds {
+        match client.query("SELECT 1") {
+            Ok(_) => {}
+            Err(Failure::Lost(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("a client waits for ever: {:?}", world.governor.pools.view())
+            }
+            Err(_) => client = world.client("ann"),
+        }
+    }
+}
+
+/// A connection that ended on its way to a client of another worker was missed by both: the client waited for ever, and the
+/// pool had one connection less from then on.
+#[test]
+fn connections_that_end_on_their_way_are_not_missed() {
+    const SIZE: u32 = 2;
+    let world = World::new(SIZE, true, |settings| settings.listen.workers = WORKERS);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut own = world.connection();
+            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ann' AND state = 'idle'";
+            while !is_over.load(Ordering::Relaxed) {
+                own.run(end).unwrap();
+            }
+        });
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| go_on(&world, ROUNDS))).collect();
+        let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok), "some client did not go on");
+    });
+    let mut clients: Vec<Client> = (0..SIZE).map(|_| world.client("ann")).collect();
+    clients.iter_mut().for_each(|client| drop(client.query("BEGIN").unwrap()));
 }

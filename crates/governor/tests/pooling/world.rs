@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use plimsoll_governor::admin::scram::hash_password;
 use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::{self, Running};
-use plimsoll_governor::settings::{Address, PoolMode, Settings};
+use plimsoll_governor::settings::{Address, AdminUser, PoolMode, Settings};
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
@@ -74,6 +75,8 @@ impl World {
         assert_eq!(settings.pool.mode, PoolMode::Transaction);
         // The server's database has the console's usual name.
         settings.admin.database = "console".to_owned();
+        let verifier = hash_password("secret");
+        settings.admin.users = vec![AdminUser { name: "op".to_owned(), verifier, may_change: true }];
         change(&mut settings);
         let governor = Arc::new(Governor::new(settings, Instant::now()));
         let running = Some(relay::start(Arc::clone(&governor)).unwrap());
@@ -95,6 +98,21 @@ impl World {
     pub fn client(&self, user: &str) -> Client {
         Client::connect(self.place(), user, self.server.database())
             .unwrap_or_else(|failure| panic!("{failure}; the end of the server's log:\n{}", self.server.log_tail()))
+    }
+
+    /// A connection of the operator to the console.
+    pub fn operator(&self) -> Connection {
+        let Destination::Tcp(place) = self.place() else { panic!("the pool has a port") };
+        let url = format!("postgres://op:secret@{place}/console?sslmode=disable");
+        Connection::open(&ServerUrl::parse_in(&url, &|_| None).unwrap()).unwrap()
+    }
+
+    /// These columns of a console's answer.
+    pub fn console(&self, asked: &str, columns: &[&str]) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        let mut each = |row: &[Option<&str>]| rows.push(row.iter().map(|cell| cell.unwrap_or("").to_owned()).collect());
+        self.operator().text_columns(asked, columns, &mut each).unwrap();
+        rows
     }
 
     pub fn connection(&self) -> Connection {

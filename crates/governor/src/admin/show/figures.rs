@@ -74,7 +74,8 @@ impl<'a> Figures<'a> {
     /// Whether new clients of a database have to wait or are refused.
     pub(super) fn is_paused(&self, database: &str) -> bool {
         let are_all_paused = self.governor.settings().classes.iter().all(|class| class.is_paused);
-        are_all_paused || self.governor.doors.is_closed(database, Closed::Killed)
+        let is_closed = self.governor.doors.is_closed(database, Closed::Killed);
+        are_all_paused || is_closed || self.governor.pools.is_paused(database)
     }
 
     pub(super) fn is_disabled(&self, database: &str) -> bool {

@@ -1,6 +1,7 @@
-//! `SHOW SERVERS`: the server processes that serve sessions, one row each: pgbouncer's columns, then ours.
+//! `SHOW SERVERS`: the server processes that serve sessions, then those of pools that serve none, one row each:
+//! pgbouncer's columns, then ours.
 
-use super::sockets::{SideOf, cells, socket_columns};
+use super::sockets::{SideOf, cells, idle_cells, socket_columns};
 use crate::admin::answer::{Answer, Cell, Column, Refusal, int, int4, text};
 use crate::admin::command::Call;
 use crate::registry::Phase;
@@ -29,5 +30,10 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ];
         Some([cells(call, &card, &state, SideOf::Server), own].concat())
     });
-    Ok(Answer::of(rows.collect()))
+    let idle = call.governor.pools.idle().into_iter().map(|(key, idle, is_closing)| {
+        let (none, share) = (Cell::Null, idle.share.to_string());
+        let own = vec![none.clone(), Phase::Idle.name().into(), none, share.into(), Cell::from(0_u32)];
+        [idle_cells(call, &key, &idle, is_closing), own].concat()
+    });
+    Ok(Answer::of(rows.chain(idle).collect()))
 }

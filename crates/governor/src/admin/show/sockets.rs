@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::figures::{Figures, client_state, server_state, waited};
 use crate::admin::answer::{Answer, Cell, Column, Refusal, int4, text};
 use crate::admin::command::Call;
+use crate::pool::pools::{Idle, PoolKey};
 use crate::registry::{CardState, Phase, SessionCard};
 
 /// pgbouncer's columns, then others.
@@ -88,6 +89,34 @@ pub(super) fn cells(call: &Call<'_>, card: &SessionCard, state: &CardState, side
     ]
 }
 
+/// pgbouncer's cells of a connection of a pool that serves no client.
+pub(super) fn idle_cells(call: &Call<'_>, key: &PoolKey, idle: &Idle, is_closing: bool) -> Vec<Cell> {
+    let (host, port) = ends_of(&call.governor.settings().server.address());
+    vec![
+        "S".into(),
+        key.user.as_str().into(),
+        key.database.as_str().into(),
+        "none".into(),
+        "idle".into(),
+        host.into(),
+        port.map_or(Cell::Null, Cell::int4),
+        Cell::Null,
+        Cell::Null,
+        moment(call.now, idle.made).into(),
+        moment(call.now, idle.since).into(),
+        Cell::int4(0),
+        Cell::int4(0),
+        Cell::int4(u8::from(is_closing)),
+        format!("s{}", idle.process).into(),
+        "".into(),
+        Cell::int4(idle.process),
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+    ]
+}
+
 /// The host and the port of an address; a Unix socket has no port.
 fn ends_of(address: &str) -> (String, Option<u16>) {
     let parts = address.rsplit_once(':').filter(|_| !address.starts_with('/'));
@@ -118,7 +147,10 @@ pub const COLUMNS: &[Column] = socket_columns![
 
 /// Clients, then server connections. Sessions own no buffers, so that pgbouncer's columns about these are 0.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
-    sockets(call, |_| true)
+    let mut answer = sockets(call, |_| true)?;
+    let idle = call.governor.pools.idle().into_iter();
+    answer.rows.extend(idle.map(|(key, idle, is_closing)| with_buffers(idle_cells(call, &key, &idle, is_closing))));
+    Ok(answer)
 }
 
 /// Those of sessions whose server works for them, or that wait.
@@ -133,12 +165,16 @@ fn sockets(call: &Call<'_>, is_shown: impl Fn(&CardState) -> bool) -> Result<Ans
         for card in &cards {
             let state = card.state().clone();
             if is_shown(&state) && (side == SideOf::Client || card.process().is_some()) {
-                let buffers = std::iter::repeat_n(Cell::Int4(0), 7);
-                rows.push(cells(call, card, &state, side).into_iter().chain(buffers).collect());
+                rows.push(with_buffers(cells(call, card, &state, side)));
             }
         }
     }
     Ok(Answer::of(rows))
+}
+
+fn with_buffers(mut cells: Vec<Cell>) -> Vec<Cell> {
+    cells.extend(std::iter::repeat_n(Cell::Int4(0), 7));
+    cells
 }
 
 #[cfg(test)]

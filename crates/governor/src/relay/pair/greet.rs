@@ -259,6 +259,13 @@ impl Pair {
         if let Some((what, hint)) = context.governor.doors.refusal(&startup.login.database) {
             return Err(Refusal::new("57P03", what).hint(hint));
         }
+        let database = &startup.login.database;
+        if context.governor.pools.is_paused(database) && !settings.login.has_source() {
+            // Its login would need the server.
+            let what = format!("database \"{database}\" is paused at the governor (PAUSE)");
+            let hint = format!("RESUME \"{database}\" on the governor's console lets clients in again.");
+            return Err(Refusal::new("57P03", what).hint(hint));
+        }
         if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().socket(), FILES_KEPT)) {
             return Err(no_files());
         }

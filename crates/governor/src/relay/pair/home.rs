@@ -4,10 +4,11 @@
 //! and the worker passes its events on.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{End, Pair, Phase, token};
 use crate::pool::connection::PooledConnection;
-use crate::pool::pools::{Place, PoolKey};
+use crate::pool::pools::{Idle, Place, PoolKey};
 use crate::relay::context::{Context, Lending};
 use crate::relay::listener::Peer;
 use crate::relay::side::Side;
@@ -19,6 +20,8 @@ pub(in crate::relay) struct Home {
     pub(in crate::relay) key: PoolKey,
     connection: Option<Box<PooledConnection>>,
     lent_to: Option<u64>,
+    /// When the connection was made.
+    made: Instant,
     /// The share of the cores that its process has.
     share: CpuShare,
 }
@@ -36,8 +39,24 @@ impl Pair {
     /// The home of a connection.
     pub(in crate::relay) fn home(id: u64, moving: Moving) -> Self {
         let Moving { side, connection, key, share } = moving;
-        let home = Home { key, connection: Some(connection), lent_to: None, share };
+        let made = connection.since;
+        let home = Home { key, connection: Some(connection), lent_to: None, made, share };
         Pair { server: Some(side), phase: Phase::Home(Box::new(home)), ..Pair::empty(id, Peer::Local) }
+    }
+
+    /// When the connection of a home was made.
+    pub(in crate::relay) fn made(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Home(home) => Some(home.made),
+            _ => None,
+        }
+    }
+
+    /// The connection in a home, for its pool.
+    pub(in crate::relay) fn idle(&self, place: Place, now: Instant) -> Option<(PoolKey, Idle)> {
+        let Phase::Home(home) = &self.phase else { return None };
+        let process = home.connection.as_ref()?.key.process;
+        Some((home.key.clone(), Idle { place, share: home.share, process, made: home.made, since: now }))
     }
 
     /// The pair that its connection is on loan to.

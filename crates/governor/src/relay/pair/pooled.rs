@@ -64,12 +64,7 @@ pub(super) fn made_up_key() -> BackendKey {
 impl Pair {
     /// The pool of the client.
     pub(super) fn pool_key(&self) -> Option<PoolKey> {
-        let card = self.card.as_ref()?;
-        Some(PoolKey {
-            database: card.login.database.as_str().into(),
-            user: card.login.user.as_str().into(),
-            parameters: card.parameters.get().copied().unwrap_or_default(),
-        })
+        self.card.as_deref().map(PoolKey::of)
     }
 
     /// A client of a pool has been let in: over a connection of its own with that key, which now belongs to the pool, or
