@@ -172,6 +172,22 @@ pub(crate) fn single_deallocate(sql: &[u8], rules: TextRules) -> Option<Box<[u8]
     name::stored(&folded).map(Into::into)
 }
 
+/// Whether a text discards all prepared statements and does nothing before that: `DEALLOCATE ALL`, or `DISCARD ALL`.
+pub(crate) fn discards_statements(sql: &[u8], rules: TextRules) -> bool {
+    let first = sql.trim_ascii_start();
+    let begins = |word: &[u8]| first.get(..word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word));
+    if !begins(b"deallocate") && !begins(b"discard") {
+        return false;
+    }
+    let sql = sql.split(|byte| *byte == 0).next().unwrap_or_default();
+    let mut tokens = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment).skip(1);
+    let mut what = tokens.next();
+    if begins(b"deallocate") && what.as_ref().is_some_and(|what| what.is_word("prepare")) {
+        what = tokens.next();
+    }
+    what.is_some_and(|what| what.is_word("all")) && tokens.all(|token| token.is_mark(b';'))
+}
+
 /// Whether a text contains a word, given in lower case, in any case.
 pub(crate) fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
     places(sql, word).next().is_some()

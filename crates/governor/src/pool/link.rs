@@ -285,6 +285,7 @@ impl Link {
         let pending = self.expected.iter().rev().find_map(|expected| match &expected.then {
             Effect::Prepares(known, text) if **known == *name => Some(Some(Arc::clone(text))),
             Effect::Closes(known) | Effect::ClosesByText(known) if **known == *name => Some(None),
+            Effect::DiscardsTexts => Some(None),
             _ => None,
         });
         pending.unwrap_or_else(|| self.texts.get(name).cloned())

@@ -11,7 +11,7 @@ use crate::pool::settings::{self, APPLICATION_NAME, SessionSettings};
 use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
 use crate::session::{END_ANSWERS, OWN_STATEMENT, end, message_of, run};
 use crate::statement::name::stored;
-use crate::statement::{TextRules, single_deallocate};
+use crate::statement::{TextRules, discards_statements, single_deallocate};
 
 /// The longest `Parse` that follows a client; a longer one pins the session.
 const PARSE_MAX: usize = 1 << 20;
@@ -212,7 +212,11 @@ impl Link {
         let text =
             self.deallocated(message.get(5..).unwrap_or_default()).and_then(|name| Some((self.text_of(&name)?, name)));
         let is_open = self.expected.back().is_some_and(|last| !matches!(last.what, What::Query | What::Sync));
-        let Some((_, name)) = text.filter(|_| !is_open) else { return self.expects(Expected::theirs(What::Query)) };
+        let Some((_, name)) = text.filter(|_| !is_open) else {
+            let discards = discards_statements(message.get(5..).unwrap_or_default(), TextRules::default());
+            let then = if discards { Effect::DiscardsTexts } else { Effect::None };
+            return self.expects(Expected::theirs(What::Query).then(then));
+        };
         // A unit of its own, before the query. Other clients keep the text: one that no client needs is closed.
         self.take_name();
         self.scratch.extend(message_of(b'S', &[]));

@@ -58,6 +58,8 @@ pub(super) enum Effect {
     Deallocates(Box<[u8]>, u64),
     /// The client's statement of that name is closed; the connection has its text by another name.
     ClosesByText(Box<[u8]>),
+    /// All prepared statements are closed.
+    DiscardsTexts,
     /// The session's settings are in force.
     Applies,
     /// The question for the values of settings is answered.

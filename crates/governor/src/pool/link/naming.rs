@@ -90,6 +90,7 @@ impl Link {
                 Effect::Has(of) if *of == number => Has::Yes,
                 Effect::Prepares(_, text) if text.number == number => Has::Yes,
                 Effect::Lacks(of) | Effect::Deallocates(_, of) if *of == number => Has::No,
+                Effect::DiscardsTexts => Has::No,
                 _ => continue,
             };
             return if is_of_this_unit { then } else { Has::Perhaps };

@@ -129,7 +129,8 @@ impl Link {
             Effect::Settles => self.settle(),
             Effect::Has(number) => self.has_text(number),
             Effect::Lacks(number) => self.lacks(number),
-            Effect::None | Effect::PreparesUnnamed => {}
+            // The command's tag says so as well, whatever the text was.
+            Effect::None | Effect::PreparesUnnamed | Effect::DiscardsTexts => {}
         }
     }
 
@@ -153,7 +154,7 @@ impl Link {
             Effect::ClosesByText(_) => {
                 self.pin_because("a statement that it closes may be left on the connection".to_owned());
             }
-            Effect::None | Effect::Closes(_) | Effect::Deallocates(..) => {}
+            Effect::None | Effect::Closes(_) | Effect::Deallocates(..) | Effect::DiscardsTexts => {}
         }
     }
 

@@ -355,6 +355,23 @@ fn an_unnamed_statement_that_discards_everything_is_not_handed_on() {
     assert_eq!(other.attach(used), "C[S|] B[||00] S");
 }
 
+/// A statement that was prepared again in the same pipeline was refused, because its name was taken until the answer.
+#[test]
+fn statements_are_discarded_for_what_follows_in_a_pipeline() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.say("P[s|select 1|00] S");
+    stage.attach(connection("a"));
+    stage.hear("1 Z[I]");
+    for discard in ["DEALLOCATE ALL", "deallocate prepare all;", "DISCARD ALL"] {
+        let again = stage.say(&format!("Q[{discard}|] P[s|select 1|00] S"));
+        assert_eq!(again, format!("Q[{discard}|] C[Splimsoll_1|] P[plimsoll_1|select 1|00] S"));
+        let tag = if discard == "DISCARD ALL" { "C[DISCARD ALL|]" } else { "C[DEALLOCATE ALL|]" };
+        assert_eq!(stage.hear(&format!("{tag} Z[I] 3 1 Z[I]")), format!("{tag} Z[I] 1 Z[I]"));
+        assert_eq!(stage.say("B[|s|00] S"), "B[|plimsoll_1|00] S");
+        stage.hear("2 Z[I]");
+    }
+}
+
 #[test]
 fn a_copy_swallows_the_syncs_before_its_end() {
     let mut stage = Stage::new(&Arc::default(), "a");
