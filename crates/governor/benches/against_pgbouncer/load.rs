@@ -34,6 +34,9 @@ pub struct Load {
 /// The application name of those clients.
 pub const REPORTS: &str = "reports";
 
+/// How the application names of the tenants of a pool begin.
+pub const TENANTS: &str = "tenant-";
+
 /// How long before the others they start, so that their class is known and their processes are in place.
 const REPORTS_BEFORE: Duration = Duration::from_millis(500);
 

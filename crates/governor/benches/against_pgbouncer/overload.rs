@@ -5,13 +5,10 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::load::latencies_us;
+use crate::load::{TENANTS, latencies_us};
 use crate::proxy::Proxy;
 use crate::report::{Table, spread};
 use crate::server::Server;
-
-/// How the application names of tenants begin.
-pub const TENANTS: &str = "tenant-";
 
 /// The clients of each tenant, as shares of all: one has sixteen times the clients of another.
 const SHARES: [f64; 5] = [1.0 / 31.0, 2.0 / 31.0, 4.0 / 31.0, 8.0 / 31.0, 16.0 / 31.0];

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_pg::connection::Connection;
 use tempfile::TempDir;
 
-use crate::load::REPORTS;
-use crate::overload::TENANTS;
+use crate::load::{REPORTS, TENANTS};
 use crate::server::{Link, Server, free_port};
 
 /// How long a proxy may take until it accepts clients.

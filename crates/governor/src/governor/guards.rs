@@ -5,10 +5,26 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::{ClassIndex, Pace, Paced, Ticket};
 
 use super::{Governor, Heard, SessionCommand};
-use crate::registry::SessionId;
+use crate::pool::pools::PoolKey;
+use crate::registry::{Phase, SessionId};
 
 impl Governor {
-    /// Admits a session's transaction beyond the limits, because others wait for locks of the session. Returns whether
+    /// Admits transactions of sessions that keep their connections of exhausted pools. Those who wait for such a connection
+    /// are admitted already, and would otherwise wait for those who wait for them.
+    pub(crate) fn let_borrowers_in(&self) {
+        let exhausted = self.pools.exhausted();
+        if exhausted.is_empty() {
+            return;
+        }
+        for card in self.registry.all() {
+            let is_queued = card.state().phase == Phase::Queued;
+            if is_queued && card.server_key().is_some() && exhausted.contains(&PoolKey::of(&card)) {
+                self.let_in(card.id);
+            }
+        }
+    }
+
+    /// Admits a session's transaction beyond the limits, because others wait for what the session holds. Returns whether
     /// it waited for admission.
     pub fn let_in(&self, session: SessionId) -> bool {
         let is_admitted = self.admission.lock().let_in(Ticket(session.0));

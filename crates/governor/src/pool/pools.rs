@@ -269,7 +269,7 @@ impl Pools {
         let pool = match pools.get_mut(key) {
             Some(pool) => pool,
             None => {
-                let is_paused = self.paused.lock().contains(&key.database);
+                let is_paused = self.paused.lock().contains(&*key.database);
                 pools.entry(key.clone()).or_insert_with(|| Pool::new(is_paused))
             }
         };
@@ -360,6 +360,13 @@ impl Pools {
         let pools = self.pools.lock();
         let due = pools.iter().filter(|(_, pool)| pool.needs_one() && pool.may_open(now));
         due.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The pools in which a client waits and no connection serves none.
+    pub fn exhausted(&self) -> BTreeSet<PoolKey> {
+        let pools = self.pools.lock();
+        let exhausted = pools.iter().filter(|(_, pool)| pool.queue.waiting() > 0 && pool.idle.is_empty());
+        exhausted.map(|(key, _)| key.clone()).collect()
     }
 
     /// A connection serves no client now; before that, a transaction of class `of_class`, if any.
@@ -466,7 +473,7 @@ impl Pools {
         let mut paused = self.paused.lock();
         let before = paused.len();
         paused.retain(|name| database.is_some_and(|database| database != name));
-        pools.iter_mut().for_each(|(key, pool)| pool.is_paused = paused.contains(&key.database));
+        pools.iter_mut().for_each(|(key, pool)| pool.is_paused = paused.contains(&*key.database));
         paused.len() < before
     }
 

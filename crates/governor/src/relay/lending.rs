@@ -256,6 +256,7 @@ impl Worker {
         for key in self.context.governor.pools.due(now) {
             self.open(&key, now);
         }
+        self.context.governor.let_borrowers_in();
         let timeout = self.context.governor.settings().pool.idle_timeout;
         let then = timeout.and_then(|timeout| now.checked_sub(timeout));
         for (key, place) in self.context.governor.pools.superfluous(self.context.worker, then) {

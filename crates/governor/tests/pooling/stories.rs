@@ -83,6 +83,23 @@ fn a_transaction_that_waits_for_admission_holds_no_connection() {
     assert_eq!(one.answer().unwrap().value(), Some("1"));
 }
 
+/// A session that keeps its connection waited for admission behind one that was admitted and waited for that connection.
+#[test]
+fn a_session_that_keeps_its_connection_is_let_in_when_others_wait_for_that() {
+    let world = World::new(1, true, |settings| {
+        settings.set("class.high.mpl", "1").unwrap();
+        let class = settings.class_named("high").unwrap();
+        settings.rules.set_has_mpl(class, true);
+    });
+    let (mut keeper, mut other) = (world.client("ann"), world.client("ann"));
+    keeper.query("LISTEN news").unwrap();
+    other.send_query("SELECT 2").unwrap();
+    until("the other waits for the connection", || waiting(&world) == 1);
+    assert_eq!(keeper.value("SELECT 1").unwrap(), "1");
+    keeper.query("DISCARD ALL").unwrap();
+    assert_eq!(other.answer().unwrap().value(), Some("2"));
+}
+
 #[test]
 fn a_cancel_meets_its_own_statement_and_nobody_elses() {
     let world = World::new(1, true, |_| {});

@@ -94,8 +94,8 @@ pub(super) fn idle_cells(call: &Call<'_>, key: &PoolKey, idle: &Idle, is_closing
     let (host, port) = ends_of(&call.governor.settings().server.address());
     vec![
         "S".into(),
-        key.user.as_str().into(),
-        key.database.as_str().into(),
+        (&*key.user).into(),
+        (&*key.database).into(),
         "none".into(),
         "idle".into(),
         host.into(),
