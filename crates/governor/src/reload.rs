@@ -54,7 +54,7 @@ pub struct Reloaded {
 }
 
 impl Reloaded {
-    /// What an operator is told, one line each.
+    /// The messages for an operator, one line each.
     pub(crate) fn notices(&self) -> Vec<String> {
         let mut notices: Vec<String> = self.changed.iter().map(|change| format!("changed: {change}")).collect();
         notices.extend(self.after_restart.iter().map(|change| format!("needs a restart: {change}")));

@@ -106,7 +106,7 @@ impl Governed {
     }
 
     fn class_lines(&self) -> String {
-        // The limits of one that was taken back hold up nobody any more.
+        // The limits of one that was taken back no longer apply.
         let holds = |(key, _): &&(String, String)| !self.is_taken_back || key == "priority";
         let keys = self.keys.iter().filter(holds).map(|(key, value)| format!("{key} = {}\n", toml_value(key, value)));
         match self.has_own_class() {

@@ -135,7 +135,7 @@ enum Phase {
     Console(Box<Console>),
     /// The home of a connection of a pool.
     Home(Box<Home>),
-    /// The server was told that its connection ends, or sees that.
+    /// The server knows that its connection ends, or will find out.
     Ending,
     /// A cancel was sent to the server, which closes the connection when it has carried out the cancel.
     Cancel {

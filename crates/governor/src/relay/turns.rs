@@ -34,7 +34,7 @@ pub(super) struct LoginTurn {
 
 impl LoginTurns {
     /// Takes a turn, or a place in the queue while `max` logins are under way; returns whether the turn has come.
-    /// Otherwise the pair is told when it comes ([`Note::LoginTurn`]).
+    /// Otherwise the pair is notified when it comes ([`Note::LoginTurn`]).
     pub(super) fn enter(self: &Arc<Self>, max: u32, pair: u64, inbox: &WorkerInbox) -> (LoginTurn, bool) {
         let mut state = self.0.lock();
         state.max = max;

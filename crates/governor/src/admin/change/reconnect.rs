@@ -19,7 +19,7 @@ fn sessions(governor: &Governor, database: Option<&str>) -> impl Iterator<Item =
     })
 }
 
-/// Whether a session goes on with another server connection: its pool opens one when it is needed.
+/// Whether a session can continue on another server connection: its pool opens one when it is needed.
 fn goes_on(governor: &Governor, card: &SessionCard) -> bool {
     let is_pooled = governor.settings().pool.mode == PoolMode::Transaction;
     is_pooled && card.state().pinned.is_none() && governor.pools.opens_by_itself(&PoolKey::of(card))

@@ -129,7 +129,7 @@ impl Link {
             Effect::Settles => self.settle(),
             Effect::Has(number) => self.has_text(number),
             Effect::Lacks(number) => self.lacks(number),
-            // The command's tag says so as well, whatever the text was.
+            // The command's tag shows it as well, whatever the text was.
             Effect::None | Effect::PreparesUnnamed | Effect::DiscardsTexts => {}
         }
     }
