@@ -169,8 +169,7 @@ impl Link {
     pub fn owes_nothing(&self) -> bool {
         let Some(connection) = &self.connection else { return false };
         let is_over = self.expected.is_empty() && self.unsent.is_empty() && self.streaming == 0;
-        let is_heard = self.left == 0 && self.untaken == 0 && self.answers.is_empty();
-        is_over && is_heard && self.status == IDLE && !self.is_skipping && self.asked.is_none() && !connection.is_spoilt
+        is_over && self.is_heard() && self.status == IDLE && !self.is_skipping && self.asked.is_none() && !connection.is_spoilt
     }
 
     /// Whether the session is served, and only a question of the link's own is still to be answered.
@@ -207,9 +206,15 @@ impl Link {
         self.settings.keys().cloned()
     }
 
-    /// Whether its client has said goodbye.
-    pub fn has_left(&self) -> bool {
-        self.has_left
+    /// Whether its client has said goodbye, and everything before that is answered.
+    pub fn is_over(&self) -> bool {
+        let is_sent = self.unsent.is_empty() && self.streaming == 0;
+        self.has_left && is_sent && self.expected.is_empty() && self.asked.is_none() && self.is_heard()
+    }
+
+    /// Whether the session has all of what it is to see.
+    fn is_heard(&self) -> bool {
+        self.left == 0 && self.untaken == 0 && self.answers.is_empty()
     }
 
     /// Why the session cannot go on, if so: its settings could not be restored.

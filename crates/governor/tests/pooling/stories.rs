@@ -100,6 +100,24 @@ fn a_session_that_keeps_its_connection_is_let_in_when_others_wait_for_that() {
     assert_eq!(other.answer().unwrap().value(), Some("2"));
 }
 
+/// asyncpg, postgres.js and others say goodbye, and wait until the server closes the connection. They waited for ever.
+#[test]
+fn a_client_that_says_goodbye_is_let_go() {
+    const GOODBYE: &[u8] = &[b'X', 0, 0, 0, 4];
+    let world = World::new(1, true, |_| {});
+    world.connection().run("CREATE TABLE said (what text); GRANT ALL ON said TO public").unwrap();
+    for before in ["", "BEGIN; INSERT INTO said VALUES ('lost')", "INSERT INTO said VALUES ('kept')", "LISTEN news"] {
+        let mut client = world.client("ann");
+        if !before.is_empty() {
+            client.send(&query(before)).unwrap();
+        }
+        client.send(GOODBYE).unwrap();
+        while client.answer().is_ok() {}
+    }
+    // The only connection serves others.
+    assert_eq!(world.client("ann").value("SELECT string_agg(what, ' ') FROM said").unwrap(), "kept");
+}
+
 #[test]
 fn a_cancel_meets_its_own_statement_and_nobody_elses() {
     let world = World::new(1, true, |_| {});

@@ -278,7 +278,7 @@ fn what_needs_no_connection_gets_none() {
     assert_eq!(stage.heard(), "3 Z[I] Z[I]");
     assert!(!stage.link.wants());
     stage.say("X");
-    assert!(stage.link.has_left() && !stage.link.wants());
+    assert!(stage.link.is_over() && !stage.link.wants());
 }
 
 #[test]

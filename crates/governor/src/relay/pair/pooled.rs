@@ -203,6 +203,11 @@ impl Pair {
             self.refuse(&Refusal::new("08006", why), context, now);
             return true;
         }
+        if pooled.link.is_over() {
+            // A server closes the connection, and some clients wait for that.
+            self.close(context, now);
+            return true;
+        }
         if pooled.link.wants() {
             if pooled.waits_since.is_none() {
                 pooled.waits_since = Some(now);
