@@ -169,7 +169,12 @@ impl Link {
     pub fn owes_nothing(&self) -> bool {
         let Some(connection) = &self.connection else { return false };
         let is_over = self.expected.is_empty() && self.unsent.is_empty() && self.streaming == 0;
-        is_over && self.is_heard() && self.status == IDLE && !self.is_skipping && self.asked.is_none() && !connection.is_spoilt
+        is_over
+            && self.is_heard()
+            && self.status == IDLE
+            && !self.is_skipping
+            && self.asked.is_none()
+            && !connection.is_spoilt
     }
 
     /// Whether the session is served, and only a question of the link's own is still to be answered.

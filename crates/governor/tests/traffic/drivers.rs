@@ -30,24 +30,33 @@ pub const CHECKS: &str = "connect simple prepared pipeline copy cancel notify ro
 const PROGRAM_MAX: Duration = Duration::from_secs(180);
 
 /// Runs a program through a governor while others of a higher class are busy with the same rows.
-fn check(program: Command, checks: &str) {
+fn check(mut program: Command, checks: &str) {
     // One at a time, because they count in the same rows.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // An old transaction of another test would make their tables count as changed.
-    check_before(&Server::start(), program, checks);
+    for pool in POOLS {
+        // An old transaction of another test would make their tables count as changed.
+        check_before(&Server::start(), pool, &mut program, checks);
+    }
 }
+
+/// A server connection for each client, and fewer connections than a program has contenders.
+const POOLS: [Option<u32>; 2] = [None, Some(4)];
 
 /// How often a program is run until it was queued: where processes start slowly, its contenders may miss each other.
 const TRIES: usize = 3;
 
 /// The same at a server where no other program counts.
-pub fn check_before(server: &Server, mut program: Command, checks: &str) {
+pub fn check_before(server: &Server, pool: Option<u32>, program: &mut Command, checks: &str) {
     // Few places, so that six contenders wait for them, even if each is a program that must start first.
-    let mut governed = Governed::start_with(server, "", "mpl = 2");
+    let mut governed = Governed::start_sharing(server, pool, "mpl = 2");
+    if pool.is_some() {
+        // Its statements are then not the only ones of its connection.
+        program.env("PLIMSOLL_SHARED", "yes");
+    }
     let load = Load::start(governed.address, server.database(), 2);
     let mut was_queued = || {
-        let said = run_once(&mut program, governed.address, server.database());
+        let said = run_once(program, governed.address, server.database());
         assert_told(&said, checks);
         governed.count(Some("low"), "queued") > 0
     };

@@ -84,6 +84,14 @@ impl Governed {
         Governed::start_text(&(example.lines().map(line).collect::<String>() + PLACES))
     }
 
+    /// The same with a pool of that many connections for each user, if any.
+    pub fn start_sharing(server: &Server, pool: Option<u32>, low: &str) -> Governed {
+        let (server, control) = Governed::places(server);
+        let pool = pool.map(|size| format!("[pool]\nmode = \"transaction\"\nsize = {size}\n")).unwrap_or_default();
+        let text = text(&server, &control, "", low, "");
+        Governed::start_text(&text.replace("[preemption]", &format!("{pool}[preemption]")))
+    }
+
     /// The same in front of any server.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
         Governed::start_of(server, control, listen, low, "")

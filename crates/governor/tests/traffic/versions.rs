@@ -73,9 +73,9 @@ fn check(major: u32) {
     governed.assert_alive();
     drop(governed);
 
-    drivers::check_before(&server, with_libpq(drivers::psql_program(), major, &folder), drivers::CHECKS);
-    let program = drivers::python_program("python", "psycopg_checks.py");
-    drivers::check_before(&server, program, drivers::CHECKS);
+    drivers::check_before(&server, None, &mut with_libpq(drivers::psql_program(), major, &folder), drivers::CHECKS);
+    let mut program = drivers::python_program("python", "psycopg_checks.py");
+    drivers::check_before(&server, None, &mut program, drivers::CHECKS);
     encrypted::check(&mut server, major);
 }
 

@@ -48,7 +48,8 @@ async function prepared() {
             const result = await client.query({ name: "named", text, values: [number, null, bytes, [number, 2]] });
             assert.deepEqual(result.rows[0], { a: number + 1, b: null, c: bytes, d: [number, 2] });
         }
-        assert.equal(await one(client, "select count(*)::int from pg_prepared_statements"), 1);
+        const statements = await one(client, "select count(*)::int from pg_prepared_statements");
+        assert.ok(process.env.PLIMSOLL_SHARED ? statements >= 1 : statements === 1, `${statements} statements`);
         for (let number = 0; number < 50; number++) {
             assert.equal(await one(client, "select $1::int * 2", [number]), number * 2);
         }

@@ -44,7 +44,8 @@ async function prepared() {
             assert.deepEqual({ ...row }, { a: number + 1, b: null, c: bytes, d: [number, 2] });
         }
         // The one above, this one, and the driver's own, which asks for the types of arrays.
-        assert.equal(await one(sql`select count(*)::int from pg_prepared_statements`), 3);
+        const statements = await one(sql`select count(*)::int from pg_prepared_statements`);
+        assert.ok(process.env.PLIMSOLL_SHARED ? statements >= 3 : statements === 3, `${statements} statements`);
         let total = 0;
         await sql`select generate_series(1, ${100}::int) as n`.cursor(7, (rows) => {
             for (const row of rows) total += row.n;
