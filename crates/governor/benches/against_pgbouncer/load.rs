@@ -84,10 +84,7 @@ impl Load {
         assert!(reports.is_none_or(|reports| reports.status.success()));
         let (proxy_after, server_after) = used();
         let said = String::from_utf8(output.stdout).unwrap();
-        let figure = |before: &str| -> f64 {
-            let rest = said.split(before).nth(1).unwrap_or_else(|| panic!("no `{before}` in {said}"));
-            rest.split(|c: char| !c.is_ascii_digit() && c != '.').next().and_then(|word| word.parse().ok()).unwrap()
-        };
+        let figure = |before: &str| figure(&said, before);
         assert_eq!(figure("number of failed transactions: "), 0.0, "{said}");
         let transactions = figure("number of transactions actually processed: ");
         // Ended sessions of the run are included: the server's first process has their times in its sum for children.
@@ -113,6 +110,12 @@ impl Load {
         std::thread::sleep(REPORTS_BEFORE);
         Some(child)
     }
+}
+
+/// The number behind these words of pgbench.
+pub fn figure(said: &str, before: &str) -> f64 {
+    let rest = said.split(before).nth(1).unwrap_or_else(|| panic!("no `{before}` in {said}"));
+    rest.split(|c: char| !c.is_ascii_digit() && c != '.').next().and_then(|word| word.parse().ok()).unwrap()
 }
 
 /// The latencies that pgbench has logged in a directory, microseconds, in order.

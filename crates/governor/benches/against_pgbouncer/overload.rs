@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::load::{TENANTS, latencies_us};
+use crate::load::{TENANTS, figure, latencies_us};
 use crate::proxy::Proxy;
 use crate::report::{Table, spread};
 use crate::server::Server;
@@ -73,12 +73,12 @@ fn run(server: &Server, proxy: &Proxy, clients: u32, seconds: u32) -> Ran {
             let mut command = server.pgbench(proxy.port);
             command.args(["-n", "-c", &clients.to_string(), "-T", &length.to_string(), "-f"]).arg(&script);
             command.arg(server.private.database()).env("PGAPPNAME", format!("{TENANTS}{tenant}"));
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })
         .collect();
     std::thread::sleep(MARGIN);
     let important_p95_ms = important(server, proxy, seconds, folder.path());
-    let rates: Vec<f64> = tenants.into_iter().map(|tenant| rate(&tenant.wait_with_output().unwrap().stdout)).collect();
+    let rates: Vec<f64> = tenants.into_iter().map(rate).collect();
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     Ran { important_p95_ms, tenants_per_s: sum, jain: sum * sum / (rates.len() as f64 * squares) }
 }
@@ -95,9 +95,9 @@ fn important(server: &Server, proxy: &Proxy, seconds: u32, folder: &Path) -> f64
     latencies[(latencies.len() * 95 / 100).min(latencies.len() - 1)] / 1e3
 }
 
-/// The throughput that pgbench has printed.
-fn rate(said: &[u8]) -> f64 {
-    let said = String::from_utf8_lossy(said);
-    let number = said.split("tps = ").nth(1).and_then(|rest| rest.split_whitespace().next());
-    number.and_then(|number| number.parse().ok()).unwrap_or(0.0)
+/// A tenant's throughput, once it has ended. One that has failed has none that could be compared.
+fn rate(tenant: Child) -> f64 {
+    let output = tenant.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    figure(&String::from_utf8_lossy(&output.stdout), "tps = ")
 }

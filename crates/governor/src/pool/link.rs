@@ -168,13 +168,7 @@ impl Link {
     /// The same, whether or not something pins it.
     pub fn owes_nothing(&self) -> bool {
         let Some(connection) = &self.connection else { return false };
-        let is_over = self.expected.is_empty() && self.unsent.is_empty() && self.streaming == 0;
-        is_over
-            && self.is_heard()
-            && self.status == IDLE
-            && !self.is_skipping
-            && self.asked.is_none()
-            && !connection.is_spoilt
+        self.is_answered() && self.status == IDLE && !self.is_skipping && !connection.is_spoilt
     }
 
     /// Whether the session is served, and only a question of the link's own is still to be answered.
@@ -213,13 +207,14 @@ impl Link {
 
     /// Whether its client has said goodbye, and everything before that is answered.
     pub fn is_over(&self) -> bool {
-        let is_sent = self.unsent.is_empty() && self.streaming == 0;
-        self.has_left && is_sent && self.expected.is_empty() && self.asked.is_none() && self.is_heard()
+        self.has_left && self.is_answered()
     }
 
-    /// Whether the session has all of what it is to see.
-    fn is_heard(&self) -> bool {
-        self.left == 0 && self.untaken == 0 && self.answers.is_empty()
+    /// Whether all that the session has sent is answered, the link's own questions too, and the session has the answers.
+    fn is_answered(&self) -> bool {
+        let is_sent = self.unsent.is_empty() && self.streaming == 0;
+        let is_heard = self.left == 0 && self.untaken == 0 && self.answers.is_empty();
+        is_sent && self.expected.is_empty() && self.asked.is_none() && is_heard
     }
 
     /// Why the session cannot go on, if so: its settings could not be restored.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_governor::settings::Settings;
 use plimsoll_testing::until;
 
 use super::client::{Client, Failure, PASSWORD, cancel};
@@ -63,15 +64,18 @@ fn the_important_class_goes_first_in_the_queue_for_connections() {
     assert_eq!(waiting(&world), 0);
 }
 
+/// The class of the clients has one transaction at a time.
+fn one_at_a_time(settings: &mut Settings) {
+    settings.set("class.high.mpl", "1").unwrap();
+    let class = settings.class_named("high").unwrap();
+    settings.rules.set_has_mpl(class, true);
+}
+
 /// A session kept its connection while its next transaction waited for admission; one that was admitted waited for that
 /// connection, and neither went on.
 #[test]
 fn a_transaction_that_waits_for_admission_holds_no_connection() {
-    let world = World::new(1, true, |settings| {
-        settings.set("class.high.mpl", "1").unwrap();
-        let class = settings.class_named("high").unwrap();
-        settings.rules.set_has_mpl(class, true);
-    });
+    let world = World::new(1, true, one_at_a_time);
     let (mut one, mut other) = (world.client("ann"), world.client("ann"));
     one.query("BEGIN").unwrap();
     other.send_query("SELECT 2").unwrap();
@@ -86,11 +90,7 @@ fn a_transaction_that_waits_for_admission_holds_no_connection() {
 /// A session that keeps its connection waited for admission behind one that was admitted and waited for that connection.
 #[test]
 fn a_session_that_keeps_its_connection_is_let_in_when_others_wait_for_that() {
-    let world = World::new(1, true, |settings| {
-        settings.set("class.high.mpl", "1").unwrap();
-        let class = settings.class_named("high").unwrap();
-        settings.rules.set_has_mpl(class, true);
-    });
+    let world = World::new(1, true, one_at_a_time);
     let (mut keeper, mut other) = (world.client("ann"), world.client("ann"));
     keeper.query("LISTEN news").unwrap();
     other.send_query("SELECT 2").unwrap();
