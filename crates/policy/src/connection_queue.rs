@@ -41,9 +41,11 @@ pub struct Claim {
     pub tenant: u64,
 }
 
+/// One who began to wait.
 #[derive(Debug, Clone, Copy)]
-struct Waiter {
+struct Arrival {
     ticket: Ticket,
+    tenant: u64,
     since: Duration,
 }
 
@@ -53,9 +55,9 @@ struct Class {
     in_use: u32,
     /// The tenants that have waiters; the first is next.
     turns: VecDeque<u64>,
-    waiting: HashMap<u64, VecDeque<Waiter>>,
+    waiting: HashMap<u64, VecDeque<Ticket>>,
     /// In the order in which they came, those included that no longer wait; the first one still does.
-    arrivals: VecDeque<(Waiter, u64)>,
+    arrivals: VecDeque<Arrival>,
 }
 
 impl Class {
@@ -74,7 +76,7 @@ impl Class {
 
     /// Since when its first waiter has waited, and that waiter's tenant.
     fn oldest(&self) -> Option<(Duration, u64)> {
-        self.arrivals.front().map(|(waiter, tenant)| (waiter.since, *tenant))
+        self.arrivals.front().map(|first| (first.since, first.tenant))
     }
 
     fn take(&mut self, tenant: u64) -> Option<Ticket> {
@@ -89,7 +91,7 @@ impl Class {
             true => _ = self.waiting.remove(&tenant),
             false => self.turns.push_back(tenant),
         }
-        Some(first.ticket)
+        Some(first)
     }
 }
 
@@ -138,9 +140,8 @@ impl ConnectionQueue {
         if queue.is_empty() {
             class.turns.push_back(claim.tenant);
         }
-        let waiter = Waiter { ticket: claim.ticket, since: now };
-        queue.push_back(waiter);
-        class.arrivals.push_back((waiter, claim.tenant));
+        queue.push_back(claim.ticket);
+        class.arrivals.push_back(Arrival { ticket: claim.ticket, tenant: claim.tenant, since: now });
         self.tickets.insert(claim.ticket, (claim.class, claim.tenant, now));
         false
     }
@@ -148,10 +149,8 @@ impl ConnectionQueue {
     /// The first arrival of a class is one that still waits.
     fn forget_arrivals(&mut self, place: usize) {
         let (class, tickets) = (&mut self.classes[place], &self.tickets);
-        let waits = |(waiter, _): &(Waiter, u64)| {
-            tickets
-                .get(&waiter.ticket)
-                .is_some_and(|(of, _, since)| (usize::from(of.0), *since) == (place, waiter.since))
+        let waits = |one: &Arrival| {
+            tickets.get(&one.ticket).is_some_and(|(of, _, since)| (usize::from(of.0), *since) == (place, one.since))
         };
         while class.arrivals.front().is_some_and(|first| !waits(first)) {
             class.arrivals.pop_front();
@@ -184,7 +183,7 @@ impl ConnectionQueue {
         let place = usize::from(class.0);
         let class = &mut self.classes[place];
         if let Some(queue) = class.waiting.get_mut(&tenant) {
-            queue.retain(|waiter| waiter.ticket != ticket);
+            queue.retain(|other| *other != ticket);
             if queue.is_empty() {
                 class.waiting.remove(&tenant);
                 class.turns.retain(|other| *other != tenant);
@@ -335,7 +334,9 @@ mod tests {
                     _ => _ = pool.abandon(Ticket(ticket)),
                 }
                 for class in &pool.classes {
-                    let firsts = class.waiting.values().map(|queue| queue.front().expect("no empty queue is kept").since);
+                    let firsts = class.waiting.values().map(|queue| {
+                        pool.tickets[queue.front().expect("no empty queue is kept")].2
+                    });
                     prop_assert_eq!(class.oldest().map(|(since, _)| since), firsts.min());
                 }
             }
