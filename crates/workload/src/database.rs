@@ -328,7 +328,7 @@ pub struct QueryAnswer {
     pub snapshot: String,
 }
 
-/// The time that a session has spent waiting since it was opened.
+/// The time that a session has spent waiting since it was opened, and the memory of its last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionUsage {
     /// Time spent waiting for locks; `None` if the target does not report it.
@@ -339,6 +339,9 @@ pub struct SessionUsage {
     pub io_wait: Option<Duration>,
     /// Time spent on undoing the changes of attempts that were rolled back; `None` if the target does not report it.
     pub rollback_time: Option<Duration>,
+    /// The most memory that the operators of its last query kept at a time, bytes; `None` if the target does not report
+    /// it, and before the first query.
+    pub query_memory: Option<u64>,
 }
 
 /// Runs a statement that must find its row. If it does not, the data are not the benchmark's: the transaction is rolled

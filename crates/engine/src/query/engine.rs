@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::DataFusionError;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SessionStateDefaults, TaskContext};
 use datafusion::logical_expr::ScalarUDF;
@@ -31,6 +31,7 @@ use crate::query::join_order::JoinOrder;
 use crate::query::key_bitmap::KeyBitmaps;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
 use crate::query::pipelines::{Learner, LoadProbe};
+use crate::query::pool::QueryPool;
 use crate::query::postgresql;
 use crate::query::provider::SnapshotSchema;
 use crate::query::push_filters::PushFilters;
@@ -104,7 +105,7 @@ pub struct QueryOutput {
     pub batches: Vec<RecordBatch>,
     /// The label of the snapshot.
     pub snapshot: String,
-    /// The query's disk accesses.
+    /// The query's disk accesses and memory.
     pub usage: QueryUsage,
 }
 
@@ -290,11 +291,13 @@ impl QueryEngine {
         if let Some(jobs) = threads.jobs() {
             config = config.with_extension(Arc::clone(jobs));
         }
-        let mut context = TaskContext::from(state).with_session_config(config);
-        if let Some(grant) = &self.grant {
-            context = context.with_runtime(grant.runtime(&self.runtime, meter)?);
-        }
-        Ok(Arc::new(context))
+        let runtime = match &self.grant {
+            Some(grant) => grant.runtime(&self.runtime, meter)?,
+            None => RuntimeEnvBuilder::from_runtime_env(&self.runtime)
+                .with_memory_pool(Arc::new(QueryPool::unlimited(Arc::clone(meter))))
+                .build_arc()?,
+        };
+        Ok(Arc::new(TaskContext::from(state).with_session_config(config).with_runtime(runtime)))
     }
 
     fn execute_error(&self, error: DataFusionError) -> QueryError {

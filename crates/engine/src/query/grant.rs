@@ -15,7 +15,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::SessionConfig;
 
 use crate::columns::DiskFolder;
-use crate::query::pool::GrantPool;
+use crate::query::pool::QueryPool;
 use crate::query::spill::Spills;
 use crate::query::usage::UsageMeter;
 
@@ -58,7 +58,7 @@ impl MemoryGrant {
     pub fn runtime(&self, common: &RuntimeEnv, meter: &Arc<UsageMeter>) -> Result<Arc<RuntimeEnv>> {
         let spills = Arc::new(Spills::new(self.folder.clone(), Arc::clone(meter)));
         RuntimeEnvBuilder::from_runtime_env(common)
-            .with_memory_pool(Arc::new(GrantPool::new(self.bytes)))
+            .with_memory_pool(Arc::new(QueryPool::granted(self.bytes, Arc::clone(meter))))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_temp_file_factory(spills))
             .build_arc()
     }

@@ -1,11 +1,12 @@
-//! The disk accesses of queries, and the cost of fresh data.
+//! The disk accesses of queries, their memory, and the cost of fresh data.
 
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// The disk accesses of one query, or of all of them, and their work on changes that are not in a chunk yet.
+/// The disk accesses and the memory of one query, or of all of them, and their work on changes that are not in a chunk
+/// yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueryUsage {
     /// Bytes of columns that scans read from files, in whole pages.
@@ -19,6 +20,9 @@ pub struct QueryUsage {
     /// The time that they spent on this, on all threads together: finding the changes, hiding old rows, and testing the
     /// new ones.
     pub merge_time: Duration,
+    /// The most memory that the query's sorts, aggregations and joins kept at a time, all together; of several queries,
+    /// that of the one with the most. Bytes. What a memory grant does not count is not in it.
+    pub peak_memory_bytes: u64,
 }
 
 impl AddAssign for QueryUsage {
@@ -28,6 +32,7 @@ impl AddAssign for QueryUsage {
         self.spill_files += other.spill_files;
         self.merged_tuples += other.merged_tuples;
         self.merge_time += other.merge_time;
+        self.peak_memory_bytes = self.peak_memory_bytes.max(other.peak_memory_bytes);
     }
 }
 

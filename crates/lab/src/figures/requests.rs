@@ -51,6 +51,15 @@ pub(super) const FIGURES: &[Figure] = &[
         claim: None,
         read: FigureSource::Plain(|of| known(of.part.latency_us.map(|latency| latency.max as f64), NOTHING_COMPLETED)),
     },
+    Figure {
+        key: "query_memory_bytes",
+        unit: Unit::Bytes,
+        meaning: "most memory that the sorts, aggregations and joins of one of its queries kept at a time",
+        merge: Merge::Largest,
+        of: FigureSubject::Transaction,
+        claim: by("query_memory"),
+        read: FigureSource::Plain(|of| known(of.part.query_memory_bytes.map(|bytes| bytes as f64), NO_MEMORY)),
+    },
     aborted("aborted.deadlock", "deadlock", "attempts rolled back as victim of a deadlock, and run again", |of| {
         Ok(of.workload.aborted.deadlock as f64)
     }),
@@ -110,6 +119,8 @@ pub(super) const FIGURES: &[Figure] = &[
         read: FigureSource::Plain(|of| known(of.workload.block_io_s, NOT_MEASURED)),
     },
 ];
+
+const NO_MEMORY: &str = "the target does not report the memory of queries, or there were none";
 
 const NOTHING_COMPLETED: &str = "no request completed";
 

@@ -49,6 +49,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         locks: Some(locks(times)),
         time_share: Some(time_share),
         samples: Some(100),
+        query_memory_bytes: Some(1_000 * times),
     };
     let count = |number: u64| Some(number * times);
     let cache_misses = json!({

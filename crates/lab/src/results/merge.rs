@@ -122,6 +122,7 @@ fn merged_part(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at
         locks: locks.map(|locks| with_percentiles(LockStatistics::merged(&locks), at_locks)),
         time_share,
         samples,
+        query_memory_bytes: parts.iter().filter_map(|part| part.query_memory_bytes).max(),
     }
 }
 

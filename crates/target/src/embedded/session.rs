@@ -42,6 +42,8 @@ pub(super) struct EmbeddedSession {
     slice_before: Option<Duration>,
     /// Buffer for lock waits between the engine and the caller, kept to reuse its memory.
     waits: Vec<plimsoll_engine::LockWait>,
+    /// The most memory that the operators of its last query kept at a time.
+    query_memory: Option<u64>,
 }
 
 impl EmbeddedSession {
@@ -64,6 +66,7 @@ impl EmbeddedSession {
             role: None,
             slice_before: None,
             waits: Vec::new(),
+            query_memory: None,
         }
     }
 
@@ -156,6 +159,7 @@ impl Session for EmbeddedSession {
         let output =
             self.queries.of(self.priority).query(reading.snapshot(), sql, None).map_err(|error| failed(&error))?;
         reading.settle().map_err(|error| failed(&error))?;
+        self.query_memory = Some(output.usage.peak_memory_bytes);
         Ok(QueryAnswer { batches: output.batches, snapshot: output.snapshot })
     }
 
@@ -166,6 +170,7 @@ impl Session for EmbeddedSession {
             lock_waits: usage.lock_waits,
             io_wait: Some(usage.log_wait),
             rollback_time: Some(usage.rollback_time),
+            query_memory: self.query_memory,
         }
     }
 

@@ -158,7 +158,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                 self.team.board.complete(self.number);
             }
             if let Some(bounds) = self.signals.bounds.get() {
-                let SessionUsage { lock_wait, lock_waits, io_wait, .. } = waited(&usage, &used);
+                let SessionUsage { lock_wait, lock_waits, io_wait, query_memory, .. } = waited(&usage, &used);
                 // A target that counts waits but does not report each of them has lost some, and it is unknown which.
                 let is_each_known = lock_wait.is_some() && incidents.lock_waits.len() as u64 == lock_waits;
                 let request = EndedRequest {
@@ -179,6 +179,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                     rollback_time: attempts.rollback_time,
                     io_wait,
                     round_trip: slept_by_now - slept,
+                    query_memory,
                 };
                 recorder.note(&request, bounds);
             }

@@ -173,6 +173,7 @@ impl WorkloadFacts<'_> {
             throughput_per_s: amount / self.window.as_secs_f64(),
             latency_us: Latency::of(&sum.latency),
             in_flight: Some(sum.in_flight),
+            query_memory_bytes: sum.query_memory,
             ..PartMeasurement::default()
         };
         let times = RequestTimes {

@@ -83,6 +83,10 @@ pub struct PartMeasurement {
     /// How many samples of the server that rests on. A count; `None` if the server is not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
+    /// The most memory that sorts, aggregations and joins of one of the queries kept at a time. Bytes. `None` if the
+    /// target does not report it, and of requests that are no queries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query_memory_bytes: Option<u64>,
 }
 
 /// How far the window of a run shows a steady state of one workload.

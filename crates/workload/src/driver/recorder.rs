@@ -88,6 +88,8 @@ pub(super) struct EndedRequest<'a> {
     pub io_wait: Option<Duration>,
     /// Time spent on round trips between statements.
     pub round_trip: Duration,
+    /// The most memory that the operators of its last query kept at a time, bytes; `None` if that is not known.
+    pub query_memory: Option<u64>,
 }
 
 #[cfg(test)]
@@ -112,6 +114,7 @@ impl EndedRequest<'static> {
             rollback_time: Some(Duration::ZERO),
             io_wait: Some(Duration::ZERO),
             round_trip: Duration::ZERO,
+            query_memory: None,
         }
     }
 }
@@ -129,11 +132,20 @@ pub(super) struct Cell {
     pub occupied: Nanos,
     /// The same from their intended start.
     pub in_system: Nanos,
+    /// The most memory that a completed request's query kept at a time, bytes; `None` if that is known of none.
+    pub query_memory: Option<u64>,
 }
 
 impl Cell {
     pub(super) fn new() -> Self {
-        Cell { latency: empty_histogram(), work_done: 0.0, in_flight: InFlight::default(), occupied: 0, in_system: 0 }
+        Cell {
+            latency: empty_histogram(),
+            work_done: 0.0,
+            in_flight: InFlight::default(),
+            occupied: 0,
+            in_system: 0,
+            query_memory: None,
+        }
     }
 
     /// Adds the figures of another cell.
@@ -143,6 +155,7 @@ impl Cell {
         self.in_flight.add(other.in_flight);
         self.occupied += other.occupied;
         self.in_system += other.in_system;
+        self.query_memory = self.query_memory.max(other.query_memory);
     }
 }
 
@@ -285,6 +298,7 @@ impl Recorder {
             let highest = LATENCY_MAX.as_micros() as u64;
             let microseconds = ((request.end - request.intended + 500) / 1_000).max(1);
             cell.latency.saturating_record(microseconds.min(highest));
+            cell.query_memory = cell.query_memory.max(request.query_memory);
             self.clamped += u64::from(microseconds > highest);
         }
     }
@@ -369,7 +383,7 @@ impl Recorder {
     }
 }
 
-/// The waits of a session between two readings of its usage.
+/// The waits of a session between two readings of its usage, and the memory of its last query.
 pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> SessionUsage {
     let since = |of: fn(&SessionUsage) -> Option<Duration>| {
         of(before).zip(of(after)).map(|(before, after)| after.saturating_sub(before))
@@ -379,6 +393,7 @@ pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> SessionUsag
         lock_waits: after.lock_waits.saturating_sub(before.lock_waits),
         io_wait: since(|usage| usage.io_wait),
         rollback_time: since(|usage| usage.rollback_time),
+        query_memory: after.query_memory,
     }
 }
 
@@ -533,6 +548,22 @@ mod tests {
             "each of them is known all the same"
         );
         assert_eq!(known.round_trip, Duration::from_micros(40));
+    }
+
+    #[test]
+    fn the_query_with_the_most_memory_counts_if_it_ended_well_inside() {
+        let mut recorder = Recorder::new();
+        let mut note = |end, outcome: Result<Outcome, &DatabaseError>, query_memory| {
+            recorder.note(&EndedRequest { outcome, query_memory, ..request(end - 100, end) }, &WINDOW);
+        };
+        note(1_200_000, Ok(Outcome::Committed), Some(7));
+        note(1_300_000, Ok(Outcome::Committed), Some(5));
+        note(1_400_000, Ok(Outcome::Committed), None);
+        note(1_500_000, Err(&DatabaseError::Deadlock), Some(8));
+        note(2_000_050, Ok(Outcome::Committed), Some(9));
+        let mut all = Recorder::new();
+        all.merge(&recorder);
+        assert_eq!(all.cell(1, Priority::HIGH).expect("noted").query_memory, Some(7));
     }
 
     #[test]

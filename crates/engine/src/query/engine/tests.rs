@@ -133,10 +133,23 @@ fn what_does_not_fit_the_grant_is_spilled_and_the_answer_is_the_same() {
         assert_eq!((free.usage.spilled_bytes, free.usage.spill_files), (0, 0));
         let tight = granted(Some(16)).query(&snapshot, sql, None).unwrap();
         assert_eq!(number(&tight), number(&free), "{sql}");
+        assert!(free.usage.peak_memory_bytes > 16 << 20, "{sql}: {:?}", free.usage);
+        assert!((1..=16 << 20).contains(&tight.usage.peak_memory_bytes), "{sql}: {:?}", tight.usage);
         assert!(tight.usage.spilled_bytes > 1 << 20 && tight.usage.spill_files > 0, "{sql}: {:?}", tight.usage);
         let ample = granted(Some(4096)).query(&snapshot, sql, None).unwrap();
         assert_eq!((number(&ample), ample.usage.spill_files), (number(&free), 0), "{sql}");
     }
+}
+
+#[test]
+fn the_memory_of_a_query_is_that_of_its_operators() {
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file()]));
+    let engine = granted(None);
+    let peak = |sql| engine.query(&snapshot, sql, None).unwrap().usage.peak_memory_bytes;
+    let scan = peak("select count(*) from ship where id % 7 = 3");
+    let join = peak("select count(*) from ship a, ship b where a.id = b.id");
+    assert!(scan < 1 << 20 && join > (3 * CHUNK_ROWS * size_of::<i64>()) as u64, "{scan} {join}");
+    assert_eq!(engine.usage().peak_memory_bytes, join, "of several queries that of the largest");
 }
 
 #[test]
