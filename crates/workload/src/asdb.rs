@@ -2,7 +2,7 @@
 //! and nine transactions of high contrast, from reads of one row in memory to reads and writes all over a table.
 //!
 //! Only a description is public, without schema and statements; those here are ours. In reading order: `schema` defines
-//! the six tables, and `population` their initial rows, with text from `words`; `request` is the input that clients
+//! the six tables, and `population` their initial rows, with text from `crate::words`; `request` is the input that clients
 //! draw; `reads`, `updates` and `inserts` are the transactions; `client` joins these; `audit` and `check` compare the
 //! data with the clients' work.
 
@@ -18,7 +18,6 @@ mod schema;
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 mod updates;
-mod words;
 
 use std::sync::Arc;
 

@@ -8,11 +8,11 @@ use super::audit::Audit;
 use super::population::{RUN_TIME_US, Sizes};
 use super::request::{Request, TransactionKind};
 use super::schema::{TEXT_MAX, TITLE_MAX};
-use super::words::write_words;
 use super::{execute_one, inserts, reads, updates};
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
 use crate::statement::{Rows, Value};
+use crate::words::write_words;
 
 #[derive(Debug)]
 pub(super) struct AsdbClient {

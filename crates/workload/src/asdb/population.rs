@@ -6,10 +6,10 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::schema::*;
-use super::words::write_words;
 use crate::batch::Batch;
 use crate::parts::RowRange;
 use crate::schema::TableId;
+use crate::words::write_words;
 
 /// The time of loading, in microseconds: always 2024-01-01 00:00 UTC.
 const LOAD_TIME_US: i64 = 1_704_067_200_000_000;

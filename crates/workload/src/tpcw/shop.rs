@@ -1,11 +1,13 @@
 //! The context of an interaction: the session, result buffers, and the state of the shop's application; and how native
-//! statements find and show rows.
+//! statements show and change rows.
 
 use super::numbers::{NumberedTable, Numbers};
-use super::schema::{SCHEMA, primary};
+use super::schema::SCHEMA;
 use crate::database::{DatabaseError, Session};
-use crate::schema::{ColumnId, Index, TableId};
-use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value};
+use crate::lookup;
+pub(super) use crate::lookup::{find, find_all, referred, text};
+use crate::schema::ColumnId;
+use crate::statement::{RowAccess, RowRef, Rows, Statement, Value};
 
 /// The shop as an interaction uses it.
 pub(super) struct Shop<'a> {
@@ -45,52 +47,9 @@ impl Shop<'_> {
     }
 }
 
-/// The row of that number in a table whose key is one number.
-pub(super) fn find(
-    access: &mut dyn RowAccess,
-    table: TableId,
-    id: i64,
-    intent: Intent,
-) -> Result<Option<RowRef>, DatabaseError> {
-    access.find(primary(table), &[Value::Int(id)], intent)
-}
-
-/// The row of a table whose number is in a column of another row.
-pub(super) fn referred(
-    access: &mut dyn RowAccess,
-    row: RowRef,
-    column: ColumnId,
-    table: TableId,
-    intent: Intent,
-) -> Result<Option<RowRef>, DatabaseError> {
-    let id = access.int(row, column);
-    find(access, table, id, intent)
-}
-
-/// All rows of a range of an index, to be read.
-pub(super) fn find_all(
-    access: &mut dyn RowAccess,
-    index: Index,
-    low: &[Value<'_>],
-    high: &[Value<'_>],
-) -> Result<Vec<RowRef>, DatabaseError> {
-    let mut found = Vec::new();
-    access.find_all(index, low, high, Intent::Read, &mut found)?;
-    Ok(found)
-}
-
-pub(super) fn text(access: &dyn RowAccess, row: RowRef, column: ColumnId) -> String {
-    let mut text = String::new();
-    access.text(row, column, &mut text);
-    text
-}
-
 /// Adds a result row of columns of several rows.
 pub(super) fn show(access: &dyn RowAccess, rows: &mut Rows, parts: &[(RowRef, &[ColumnId])]) {
-    rows.start(parts.iter().map(|(_, columns)| columns.len()).sum());
-    for (row, columns) in parts {
-        rows.append_stored(access, &SCHEMA, *row, columns);
-    }
+    lookup::show(access, &SCHEMA, rows, parts);
 }
 
 /// Writes columns of a row, if it was found.

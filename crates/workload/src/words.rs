@@ -57,7 +57,7 @@ const WEIGHTS: u32 = {
 };
 
 /// Replaces `into` by words, at least one and as many as fit a length that is drawn from `shortest..=longest` bytes.
-pub(super) fn write_words(random: &mut Pcg64, shortest: usize, longest: usize, into: &mut String) {
+pub(crate) fn write_words(random: &mut Pcg64, shortest: usize, longest: usize, into: &mut String) {
     let length = random.random_range(shortest..=longest);
     into.clear();
     loop {
