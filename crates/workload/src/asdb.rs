@@ -2,9 +2,9 @@
 //! and nine transactions of high contrast, from reads of one row in memory to reads and writes all over a table.
 //!
 //! Only a description is public, without schema and statements; those here are ours. In reading order: `schema` defines
-//! the six tables, and `population` their initial rows, with text from `crate::words`; `request` is the input that clients
-//! draw; `reads`, `updates` and `inserts` are the transactions; `client` joins these; `audit` and `check` compare the
-//! data with the clients' work.
+//! the six tables, and `population` their initial rows, with text from `crate::words`; `request` is the input that
+//! clients draw; `reads`, `updates` and `inserts` are the transactions; `client` joins these; `audit` and `check`
+//! compare the data with the clients' work.
 
 mod audit;
 mod check;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
-use crate::{asdb, captured, ch, file, rows, tpcb, tpcc, tpch, tpcw};
+use crate::{asdb, brokerage, captured, ch, file, rows, tpcb, tpcc, tpch, tpcw};
 pub use catalog::Catalog;
 pub use error::BenchmarkError;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -66,6 +66,7 @@ pub static BENCHMARKS: &[Entry] = &[
     tpcw::ENTRY,
     ch::ENTRY,
     asdb::ENTRY,
+    brokerage::ENTRY,
     rows::ENTRY,
     rows::query::ENTRY,
     projection::ENTRY,

@@ -64,6 +64,7 @@ const COUNTERS: &[&str] = &["machine/cache_miss", "machine/counters", "machine/t
 /// The parts by the kind of a workload. Others are workloads in a file.
 const WORKLOADS: &[(&str, &[&str])] = &[
     ("asdb", &["workload/asdb", "workload/keyed"]),
+    ("brokerage", &["workload/brokerage", "workload/keyed"]),
     ("ch", &["workload/ch", "workload/tpcc", "workload/tpch"]),
     ("tpcb", &["workload/keyed", "workload/tpcb"]),
     ("tpcc", &["workload/tpcc"]),
@@ -81,7 +82,7 @@ const WORKLOADS: &[(&str, &[&str])] = &[
 /// The parts of a workload that is described in a file.
 const WORKLOAD_OF_FILE: &[&str] = &["workload/file", "workload/keyed"];
 /// Kinds of workloads without queries.
-const TRANSACTIONAL: &[&str] = &["asdb", "rows", "tpcb", "tpcc", "tpcw"];
+const TRANSACTIONAL: &[&str] = &["asdb", "brokerage", "rows", "tpcb", "tpcc", "tpcw"];
 
 /// The parts by the beginning of an option's name, if the option has a value other than `none`.
 const OPTIONS: &[(&str, &[&str])] = &[
