@@ -51,6 +51,7 @@ pub static EXHIBITS: &[CarriedFile] = &[
     source!("SR/scale.toml"),
     source!("SR/tab3-waits.toml"),
     source!("SR/tab3-waits-postgres.toml"),
+    source!("SR/tab3-brokerage.toml"),
     source!("SI/fig3.1-misses-and-top-down.toml"),
     source!("SI/fig3.1-simulated.toml"),
     source!("SI/fig4.1-data-size.toml"),
