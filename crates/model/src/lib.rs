@@ -8,6 +8,7 @@
 //! - [`knee`]: the smallest sufficient allocation, and a search that finds it with few runs.
 //! - [`usl`]: the universal scalability law.
 //! - [`freshness`]: how recent the copy is that queries read.
+//! - [`fairness`]: how evenly something is shared.
 //!
 //! Workloads that share a machine:
 //! - [`network`]: stations and the classes that use them; [`mva`] computes the means of each class, [`bounds`] the limits that no
@@ -23,6 +24,7 @@ pub mod cache_sharing;
 pub mod cache_simulator;
 pub mod demand;
 pub mod des;
+pub mod fairness;
 pub mod freshness;
 pub mod idd;
 pub mod knee;

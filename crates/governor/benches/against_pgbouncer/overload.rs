@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use plimsoll_model::fairness::jain_index;
+
 use crate::load::{TENANTS, figure, latencies_us};
 use crate::proxy::Proxy;
 use crate::report::{Table, spread};
@@ -79,8 +81,8 @@ fn run(server: &Server, proxy: &Proxy, clients: u32, seconds: u32) -> Ran {
     std::thread::sleep(MARGIN);
     let important_p95_ms = important(server, proxy, seconds, folder.path());
     let rates: Vec<f64> = tenants.into_iter().map(rate).collect();
-    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
-    Ran { important_p95_ms, tenants_per_s: sum, jain: sum * sum / (rates.len() as f64 * squares) }
+    let jain = jain_index(&rates).expect("a tenant has had an answer");
+    Ran { important_p95_ms, tenants_per_s: rates.iter().sum(), jain }
 }
 
 /// The important clients' 95th percentile, ms.

@@ -114,6 +114,7 @@ impl Binder<'_> {
                     Calculation::Minimum => Ok(Formula::Minimum(parts)),
                     Calculation::Maximum => Ok(Formula::Maximum(parts)),
                     Calculation::Absolute if parts.len() == 1 => Ok(Formula::Absolute(Box::new(parts.remove(0)))),
+                    Calculation::Fairness => Ok(Formula::Fairness(parts)),
                     Calculation::Absolute => error(&expression.span, "abs takes one number"),
                 }
             }

@@ -6,6 +6,7 @@ use super::formula::{Condition, Figure, Formula, MeasuredFigure, Pin};
 use super::syntax::{Mean, Operator};
 use crate::plan::{Axis, Plan, positions};
 use plimsoll_display as units;
+use plimsoll_model::fairness::jain_index;
 
 /// The result of evaluating a claim.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,6 +157,7 @@ impl<'a> Evaluator<'a> {
             Formula::Minimum(parts) => self.fold(parts, f64::min)?,
             Formula::Maximum(parts) => self.fold(parts, f64::max)?,
             Formula::Absolute(inner) => self.number(inner)?.abs(),
+            Formula::Fairness(parts) => self.fairness(parts)?,
             Formula::Average { mean, axis, condition, body } => {
                 self.average(*mean, *axis, condition.as_deref(), body)?
             }
@@ -191,9 +193,20 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    fn numbers(&mut self, parts: &[Formula]) -> Measurement<Vec<f64>> {
+        parts.iter().map(|part| self.number(part)).collect()
+    }
+
     fn fold(&mut self, parts: &[Formula], join: fn(f64, f64) -> f64) -> Measurement<f64> {
-        let numbers = parts.iter().map(|part| self.number(part)).collect::<Result<Vec<_>, _>>()?;
-        Ok(numbers.into_iter().reduce(join).expect("the parser asks for one at least"))
+        Ok(self.numbers(parts)?.into_iter().reduce(join).expect("the parser asks for one at least"))
+    }
+
+    fn fairness(&mut self, parts: &[Formula]) -> Measurement<f64> {
+        let shares = self.numbers(parts)?;
+        if let Some(below) = shares.iter().find(|share| **share < 0.0) {
+            return Err(format!("{} is no share", shown(*below, 3)));
+        }
+        jain_index(&shares).ok_or_else(|| "all shares are 0".to_owned())
     }
 
     fn measured(&self, measured: &MeasuredFigure) -> Measurement<f64> {

@@ -31,6 +31,8 @@ pub(super) enum Formula {
     Minimum(Vec<Formula>),
     Maximum(Vec<Formula>),
     Absolute(Box<Formula>),
+    /// Jain's index.
+    Fairness(Vec<Formula>),
     /// The mean over every value of an axis that meets a condition.
     Average {
         mean: Mean,
@@ -81,7 +83,9 @@ impl Formula {
             Formula::Negative(inner) | Formula::Absolute(inner) => inner.figures(found),
             Formula::Average { body, .. } => body.figures(found),
             Formula::Arithmetic(_, left, right) => [left, right].into_iter().for_each(|side| side.figures(found)),
-            Formula::Minimum(parts) | Formula::Maximum(parts) => parts.iter().for_each(|part| part.figures(found)),
+            Formula::Minimum(parts) | Formula::Maximum(parts) | Formula::Fairness(parts) => {
+                parts.iter().for_each(|part| part.figures(found));
+            }
             Formula::Measured(measured) => found.push(measured),
         }
     }

@@ -106,6 +106,8 @@ pub enum Calculation {
     Minimum,
     Maximum,
     Absolute,
+    /// Jain's index.
+    Fairness,
 }
 
 /// A function of measurements.
@@ -152,8 +154,12 @@ impl Mean {
 }
 
 /// Every function of numbers, by name.
-pub(crate) static CALCULATIONS: [(&str, Calculation); 3] =
-    [("min", Calculation::Minimum), ("max", Calculation::Maximum), ("abs", Calculation::Absolute)];
+pub(crate) static CALCULATIONS: [(&str, Calculation); 4] = [
+    ("min", Calculation::Minimum),
+    ("max", Calculation::Maximum),
+    ("abs", Calculation::Absolute),
+    ("jain", Calculation::Fairness),
+];
 
 impl Function {
     /// How it is written.

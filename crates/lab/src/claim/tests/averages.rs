@@ -44,6 +44,14 @@ fn averages_are_arithmetic_means_over_values() {
 }
 
 #[test]
+fn jains_index_tells_how_even_shares_are() {
+    check("jain(2, 2, 2) == 1 and jain(1, 0, 0, 0) == 0.25", true, "1 == 1 and 0.25 == 0.25");
+    check("jain(mean(high, together, pow), mean(high, together, pow)) >= 0.99", true, "1 >= 0.99");
+    check_undecided("jain(1, -2) > 0", "-2 is no share");
+    check_undecided("jain(0, 0) > 0", "all shares are 0");
+}
+
+#[test]
 fn lock_waiting_is_told_of_workloads_and_classes() {
     check("0.75 < wait_excess(high, together) / queue_time(high, together) <= 0.8", true, "0.75 < 0.8 and 0.8 <= 0.8");
     check("queue_time(together, oltp) == 10us", true, "10 == 10");
