@@ -20,6 +20,8 @@ use std::time::Duration;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::simulated_counters::{Counting, SimulatedCounts, Simulator, folder};
+use plimsoll_workload::database::Login;
+use plimsoll_workload::driver::ClientOptions;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -98,9 +100,11 @@ fn fault_of(setting: &Setting) -> Option<String> {
     if !limits.is_empty() {
         return Some("a simulated processor has no limits; leave out [machine]".to_owned());
     }
-    let several = workloads.iter().find(|workload| workload.clients.clients != 1 || workload.clients.user.is_some())?;
-    let name = &several.name;
-    Some(format!("{name}: requests are counted of one client without a name of its own; set clients = 1 and no user"))
+    let is_other = |clients: &ClientOptions| clients.clients != 1 || clients.login() != Login::default();
+    let name = &workloads.iter().find(|workload| is_other(&workload.clients))?.name;
+    Some(format!(
+        "{name}: requests are counted of one client without a name of its own; set clients = 1, no user and no application"
+    ))
 }
 
 /// The program that counts, and what it is started with.

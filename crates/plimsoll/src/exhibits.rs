@@ -14,6 +14,7 @@ macro_rules! source {
 /// These experiments, with the history of their claims.
 pub static COLLECTION: Collection = Collection {
     files: EXHIBITS,
+    workload_files: WORKLOAD_FILES,
     claims_lock: include_str!("../../../experiments/claims.lock"),
     causes: include_str!("../../../experiments/causes.toml"),
     runs: include_str!("../../../experiments/runs.jsonl"),
@@ -144,6 +145,19 @@ pub static EXHIBITS: &[CarriedFile] = &[
     source!("governor/managed.toml"),
     source!("governor/target-step.toml"),
     source!("governor/slow-disk.toml"),
+    source!("governor/overload.toml"),
+    source!("governor/saturated-pool.toml"),
+    source!("governor/migrations.toml"),
+];
+
+/// The files of workloads that experiments have beside them.
+static WORKLOAD_FILES: &[CarriedFile] = &[
+    source!("governor/overload/tenant.toml"),
+    source!("governor/overload/important.toml"),
+    source!("governor/migrations/readers.toml"),
+    source!("governor/migrations/dump.toml"),
+    source!("governor/migrations/alter.toml"),
+    source!("governor/migrations/by-hand.toml"),
 ];
 
 #[cfg(test)]
@@ -151,7 +165,7 @@ mod tests {
     use std::path::Path;
 
     use plimsoll_lab::claim::first_result::FirstResults;
-    use plimsoll_lab::experiment::{Terms, parse, resolve};
+    use plimsoll_lab::experiment::{Experiment, Terms, parse, resolve};
     use plimsoll_lab::plan::Plan;
     use plimsoll_lab::reproduction::budget::Wanted;
     use plimsoll_lab::reproduction::causes::Causes;
@@ -162,6 +176,12 @@ mod tests {
     use super::*;
     use crate::program::BUILD;
     use crate::targets::TARGETS;
+
+    /// An experiment, read as from its place in the source tree, where the files of its workloads are.
+    fn experiment(source: &CarriedFile) -> Experiment {
+        let file = Path::new("../..").join(source.file).display().to_string();
+        parse(source.text, &file).unwrap_or_else(|error| panic!("{error}"))
+    }
 
     fn files(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).expect("a folder of the source tree") {
@@ -180,11 +200,12 @@ mod tests {
         let mut found = Vec::new();
         files(&root.join("experiments"), &mut found);
         found.retain(|file| !["/causes.toml", "/exhibits.toml"].iter().any(|list| file.ends_with(list)));
-        let listed = |file: &str| EXHIBITS.iter().any(|source| root.join(source.file) == Path::new(file));
+        let all = || EXHIBITS.iter().chain(WORKLOAD_FILES);
+        let listed = |file: &str| all().any(|source| root.join(source.file) == Path::new(file));
         let missing: Vec<&String> = found.iter().filter(|file| !listed(file)).collect();
-        assert!(missing.is_empty() && found.len() == EXHIBITS.len(), "not listed in exhibits.rs: {missing:?}");
+        assert!(missing.is_empty() && found.len() == all().count(), "not listed in exhibits.rs: {missing:?}");
         for source in EXHIBITS {
-            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            let experiment = experiment(source);
             for quick in [false, true] {
                 let plan =
                     resolve(&experiment, &Terms::here(&TARGETS, quick)).unwrap_or_else(|error| panic!("{error}"));
@@ -197,7 +218,7 @@ mod tests {
     fn the_quick_form_judges_every_claim_or_the_file_says_why_not() {
         let mut wrong = Vec::new();
         for source in EXHIBITS {
-            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            let experiment = experiment(source);
             let plan = resolve(&experiment, &Terms::here(&TARGETS, true)).unwrap_or_else(|error| panic!("{error}"));
             for claim in &plan.claims {
                 let remark = format!("# Not judged with --quick: \"{}\", for ", claim.text);
@@ -219,7 +240,7 @@ mod tests {
     fn a_claim_demands_half_of_the_published_effect_or_the_file_says_why_not() {
         let mut wrong = Vec::new();
         for source in EXHIBITS {
-            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            let experiment = experiment(source);
             let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"));
             for claim in &plan.claims {
                 let remark = format!("# Demands less than half of the published effect: \"{}\", for ", claim.text);
@@ -235,7 +256,7 @@ mod tests {
     /// The claims of every experiment, by its name.
     fn claims() -> Vec<(String, Vec<String>)> {
         let of = |source: &CarriedFile| {
-            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            let experiment = experiment(source);
             let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"));
             (plan.name, plan.claims.into_iter().map(|claim| claim.text).collect())
         };
@@ -259,7 +280,7 @@ mod tests {
     }
 
     fn plan_of(source: &CarriedFile) -> Plan {
-        let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+        let experiment = experiment(source);
         resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -146,6 +146,50 @@ fn only_unimportant_clients_come_through_a_split_governor() {
     assert_eq!(of("high"), 0, "through it came {}", point["governor"]);
 }
 
+/// More clients than the server lets in.
+const SHARED: &str = "tpcc:1 --option max_connections=50 --option governor_pool_size=4 --clients 60 --seconds 5";
+
+/// Story: the governor pooled, and no experiment could say so: each client of one had a server connection of its own.
+#[test]
+fn clients_of_a_pool_are_more_than_the_server_has_connections() {
+    let arguments = format!("bench --target postgres: --check --json --option governor=pool {SHARED}");
+    let arguments: Vec<&str> = arguments.split(' ').chain(["--priority", "high:0.05 of clients"]).collect();
+    let document = json(&output(&arguments));
+    let (failed, held) = checks(&document);
+    assert!(failed.is_empty() && held > 20, "{held} held, failed: {failed:?}");
+    let point = &document["points"][0];
+    for class in ["high", "low"] {
+        let completed = point["workloads"][0]["classes"][class]["completed"].as_u64().unwrap();
+        let governed = items(&point["governor"]).iter().find(|one| one["class"] == class);
+        let governed = governed.map_or(0, |one| one["transactions"].as_u64().unwrap());
+        assert!(completed > 0 && governed > 0, "{class}: {completed} completed, {governed} governed");
+    }
+    let share = &point["workloads"][0]["time_share"];
+    assert!(["cpu_run", "io", "lock"].iter().all(|part| share[part].is_null()), "no process is a client's: {share}");
+}
+
+/// Story: where pgbouncer was missing, or too old to follow prepared statements, the comparison could not be had, and all
+/// other settings of the experiment must not be lost with it.
+#[test]
+fn pgbouncer_in_the_place_of_a_governor_serves_clients_or_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = format!("bench --target postgres: --json --option governor=pgbouncer {SHARED}");
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let point = |output: std::process::Output| -> Value {
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+        document["points"][0].clone()
+    };
+    let missing = point(program::plimsoll(&arguments, folder.path()).env("PGBOUNCER", "/no/such").output().unwrap());
+    let why = missing["why_invalid"].as_str().unwrap_or_default();
+    assert!(why.contains("`/no/such` cannot be run") && why.contains("install pgbouncer 1.21 or newer"), "{missing}");
+    let here = point(run(&arguments, folder.path()));
+    match here["why_invalid"].as_str() {
+        None => assert!(here["workloads"][0]["completed"].as_u64().unwrap() > 0, "{here}"),
+        // This machine's is missing, too, or too old.
+        Some(why) => assert!(why.contains("install pgbouncer 1.21 or newer"), "{why}"),
+    }
+}
+
 /// Story: a typing error in the settings file was reported only when the governor did not start, in the middle of the
 /// experiment, with a place in a copy of the file that the operator had never seen.
 #[test]

@@ -24,7 +24,7 @@ use plimsoll_pg::connection::{Connection, OpenConnections, WireError};
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_workload::activity::ActivityWatch;
 use plimsoll_workload::database::{
-    CacheSwitches, Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session,
+    CacheSwitches, Database, DatabaseError, Footprint, LoadedData, Login, OptionChange, ProxyCounts, Session,
 };
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::parallelism::{Parallelism, untaught};
@@ -60,6 +60,8 @@ pub struct PostgresDatabase {
     users: Mutex<Vec<String>>,
     /// The governor between clients and the server. Before the server, to which it is connected.
     governor: Mutex<Option<GovernorProcess>>,
+    /// Why pgbouncer does not stand there though it should; clients are then refused with this.
+    no_peer: Mutex<Option<String>>,
     /// Decides the degrees of queries of a private server; `None` if the server does.
     degrees: Mutex<Option<Arc<QueryDegrees>>>,
     /// Decides which parts of the cache backends of a private server may fill. Before the server, so that groups go
@@ -107,13 +109,15 @@ impl PostgresDatabase {
             loaders: Default::default(),
             users: Default::default(),
             governor: Default::default(),
+            no_peer: Default::default(),
             degrees: Default::default(),
             cache_classes: Default::default(),
         }
     }
 
     /// Starts the governor that the settings ask for between clients and the server, or stops one that they do not ask
-    /// for. Call this before the first client connects, and while none is connected.
+    /// for. Call this before the first client connects, and while none is connected. A pgbouncer that this machine lacks is
+    /// no error: the server serves other settings, and clients learn why.
     pub fn govern(&self) -> Result<(), GovernorError> {
         let mut running = self.governor.lock();
         let wanted = self.settings().governor();
@@ -121,7 +125,15 @@ impl PostgresDatabase {
         if runs != wanted.as_ref() || wanted.is_none() {
             // The previous governor disconnects from the server first.
             *running = None;
-            *running = wanted.map(|wanted| GovernorProcess::start(&self.url, self.is_ours(), wanted)).transpose()?;
+            *self.no_peer.lock() = None;
+            let started = wanted.map(|wanted| GovernorProcess::start(&self.url, self.is_ours(), wanted)).transpose();
+            *running = match started {
+                Err(GovernorError::Peer(why)) => {
+                    *self.no_peer.lock() = Some(GovernorError::Peer(why).to_string());
+                    None
+                }
+                started => started?,
+            };
         }
         Ok(())
     }
@@ -141,14 +153,18 @@ impl PostgresDatabase {
     /// Where clients connect as that user, and whether they name the class of their transactions.
     fn client_url(&self, user: Option<&str>) -> Result<(ServerUrl, bool), DatabaseError> {
         let url = user.map_or_else(|| self.url.clone(), |user| self.url.with_user(user));
+        if let Some(why) = self.no_peer.lock().clone() {
+            return Err(DatabaseError::Unsupported(why));
+        }
         let governor = self.governor.lock();
         let Some(governor) = governor.as_ref() else { return Ok((url, false)) };
         governor.check().map_err(|error| DatabaseError::ConnectionLost(error.to_string()))?;
         let way = governor.url();
         // With the operator's own settings, their rules decide a user's class.
         let is_by_rules = user.is_some() && governor.settings().config.is_some();
-        let tells_class = governor.takes_classes() && !is_by_rules && !governor.settings().mode.reads_names();
-        Ok((ServerUrl { host: way.host.clone(), port: way.port, ..url }, tells_class))
+        let tells_class = governor.takes_classes() && !is_by_rules && governor.settings().mode.reads_comments();
+        let way = ServerUrl { host: way.host.clone(), port: way.port, connect_timeout: way.connect_timeout, ..url };
+        Ok((way, tells_class))
     }
 
     /// Creates a user of a private server, with our rights except superuser; on a given server, the user must exist.
@@ -234,19 +250,18 @@ impl Database for PostgresDatabase {
     }
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        self.open_session(schema, None)
+        self.session_as(schema, Login::default())
     }
 
-    fn session_as(&self, schema: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
-        self.make_user(user)?;
-        self.open_session(schema, Some(user))
+    fn session_as(&self, schema: &Schema, login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        login.user.map_or(Ok(()), |user| self.make_user(user))?;
+        self.open_session(schema, login)
     }
 
-    fn query_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
-        match (self.standby_url(), user) {
-            (Some(standby), user) => self.open_on_standby(standby, schema, user),
-            (None, None) => self.session(schema),
-            (None, Some(user)) => self.session_as(schema, user),
+    fn query_session(&self, schema: &Schema, login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        match self.standby_url() {
+            Some(standby) => self.open_on_standby(standby, schema, login),
+            None => self.session_as(schema, login),
         }
     }
 
@@ -313,7 +328,11 @@ impl Database for PostgresDatabase {
         self.connections.cancel_all();
     }
 
+    /// Of clients that share connections there may be any number.
     fn sessions_free(&self) -> Result<Option<usize>, DatabaseError> {
+        if self.settings().governor().is_some_and(|governor| governor.mode.pool) {
+            return Ok(None);
+        }
         location::sessions_free(&mut self.control().map_err(database_error)?, &self.url)
     }
 

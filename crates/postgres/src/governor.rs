@@ -6,10 +6,13 @@
 //! in its first statement. In the mode `beside` clients connect to the server itself, and name their class in their
 //! application names. In the mode `split` they do so for transactions of high priority only. In the modes `sql-only`
 //! and `sql-only-split` the governor has nothing of its server but the connection (`isolated`), as with a server that is rented.
+//! In the mode `pool` clients share server connections; in the mode `pgbouncer` they share those of `pgbouncer`, which stands
+//! in the governor's place.
 
 mod configuration;
 mod isolated;
 mod own_settings;
+mod pgbouncer;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -21,6 +24,7 @@ use std::time::Duration;
 use plimsoll_policy::Priority;
 
 pub use isolated::IsolationError;
+pub use pgbouncer::PeerError;
 pub use process::{GovernorError, GovernorProcess};
 
 /// The modes of a governor between clients and a server.
@@ -47,6 +51,8 @@ pub(crate) static GOVERNOR_MODES: &[&str] = &[
     "sql-only",
     "sql-only-split",
     "only-guards",
+    "pool",
+    "pgbouncer",
 ];
 
 /// The CPU shares that processes of low priority can have.
@@ -81,6 +87,10 @@ pub struct GovernorMode {
     pub isolated: bool,
     /// Statements that need a lock which stops others step back and try again.
     pub guards: bool,
+    /// Clients share few server connections, transaction by transaction.
+    pub pool: bool,
+    /// pgbouncer stands in the governor's place.
+    pub peer: bool,
 }
 
 impl GovernorMode {
@@ -98,6 +108,8 @@ impl GovernorMode {
         disk: true,
         isolated: false,
         guards: true,
+        pool: false,
+        peer: false,
     };
 
     /// No lever: a proxy.
@@ -114,6 +126,8 @@ impl GovernorMode {
         disk: false,
         isolated: false,
         guards: false,
+        pool: false,
+        peer: false,
     };
 
     /// The mode of that name in `GOVERNOR_MODES`; `None` for no governor.
@@ -147,6 +161,8 @@ impl GovernorMode {
             "sql-only-split" => GovernorMode { isolated: true, split: true, ..on },
             // To step back is to be run again.
             "only-guards" => GovernorMode { guards: true, replay: true, ..off },
+            "pool" => GovernorMode { pool: true, ..on },
+            "pgbouncer" => GovernorMode { pool: true, peer: true, ..off },
             _ => return None,
         })
     }
@@ -154,6 +170,11 @@ impl GovernorMode {
     /// Whether rules find the class of a session by its application name, and not by the comments of its transactions.
     pub(crate) fn reads_names(self) -> bool {
         self.beside || self.split
+    }
+
+    /// Whether transactions name their class in comments.
+    pub(crate) fn reads_comments(self) -> bool {
+        !self.reads_names() && !self.peer
     }
 }
 
@@ -178,6 +199,8 @@ pub struct GovernorSettings {
     pub low_floor: Option<u32>,
     /// Whether it keeps idle cores awake while high priority runs, if it may use any lever.
     pub awake: bool,
+    /// How many server connections the clients share, if they do.
+    pub pool_size: u32,
     /// The target of high priority, as its settings write it, if it may limit low priority; `None` for none.
     pub target: Option<String>,
     /// The operator's own settings file, which replaces all settings above.

@@ -14,7 +14,7 @@
 //! descendants into it; later ones are born in it. So the footprint names the first process only, which stays the same
 //! from limit to limit while backends and workers start and end.
 
-mod account;
+pub(crate) mod account;
 mod cluster;
 mod configuration;
 mod disk;

@@ -17,7 +17,7 @@ use crate::arrow_rows;
 use crate::cache_classes::{BackendClass, CacheClasses, ClassedQuery};
 use crate::degrees::{self, QueryDegrees};
 use crate::failure::database_error;
-use crate::governor::{CLASSES, class_in_messages, class_of, name_of_class, tagged};
+use crate::governor::{CLASSES, GovernorMode, class_in_messages, class_of, name_of_class, tagged};
 use crate::server::ServerSettings;
 use crate::{hidden_table, plan};
 use backend_share::BackendShare;
@@ -39,6 +39,10 @@ pub struct SessionOptions {
     pub tells_class: bool,
     /// Whether the application name is that of the class, for a governor beside the server.
     pub names_class: bool,
+    /// Whether a server connection serves many clients, transaction by transaction, so that no process is this session's.
+    pub is_pooled: bool,
+    /// Whether a pooler has run the first statements of the session already, and the session must set nothing.
+    pub is_opened_by_pooler: bool,
     /// Which state of the data queries read: `now`, `as replayed`.
     pub snapshot: &'static str,
     /// Decides the degree of parallelism of each query; `None` if the server does.
@@ -49,12 +53,15 @@ pub struct SessionOptions {
 
 impl From<&ServerSettings> for SessionOptions {
     fn from(settings: &ServerSettings) -> Self {
+        let mode = settings.governor().map(|governor| governor.mode);
         SessionOptions {
             isolation: settings.isolation().sql().to_owned(),
             cpu_scheduler: settings.cpu_policy(),
             settings: settings.session_settings(),
-            tells_class: settings.governor().is_some_and(|governor| !governor.mode.reads_names()),
-            names_class: settings.governor().is_some_and(|governor| governor.mode.beside),
+            tells_class: mode.is_some_and(GovernorMode::reads_comments),
+            names_class: mode.is_some_and(|mode| mode.beside),
+            is_pooled: mode.is_some_and(|mode| mode.pool),
+            is_opened_by_pooler: mode.is_some_and(|mode| mode.peer),
             snapshot: "now",
             degrees: None,
             cache_classes: None,
@@ -73,6 +80,8 @@ pub struct PostgresSession {
     begin: [Prepared; CLASSES.len()],
     /// The first statements of the session.
     opening: String,
+    /// [`SessionOptions::is_opened_by_pooler`].
+    is_opened_by_pooler: bool,
     /// The class of the transactions that begin from now on; `None` if no governor reads it.
     class: Option<usize>,
     /// The class for the application name from the next transaction on; `None` if it need not change.
@@ -101,22 +110,25 @@ impl PostgresSession {
         warnings: &Warnings,
     ) -> Result<Self, DatabaseError> {
         let opening = opening(schema, options);
-        connection.run(&opening).map_err(|error| failure::of_setting(error, options))?;
+        if !options.is_opened_by_pooler {
+            connection.run(&opening).map_err(|error| failure::of_setting(error, options))?;
+        }
         let class = options.tells_class.then(|| class_of(Priority::default()));
         let OwnStatements { begin, commit, rollback } = OwnStatements::prepare(&mut connection, options.tells_class)?;
         let named = options.names_class.then(|| class_of(Priority::default()));
         if let Some(class) = named {
             connection.run(&naming(class)).map_err(database_error)?;
         }
-        let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
-        let cache =
-            options.cache_classes.as_ref().map(|classes| BackendClass::new(classes, connection.server_process()));
+        let process = connection.server_process().filter(|_| !options.is_pooled);
+        let share = BackendShare::new(options.cpu_scheduler, process, warnings.clone());
+        let cache = options.cache_classes.as_ref().map(|classes| BackendClass::new(classes, process));
         Ok(PostgresSession {
             connection,
             statements: StatementMap::default(),
             of_class: Default::default(),
             begin,
             opening,
+            is_opened_by_pooler: options.is_opened_by_pooler,
             class,
             name_due: None,
             named,
@@ -134,6 +146,10 @@ impl PostgresSession {
 
     /// Forgets what the server has forgotten, and prepares what every session needs.
     fn begin_anew(&mut self) -> Result<(), DatabaseError> {
+        if self.is_opened_by_pooler {
+            let why = "pgbouncer shares connections, so no client can reset its session; use `governor=pool`";
+            return Err(DatabaseError::Unsupported(why.to_owned()));
+        }
         self.connection.run("DISCARD ALL").map_err(database_error)?;
         self.connection.run(&self.opening).map_err(database_error)?;
         self.statements = StatementMap::default();
@@ -259,7 +275,7 @@ fn naming(class: usize) -> String {
 }
 
 /// The first statements of a session: the search path, isolation, and the settings that were asked for.
-fn opening(schema: Option<&str>, options: &SessionOptions) -> String {
+pub(crate) fn opening(schema: Option<&str>, options: &SessionOptions) -> String {
     use postgres_protocol::escape::{escape_identifier, escape_literal};
     let mut sql = format!("SET default_transaction_isolation = {};", escape_literal(&options.isolation));
     if let Some(schema) = schema {

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use plimsoll_workload::database::Database;
+use plimsoll_workload::database::{Database, Login};
 
 use common::{loaded, rows};
 
@@ -16,7 +16,7 @@ fn check(spec: &str, count: usize) {
     let queries = benchmark.queries();
     assert!(queries.len() >= count, "{}", queries.len());
     let answers = || {
-        let mut session = database.query_session(benchmark.schema(), None).unwrap();
+        let mut session = database.query_session(benchmark.schema(), Login::default()).unwrap();
         queries.iter().map(|(_, sql)| rows(session.as_mut(), sql)).collect::<Vec<_>>()
     };
     let expect = answers();

@@ -6,7 +6,7 @@ mod common;
 
 use plimsoll_policy::Priority;
 use plimsoll_target::{Embedded, EmbeddedOptions};
-use plimsoll_workload::database::{Database, Session};
+use plimsoll_workload::database::{Database, Login, Session};
 
 use common::{loaded, rows};
 
@@ -16,7 +16,7 @@ fn the_queries_of_ch_have_the_same_answers_at_every_degree() {
     let queries = ch.queries();
     assert_eq!(queries.len(), 22);
     let answers = || {
-        let mut session = database.query_session(ch.schema(), None).unwrap();
+        let mut session = database.query_session(ch.schema(), Login::default()).unwrap();
         queries.iter().map(|(_, sql)| rows(session.as_mut(), sql)).collect::<Vec<_>>()
     };
     let expect = answers();
@@ -69,7 +69,7 @@ fn a_degree_above_the_threads_and_queries_that_do_not_repeat_are_told() {
         ["queries have up to 16 partitions on 2 threads: partitions beyond the threads take turns"]
     );
     let (tpch, database) = loaded("tpch:0.01", &["dop=2", "parallelism=adaptive"]);
-    let mut session = database.query_session(tpch.schema(), None).unwrap();
+    let mut session = database.query_session(tpch.schema(), Login::default()).unwrap();
     for column in ["l_tax", "l_discount", "l_quantity"] {
         session.query(&format!("select sum({column}) from lineitem")).unwrap();
     }
@@ -85,7 +85,7 @@ fn queries_of_high_priority_can_have_an_engine_and_a_policy_of_their_own() {
     let options = ["dop=2", "parallelism=static(1)", "parallelism_high=adaptive", "query_threads=own"];
     let (tpch, database) = loaded("tpch:0.01", &options);
     assert_eq!(database.query_threads().len(), 4, "two engines of two threads");
-    let mut session = database.query_session(tpch.schema(), None).unwrap();
+    let mut session = database.query_session(tpch.schema(), Login::default()).unwrap();
     let ask = |session: &mut dyn Session, from: u64| {
         session.query(&format!("select count(*) from orders where o_orderkey > {from}")).unwrap();
     };

@@ -17,6 +17,15 @@ use crate::statement::{Rows, Statement, Value};
 pub(crate) use error::PREEMPTED;
 pub use error::{DatabaseError, Refusal};
 
+/// How a client introduces itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Login<'a> {
+    /// The user as which it logs in; `None` for the user with which the database was opened.
+    pub user: Option<&'a str>,
+    /// Its application name; `None` for that of this program.
+    pub application: Option<&'a str>,
+}
+
 /// A database under test.
 pub trait Database: Send + Sync {
     /// Whether statements run as their SQL text, which may also make tables ([`run_script`](Database::run_script)). Otherwise they
@@ -55,20 +64,25 @@ pub trait Database: Send + Sync {
     /// Opens a client's connection to the tables of a schema.
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError>;
 
-    /// The same as a user of the database with the rights for which the database was opened. A server that we started
-    /// creates the user.
-    fn session_as(&self, schema: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
-        let _ = schema;
-        Err(DatabaseError::Unsupported(format!("this target has no users, so no client can log in as `{user}`")))
+    /// The same for a client that introduces itself. A user has the rights for which the database was opened, and a server
+    /// that we started creates it.
+    fn session_as(&self, schema: &Schema, login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        match login {
+            Login { user: None, application: None } => self.session(schema),
+            Login { user: Some(user), .. } => {
+                let why = format!("this target has no users, so no client can log in as `{user}`");
+                Err(DatabaseError::Unsupported(why))
+            }
+            Login { application: Some(name), .. } => Err(DatabaseError::Unsupported(format!(
+                "this target knows no applications, so none is called `{name}`"
+            ))),
+        }
     }
 
-    /// Opens the connection of a client that only runs queries ([`Session::query`]), as `user` if given. A target with
-    /// a second copy for queries opens it there.
-    fn query_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
-        match user {
-            None => self.session(schema),
-            Some(user) => self.session_as(schema, user),
-        }
+    /// Opens the connection of a client that only runs queries ([`Session::query`]). A target with a second copy for
+    /// queries opens it there.
+    fn query_session(&self, schema: &Schema, login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        self.session_as(schema, login)
     }
 
     /// Makes every change committed so far visible to [`Session::query`], also of a

@@ -7,7 +7,7 @@
 use arrow::record_batch::RecordBatch;
 
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
-use crate::database::{Database, DatabaseError, Session};
+use crate::database::{Database, DatabaseError, Login, Session};
 use crate::driver::PriorityRule;
 use crate::file::WorkloadFile;
 use crate::schema::{DeclaredTable, Schema, TableId};
@@ -161,12 +161,12 @@ impl Database for InstanceView<'_> {
         self.database.session(self.schema)
     }
 
-    fn session_as(&self, _: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
-        self.database.session_as(self.schema, user)
+    fn session_as(&self, _: &Schema, login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        self.database.session_as(self.schema, login)
     }
 
-    fn query_session(&self, _: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
-        self.database.query_session(self.schema, user)
+    fn query_session(&self, _: &Schema, login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        self.database.query_session(self.schema, login)
     }
 
     fn refresh(&self, _: &Schema) -> Result<(), DatabaseError> {

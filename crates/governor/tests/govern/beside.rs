@@ -326,6 +326,7 @@ fn experiments_have_one_beside_their_server() {
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
     let settings = GovernorSettings {
         low_floor: None,
+        pool_size: 20,
         awake: false,
         target: None,
         mode: GovernorMode::named("beside").unwrap(),

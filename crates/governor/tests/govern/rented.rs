@@ -12,6 +12,7 @@ use super::process::{open, start_server, url};
 fn settings(mode: &str, program: std::path::PathBuf) -> GovernorSettings {
     GovernorSettings {
         low_floor: None,
+        pool_size: 20,
         awake: false,
         target: None,
         mode: GovernorMode::named(mode).unwrap(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use plimsoll_machine::simulated_counters::{Counting, SimulatedCounts, Switch, left_by};
 use plimsoll_workload::benchmark::{Benchmark, Client, LoadProgress, load_anew};
-use plimsoll_workload::database::{Database, OptionChange, Session};
+use plimsoll_workload::database::{Database, Login, OptionChange, Session};
 use plimsoll_workload::registry::Catalog;
 
 use super::{CountReport, CountRequest};
@@ -56,7 +56,7 @@ impl Work<'_> {
     fn session(&self) -> Result<Box<dyn Session>, String> {
         let schema = self.benchmark.schema();
         let session = match self.benchmark.is_analytical() {
-            true => self.database.query_session(schema, None),
+            true => self.database.query_session(schema, Login::default()),
             false => self.database.session(schema),
         };
         session.map_err(|error| error.words())

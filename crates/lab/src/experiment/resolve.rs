@@ -302,6 +302,10 @@ impl Resolver<'_> {
             let message = format!("`{url}` has no users to log in as; leave `user` out, or use a PostgreSQL server");
             problems.add(user.span(), message);
         }
+        for name in self.typed.workloads.iter().filter_map(|workload| workload.value().application.as_ref()) {
+            let message = format!("`{url}` knows no applications; leave `application` out, or use a PostgreSQL server");
+            problems.add(name.span(), message);
+        }
     }
 
     /// The options that can be swept: those that every target has.

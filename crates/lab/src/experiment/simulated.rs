@@ -72,13 +72,15 @@ fn refuse_what_is_measured(typed: &TypedExperiment, problems: &mut Problems) {
         problems.add(key.span(), message);
     }
     for workload in &typed.workloads {
-        let TypedWorkload { scale, clients, think, round_trip, rate, priority, instance, user, .. } = workload.value();
+        let TypedWorkload { scale, clients, think, round_trip, rate, priority, instance, user, application, .. } =
+            workload.value();
         let values =
             [("scale", scale), ("clients", clients), ("think", think), ("round_trip", round_trip), ("rate", rate)];
         let given = values.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.span())));
         let given = given.chain(priority.as_ref().map(|priority| ("priority", priority.span())));
         let given = given.chain(instance.as_ref().map(|instance| ("instance", instance.span())));
-        for (name, span) in given.chain(user.as_ref().map(|user| ("user", user.span()))) {
+        let given = given.chain(user.as_ref().map(|user| ("user", user.span())));
+        for (name, span) in given.chain(application.as_ref().map(|name| ("application", name.span()))) {
             let message = format!(
                 "a simulated operator has no `{name}`; give its size and its `cores` as parameters, such as parameters = {{ cores = 22 }}"
             );

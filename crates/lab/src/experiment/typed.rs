@@ -115,6 +115,8 @@ pub struct TypedWorkload {
     /// The user of the server as whom its clients log in; without it the user of the target's URL. A governor with
     /// settings of your own (`governor_config`) then takes the class from its rules, and clients name none.
     pub user: Option<At<String>>,
+    /// The application name that its clients send; without it that of Plimsoll. A governor that pools shares connections by it.
+    pub application: Option<At<String>>,
     /// Parameters of the benchmark beyond its scale.
     #[serde(default)]
     pub parameters: BTreeMap<At<String>, At<TypedValue>>,

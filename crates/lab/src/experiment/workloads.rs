@@ -63,6 +63,7 @@ fn workload(at: &At<TypedWorkload>, seed: u64, catalog: &Catalog, problems: &mut
         clients: ClientOptions {
             seed,
             user: typed.user.as_ref().map(|user| user.value().clone()),
+            application: typed.application.as_ref().map(|name| name.value().clone()),
             ..ClientOptions::default()
         }
         .of_recording(&*benchmark),

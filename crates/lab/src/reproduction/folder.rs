@@ -7,6 +7,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use plimsoll_notation::nearest;
+use plimsoll_workload::file::WorkloadFile;
+use tempfile::TempDir;
 
 use super::causes::Causes;
 use super::kept_runs::{KeptRun, KeptRuns};
@@ -16,7 +18,7 @@ use super::{Exhibit, ExhibitRun, page};
 use crate::claim::first_result::FirstResults;
 use crate::document::settings;
 use crate::execution::{Execution, ExecutionError, Fault};
-use crate::experiment::{Terms, parse, resolve};
+use crate::experiment::{ExperimentError, Terms, parse, resolve};
 use crate::fingerprint::settings_hash;
 use crate::plan::Plan;
 use crate::program::{Build, Program};
@@ -34,7 +36,7 @@ const RUNS: &str = "runs.jsonl";
 /// Why an exhibit could not be run, in the place of its run directory.
 const NOT_RUN: &str = "not-run.txt";
 
-/// An experiment file that the program carries.
+/// A file that the program carries: an experiment, or a workload of one.
 #[derive(Debug)]
 pub struct CarriedFile {
     /// Its path in the source tree.
@@ -56,6 +58,8 @@ impl CarriedFile {
 pub struct Collection {
     /// Every experiment, in the order in which they are reproduced.
     pub files: &'static [CarriedFile],
+    /// The files of their workloads.
+    pub workload_files: &'static [CarriedFile],
     /// Their claims as they were when they had their first results.
     pub claims_lock: &'static str,
     /// Why claims of them do not hold, as far as that is known.
@@ -83,6 +87,8 @@ pub struct ReproductionRequest {
 #[derive(Debug)]
 pub(super) struct PlannedExhibit {
     pub(super) carried: &'static CarriedFile,
+    /// The files of its workloads, as it names them.
+    workload_files: Vec<WorkloadFile>,
     pub(super) plan: Plan,
     /// The same in the short form.
     pub(super) short: Plan,
@@ -106,6 +112,8 @@ pub struct Reproduction {
     pub(super) kept: KeptRuns,
     pub(super) exhibits: Vec<PlannedExhibit>,
     pub(super) build: Build,
+    /// Where the plans find the files of their workloads.
+    _unpacked: TempDir,
 }
 
 impl Reproduction {
@@ -117,7 +125,8 @@ impl Reproduction {
         targets: &dyn Targets,
         build: Build,
     ) -> Result<Self, ExecutionError> {
-        let exhibits = exhibits(collection, &request, targets)?;
+        let unpacked = unpacked(collection).map_err(|error| ExecutionError::System(error.to_string()))?;
+        let exhibits = exhibits(collection, unpacked.path(), &request, targets)?;
         let system = |error: toml::de::Error| ExecutionError::System(error.to_string());
         let mut first = FirstResults::parse(collection.claims_lock).map_err(system)?;
         let lock = place.join(LOCK);
@@ -127,7 +136,8 @@ impl Reproduction {
         }
         let causes = Causes::parse(collection.causes).map_err(system)?;
         let kept = kept_runs(collection, &request, place)?;
-        Ok(Reproduction { place: place.to_owned(), request, causes, first, kept, exhibits, build })
+        let place = place.to_owned();
+        Ok(Reproduction { place, request, causes, first, kept, exhibits, build, _unpacked: unpacked })
     }
 
     /// Runs the requested exhibits one after the other. Whether Ctrl-C ended it.
@@ -153,12 +163,13 @@ impl Reproduction {
 
     /// An exhibit about to be run. One without claims, or with a search for a knee, has as many blocks as its file says.
     pub(super) fn execution(&self, exhibit: &PlannedExhibit, limit: Option<until_decided::Limit>) -> Execution {
-        let PlannedExhibit { carried, plan, .. } = exhibit;
+        let PlannedExhibit { carried, workload_files, plan, .. } = exhibit;
         let ReproductionRequest { quick, cores, .. } = self.request;
         let blocks_max = limit.map(|limit| limit.blocks(plan));
         let blocks_max = blocks_max.filter(|most| until_decided::plans(plan, *most).is_ok());
         let first = self.first.of(&plan.name);
-        Execution { quick, cores, first, blocks_max, ..Execution::of(plan.clone(), carried.text) }
+        let files = workload_files.clone();
+        Execution { files, quick, cores, first, blocks_max, ..Execution::of(plan.clone(), carried.text) }
     }
 
     /// Runs one exhibit, continues it, or leaves it as it is if it is complete. Whether Ctrl-C ended it.
@@ -327,26 +338,39 @@ fn has_claims_of(results: &Results, plan: &Plan) -> bool {
     claims.eq(results.claims.iter().map(|claim| (claim.text.clone(), claim.hash.clone())))
 }
 
-/// Every exhibit of the collection. At least one is requested.
+/// A folder with the files of the workloads, as they lie in the source tree.
+fn unpacked(collection: &Collection) -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("plimsoll-experiments-").tempdir()?;
+    for CarriedFile { file, text } in collection.workload_files {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().expect("it is below the folder"))?;
+        fs::write(path, text)?;
+    }
+    Ok(folder)
+}
+
+/// Every exhibit of the collection, whose files are below `unpacked`. At least one is requested.
 fn exhibits(
     collection: &Collection,
+    unpacked: &Path,
     request: &ReproductionRequest,
     targets: &dyn Targets,
 ) -> Result<Vec<PlannedExhibit>, ExecutionError> {
     let terms = |quick| Terms::sized(targets, quick, request.cores).map_err(ExecutionError::Refused);
     let (terms, short_terms) = (terms(request.quick)?, terms(true)?);
     let planned = |carried: &'static CarriedFile| -> Result<PlannedExhibit, ExecutionError> {
-        let resolved = |terms: &Terms<'_>| {
-            let plan = parse(carried.text, carried.file).and_then(|experiment| resolve(&experiment, terms));
-            // The program carries only files that can be run.
-            plan.map_err(|error| ExecutionError::System(error.to_string()))
-        };
+        // The program carries only files that can be run.
+        let failed = |error: ExperimentError| ExecutionError::System(error.to_string());
+        let file = unpacked.join(carried.file).display().to_string();
+        let experiment = parse(carried.text, &file).map_err(failed)?;
+        let resolved = |terms: &Terms<'_>| resolve(&experiment, terms).map_err(failed);
         let (plan, short) = (resolved(&terms)?, resolved(&short_terms)?);
         let is_requested = request.name.as_ref().is_none_or(|word| {
             plan.study.as_ref().is_some_and(|study| study.eq_ignore_ascii_case(word))
                 || plan.name.eq_ignore_ascii_case(word)
         });
-        Ok(PlannedExhibit { carried, plan, short, is_requested })
+        let workload_files = experiment.workload_files();
+        Ok(PlannedExhibit { carried, workload_files, plan, short, is_requested })
     };
     let exhibits = collection.files.iter().map(planned).collect::<Result<Vec<_>, _>>()?;
     match &request.name {

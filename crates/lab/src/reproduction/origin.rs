@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_workload::file;
 use serde::{Deserialize, Serialize};
 
 use super::exercised;
@@ -18,7 +19,7 @@ const PARTS_NAMED: usize = 3;
 /// The experiment and the code that a run was made from, as hashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Hash of the experiment's content, without comments, words for readers and claims; of the full form, also without
+    /// Hash of the experiment's content and of its workloads' files, without comments, words for readers and claims; of the full form, also without
     /// the changes of the short form.
     pub experiment: String,
     /// Hash of each part of the code that it exercises, such as `engine/lock`; empty if the program did not know its
@@ -36,7 +37,14 @@ impl Origin {
         };
         let code = build.sources.iter().filter(|(unit, _)| is_exercised(unit));
         let code = code.map(|(unit, hash)| ((*unit).to_owned(), (*hash).to_owned())).collect();
-        Origin { experiment: content_hash(text, quick), code }
+        let workloads = plan.base.workloads.iter().filter_map(|workload| {
+            let files = file::files(&workload.kind)?.ok()?;
+            file::identity(&workload.kind, &files)
+        });
+        let files: String = workloads.map(|(kind, hash)| format!("{kind} {hash}\n")).collect();
+        let content = content_hash(text, quick);
+        let experiment = if files.is_empty() { content } else { text_hash(&(content + &files))[..8].to_owned() };
+        Origin { experiment, code }
     }
 
     /// One hash of all parts of the code, for people; `None` if none is known.

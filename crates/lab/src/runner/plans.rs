@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::database::{DatabaseError, Login};
 use plimsoll_workload::driver::Drive;
 
 use crate::results::PlannedQuery;
@@ -43,7 +43,7 @@ fn ask(drive: &Drive<'_>, plans: &mut Vec<PlannedQuery>) -> Result<(), DatabaseE
     if queries.is_empty() {
         return Ok(());
     }
-    let mut session = drive.database.query_session(drive.benchmark.schema(), None)?;
+    let mut session = drive.database.query_session(drive.benchmark.schema(), Login::default())?;
     for (name, sql) in queries {
         // A target that does not report the plan of one query reports none.
         let Some(plan) = session.plan(&sql)? else { break };

@@ -1,27 +1,51 @@
 //! How the sessions of clients are opened: at the server, through a governor, beside it, or at the standby.
 
 use plimsoll_pg::url::ServerUrl;
-use plimsoll_workload::database::{DatabaseError, Session};
+use plimsoll_workload::database::{DatabaseError, Login, Session};
 use plimsoll_workload::schema::Schema;
 
 use super::split::SplitSession;
 use super::standby::{StandbySession, StandbyWatch, with_fault};
 use super::{PostgresDatabase, Server, check_tables, schema_sql};
 use crate::failure::{database_error, past_conflicts};
-use crate::governor::name_of_class;
-use crate::session::{PostgresSession, SessionOptions};
+use crate::governor::{GovernorMode, name_of_class};
+use crate::session::{PostgresSession, SessionOptions, opening};
 
 impl PostgresDatabase {
-    pub(super) fn open_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
-        let (url, tells_class) = self.client_url(user)?;
+    pub(super) fn open_session(&self, schema: &Schema, login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        let (url, tells_class) = self.client_url(login.user)?;
+        let mut url = named(url, login);
         let options = SessionOptions { tells_class, ..self.session_options() };
-        if self.settings().governor().is_some_and(|governor| governor.mode.split) {
+        let mode = self.settings().governor().map(|governor| governor.mode);
+        if let Some(application) = login.application
+            && mode.is_some_and(GovernorMode::reads_names)
+        {
+            let why = "clients send the name of their class instead to a governor that is beside the server or split; leave \
+                       `application` out, or use another value of `governor`";
+            return Err(DatabaseError::Unsupported(format!("the application name `{application}` is not sent: {why}")));
+        }
+        if mode.is_some_and(|mode| mode.split) {
             return Ok(Box::new(self.split_session(schema, url, options)?));
+        }
+        let name = schema_sql::schema_name(schema);
+        if options.is_opened_by_pooler {
+            url.database = self.pooled_database(&url.user, &name, &options)?;
         }
         let mut connection = self.connections.open(&url).map_err(database_error)?;
         check_tables(&mut connection, schema)?;
-        let name = schema_sql::schema_name(schema);
         Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
+    }
+
+    /// The database of pgbouncer's for such sessions.
+    fn pooled_database(&self, user: &str, schema: &str, options: &SessionOptions) -> Result<String, DatabaseError> {
+        if options.degrees.is_some() {
+            let why =
+                "pgbouncer shares connections, so no client can set the degree of its query; leave `parallelism` out";
+            return Err(DatabaseError::Unsupported(why.to_owned()));
+        }
+        let governor = self.governor.lock();
+        let peer = governor.as_ref().expect("its client was sent there");
+        peer.pooled_database(user, &opening(Some(schema), options)).map_err(DatabaseError::Failed)
     }
 
     /// A session that goes to `governed` for low priority and to the server itself for high priority.
@@ -74,9 +98,9 @@ impl PostgresDatabase {
         &self,
         standby: ServerUrl,
         schema: &Schema,
-        user: Option<&str>,
+        login: Login<'_>,
     ) -> Result<Box<dyn Session>, DatabaseError> {
-        let url = match user {
+        let url = match login.user {
             None => standby,
             Some(user) => {
                 self.make_user(user)?;
@@ -84,12 +108,15 @@ impl PostgresDatabase {
                 standby.with_user(user)
             }
         };
+        let url = named(url, login);
         let Server::Private(server) = &self.server else { unreachable!("only a server of ours has a standby") };
         // Before the server's lock: `set_option` takes this lock while it holds that one.
         let degrees = self.degrees.lock().clone();
         let options = SessionOptions {
             tells_class: false,
             names_class: false,
+            is_pooled: false,
+            is_opened_by_pooler: false,
             snapshot: "as replayed",
             degrees,
             ..SessionOptions::from(&server.read().settings().on_standby())
@@ -105,5 +132,13 @@ impl PostgresDatabase {
         let connections = self.connections.clone();
         let again = move || begin(connections.open(&url).map_err(database_error)?);
         Ok(Box::new(StandbySession::new(first.map_err(told)?, Box::new(again))))
+    }
+}
+
+/// The URL with the client's application name, if it has one.
+fn named(url: ServerUrl, login: Login<'_>) -> ServerUrl {
+    match login.application {
+        Some(name) => ServerUrl { application_name: name.to_owned(), ..url },
+        None => url,
     }
 }

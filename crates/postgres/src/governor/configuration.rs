@@ -20,6 +20,10 @@ pub(super) const READER: &str = "plimsoll_lab";
 /// How many low-priority transactions may be queued, and for how long: an experiment must not refuse any.
 const QUEUE: (i64, &str) = (100_000, "1h");
 
+/// How many clients a pool lets in at once, and how long each may take to get in: all of a workload come together.
+pub(super) const CLIENTS_MAX: i64 = 10_000;
+pub(super) const LOGIN_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// How often a transaction that the server aborts is replayed: the governor's own default.
 const RETRY_ABORTED: i64 = 20;
 
@@ -48,6 +52,9 @@ pub(super) fn text(
         .table("listen")
         .set("socket_folders", vec![socket_folder.display().to_string()])
         .set("addresses", Vec::<String>::new());
+    if mode.pool {
+        pool(&mut file, settings);
+    }
     class(&mut file, "high")
         .set("settable_by", vec!["*"])
         .set("preemptible", false)
@@ -77,6 +84,13 @@ pub(super) fn text(
     file.gap().table("guards").set("migrations", if mode.guards { "enforce" } else { "off" });
     file.gap().table("admin").set("database", CONSOLE);
     reader(&mut file, password)
+}
+
+/// A pool's settings, the last of `[listen]` first. Clients take turns by their applications.
+fn pool(file: &mut Writer, settings: &GovernorSettings) {
+    file.set("clients_max", CLIENTS_MAX).set("login_timeout", micros(LOGIN_TIMEOUT));
+    file.gap().table("pool").set("mode", "transaction").set("size", i64::from(settings.pool_size));
+    file.set("fair_by", "application");
 }
 
 /// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a

@@ -15,25 +15,28 @@ use plimsoll_workload::database::ProxyCounts;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::GovernorSettings;
-use super::configuration::{self, CONSOLE, PORT, READER};
+use super::configuration::{self, CONSOLE, LOGIN_TIMEOUT, PORT, READER};
 use super::isolated::{Isolated, IsolationError};
 use super::own_settings::{self, OwnSettings};
+use super::pgbouncer::{self, PeerError, Pgbouncer};
+use super::{GovernorMode, GovernorSettings};
 
 /// The watchdog of the governor: a shell that waits until its input is closed, by us or by the kernel after we have
 /// ended in any way. It then ends the governor, and removes its folder. A governor that does not end in time is killed.
 ///
 /// `PR_SET_PDEATHSIG` would not do: it signals the end of the *thread* that has started the governor.
 const WATCH: &str = r#"
-folder=$1
-shift
+folder=$1 signal=$2
+shift 2
+# A client is two files.
+ulimit -n "$(ulimit -H -n)"
 exec 3<&0
 "$@" </dev/null >>"$folder/log" 2>&1 3<&- &
 governor=$!
 echo "$governor"
 exec </dev/null >/dev/null 2>&1
 read -r _ <&3
-kill -TERM "$governor"
+kill -"$signal" "$governor"
 (sleep 5; kill -KILL "$governor") 3<&- &
 killer=$!
 wait "$governor"
@@ -62,6 +65,9 @@ pub enum GovernorError {
     /// It cannot be kept from the server's processes.
     #[error("the governor cannot be started with `governor=sql-only`: {0}")]
     Isolation(#[from] IsolationError),
+    /// pgbouncer cannot stand in its place.
+    #[error("there is no `governor=pgbouncer`: {0}")]
+    Peer(#[from] PeerError),
     /// It did not accept a client.
     #[error("the governor {program} did not start: {why}; the end of its log:\n{log}", program = program.display())]
     DidNotStart {
@@ -88,6 +94,7 @@ pub struct GovernorProcess {
     url: ServerUrl,
     console: ServerUrl,
     takes_classes: bool,
+    peer: Option<Pgbouncer>,
     folder: TempDir,
 }
 
@@ -99,41 +106,12 @@ impl GovernorProcess {
         is_ours: bool,
         settings: GovernorSettings,
     ) -> Result<GovernorProcess, GovernorError> {
-        let program = settings.program.clone().map_or_else(std::env::current_exe, Ok)?;
         let folder = tempfile::Builder::new().prefix("plimsoll-governor-").tempdir()?;
-        let file = folder.path().join("plimsoll.toml");
         let password = password()?;
-        let isolated = settings.mode.isolated.then(|| Isolated::prepare(server, is_ours, folder.path())).transpose()?;
-        let ways = isolated.as_ref().map_or((server, server), Isolated::ways);
-        let asked = match &settings.config {
-            None => OwnSettings {
-                text: configuration::text(ways, folder.path(), &password, &settings),
-                has_our_classes: true,
-                control_password: server.password.clone(),
-            },
-            Some(own) => {
-                let read = own_settings::read(own, server, is_ours, folder.path(), &password);
-                read.map_err(GovernorError::Settings)?
-            }
+        let Prepared { mut watch, program, takes_classes, peer } = match settings.mode.peer {
+            true => Prepared::peer(server, is_ours, folder.path(), &settings)?,
+            false => Prepared::governor(server, is_ours, (folder.path(), &password), &settings)?,
         };
-        let takes_classes = asked.has_our_classes;
-        std::fs::write(&file, asked.text)?;
-        let mut watch = Command::new("/bin/sh");
-        watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path());
-        match &isolated {
-            Some(isolated) => isolated.run(&mut watch, &program, folder.path())?,
-            None => _ = watch.arg(&program),
-        }
-        watch.args(["govern", "--config"]).arg(&file);
-        if let Some(password) = &asked.control_password {
-            watch.env("PGPASSWORD", String::from_utf8_lossy(password.bytes()).as_ref());
-        }
-        if let Some(certificate) = &server.ssl_root_certificate {
-            watch.env("PGSSLROOTCERT", certificate);
-        }
-        if let Some(own) = &server.ssl_certificate {
-            watch.env("PGSSLCERT", &own.certificate).env("PGSSLKEY", &own.key);
-        }
         watch.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // A process group of its own: Ctrl-C at the terminal signals our whole group, and the current run still needs
         // the governor.
@@ -148,32 +126,41 @@ impl GovernorProcess {
             let _ = watch.wait();
             return Err(GovernorError::DidNotStart { program, why: "it ended at once".to_owned(), log });
         };
-        let own = ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
+        let connect_timeout = if settings.mode.pool { LOGIN_TIMEOUT } else { server.connect_timeout };
+        let host = ServerHost::Socket(folder.path().to_owned());
+        let own = ServerUrl { host, port: PORT, connect_timeout, ..server.clone() };
         let console = ServerUrl {
             user: READER.to_owned(),
             password: Some(Password::new(password)),
-            database: CONSOLE.to_owned(),
+            database: if settings.mode.peer { pgbouncer::CONSOLE } else { CONSOLE }.to_owned(),
             ..own.clone()
         };
         let url = if settings.mode.beside { server.clone() } else { own };
-        let governor = GovernorProcess { settings, watch, input, process, url, console, takes_classes, folder };
+        let governor = GovernorProcess { settings, watch, input, process, url, console, takes_classes, peer, folder };
         match governor.wait_until_ready() {
             Ok(()) => Ok(governor),
             Err(why) => Err(GovernorError::DidNotStart { program, why, log: log_tail(governor.folder.path()) }),
         }
     }
 
+    /// Tries to connect as far as needed to know that it works. The inner error is that of a governor beside the server
+    /// that does not work yet.
+    fn knock(&self) -> Result<Result<(), String>, WireError> {
+        let GovernorMode { beside, peer, .. } = self.settings.mode;
+        if peer {
+            return Connection::open_console(&self.console).map(|_| Ok(()));
+        }
+        let mut opened = Connection::open(if beside { &self.console } else { &self.url })?;
+        Ok(if beside { works(&mut opened) } else { Ok(()) })
+    }
+
     /// Waits until a client is accepted, or, beside the server, until the governor has begun to work.
     fn wait_until_ready(&self) -> Result<(), String> {
         let began = Instant::now();
         loop {
-            let entrance = if self.settings.mode.beside { &self.console } else { &self.url };
-            let refused = match Connection::open(entrance) {
-                Ok(mut console) if self.settings.mode.beside => match works(&mut console) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                },
-                Ok(_) => return Ok(()),
+            let refused = match self.knock() {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => error,
                 // Final, unless the governor cannot be reached yet or reports that it is not ready (57P03).
                 Err(WireError::Server(error)) if error.code != "57P03" => return Err(error.to_string()),
                 Err(error) => error.to_string(),
@@ -208,9 +195,19 @@ impl GovernorProcess {
         self.takes_classes
     }
 
-    /// Its counts for each class since it began; empty beside the server, where no transaction passes through it.
+    /// The database for sessions of a user that begin with these statements, at a pgbouncer in a governor's place.
+    ///
+    /// # Panics
+    /// If it is a governor.
+    pub(crate) fn pooled_database(&self, user: &str, opening: &str) -> Result<String, String> {
+        let peer = self.peer.as_ref().expect("asked of a pgbouncer only");
+        peer.database_of(user, opening, &self.console)
+    }
+
+    /// Its counts for each class since it began; empty beside the server, where no transaction passes through it, and of a
+    /// pgbouncer, which has no classes.
     pub fn counts(&self) -> Result<Vec<ProxyCounts>, WireError> {
-        if self.settings.mode.beside {
+        if self.settings.mode.beside || self.settings.mode.peer {
             return Ok(Vec::new());
         }
         let mut counts = Vec::new();
@@ -251,6 +248,85 @@ impl Drop for GovernorProcess {
         let _ = self.process.signal(Signal::KILL);
         let _ = self.watch.wait();
     }
+}
+
+/// What stands between clients and a server, ready to be started.
+struct Prepared {
+    /// The watchdog, which starts the program.
+    watch: Command,
+    program: PathBuf,
+    /// Whether it has the classes that our transactions name.
+    takes_classes: bool,
+    /// Its files, if it is a pgbouncer.
+    peer: Option<Pgbouncer>,
+}
+
+impl Prepared {
+    /// A governor, with its settings in that folder.
+    fn governor(
+        server: &ServerUrl,
+        is_ours: bool,
+        (folder, password): (&Path, &str),
+        settings: &GovernorSettings,
+    ) -> Result<Self, GovernorError> {
+        let program = settings.program.clone().map_or_else(std::env::current_exe, Ok)?;
+        let file = folder.join("plimsoll.toml");
+        let isolated = settings.mode.isolated.then(|| Isolated::prepare(server, is_ours, folder)).transpose()?;
+        let ways = isolated.as_ref().map_or((server, server), Isolated::ways);
+        let asked = match &settings.config {
+            None => OwnSettings {
+                text: configuration::text(ways, folder, password, settings),
+                has_our_classes: true,
+                control_password: server.password.clone(),
+            },
+            Some(own) => {
+                let read = own_settings::read(own, server, is_ours, folder, password);
+                read.map_err(GovernorError::Settings)?
+            }
+        };
+        std::fs::write(&file, asked.text)?;
+        let mut watch = watchdog(folder, "TERM");
+        match &isolated {
+            Some(isolated) => isolated.run(&mut watch, &program, folder)?,
+            None => _ = watch.arg(&program),
+        }
+        watch.args(["govern", "--config"]).arg(&file);
+        if let Some(password) = &asked.control_password {
+            watch.env("PGPASSWORD", String::from_utf8_lossy(password.bytes()).as_ref());
+        }
+        if let Some(certificate) = &server.ssl_root_certificate {
+            watch.env("PGSSLROOTCERT", certificate);
+        }
+        if let Some(own) = &server.ssl_certificate {
+            watch.env("PGSSLCERT", &own.certificate).env("PGSSLKEY", &own.key);
+        }
+        Ok(Prepared { watch, program, takes_classes: asked.has_our_classes, peer: None })
+    }
+
+    /// A pgbouncer, with its configuration in that folder. At once is how it ends: since version 1.23 it waits for its
+    /// clients after a `TERM`.
+    fn peer(
+        server: &ServerUrl,
+        is_ours: bool,
+        folder: &Path,
+        settings: &GovernorSettings,
+    ) -> Result<Self, GovernorError> {
+        if !is_ours {
+            return Err(PeerError::GivenServer.into());
+        }
+        let program = pgbouncer::program()?;
+        let peer = Pgbouncer::prepare(server, settings.pool_size, folder)?;
+        let mut watch = watchdog(folder, "QUIT");
+        watch.arg(&program).args(peer.arguments()?);
+        Ok(Prepared { watch, program, takes_classes: false, peer: Some(peer) })
+    }
+}
+
+/// The watchdog of a program that is yet to be named, and that this signal ends.
+fn watchdog(folder: &Path, signal: &str) -> Command {
+    let mut watch = Command::new("/bin/sh");
+    watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder).arg(signal);
+    watch
 }
 
 /// Whether a governor beside its server sees the sessions there, or why not.

@@ -89,6 +89,11 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("off", "workers_max = 0", false),
         ("only-guards", "migrations = \"enforce\"", true),
         ("only-disk", "migrations = \"off\"", true),
+        ("pool", "mode = \"transaction\"", true),
+        ("pool", "size = 20", true),
+        ("pool", "fair_by = \"application\"", true),
+        ("pool", "auto_mpl = true", true),
+        ("on", "mode = \"transaction\"", false),
         ("only-shares", "policy = \"never\"", true),
         ("only-shares", "inheritance = true", true),
         ("only-shares-without-inheritance", "shares = true", true),
@@ -110,6 +115,20 @@ fn the_configuration_has_the_levers_that_are_pulled() {
     let all = text((&server, &server), std::path::Path::new("/tmp/g"), "secret", &settings(&with("on")).unwrap());
     assert!(all.contains(r#"socket_folders = ["/tmp/g"]"#), "{all}");
     assert!(all.contains("host=/tmp/a%20%22b%22"), "{all}");
+}
+
+/// Whoever does not read comments gets none, and whoever reads names gets those.
+#[test]
+fn a_mode_reads_comments_or_names_or_neither() {
+    for name in &GOVERNOR_MODES[1..] {
+        let mode = GovernorMode::named(name).unwrap();
+        let expect = match *name {
+            "beside" | "split" | "sql-only-split" => (false, true),
+            "pgbouncer" => (false, false),
+            _ => (true, false),
+        };
+        assert_eq!((mode.reads_comments(), mode.reads_names()), expect, "{name}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::error::ServerError;
 
 /// A user of this machine with few rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Account {
+pub(crate) struct Account {
     pub name: String,
     pub user: u32,
     pub group: u32,
@@ -19,7 +19,7 @@ const NAMES: [&str; 2] = ["postgres", "nobody"];
 
 impl Account {
     /// The user to run as; `None` for this process's own user.
-    pub fn choose() -> Result<Option<Account>, ServerError> {
+    pub(crate) fn choose() -> Result<Option<Account>, ServerError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
         }

@@ -162,6 +162,7 @@ impl ServerSettings {
             low_share: self.named("governor_low_share").text(),
             awake: self.named("governor_awake") == Setting::Switch(true),
             low_floor: self.count("governor_low_floor"),
+            pool_size: self.count("governor_pool_size").expect("it has a default"),
             target: match self.named("governor_target") {
                 Setting::Text(target) => Some(target),
                 _ => None,

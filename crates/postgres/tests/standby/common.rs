@@ -11,7 +11,7 @@ use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerError, ServerSettings};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
-use plimsoll_workload::database::{Database, DatabaseError, Session};
+use plimsoll_workload::database::{Database, DatabaseError, Login, Session};
 use plimsoll_workload::registry;
 
 /// The rows of the benchmark's table.
@@ -69,7 +69,7 @@ impl Pair {
 
     /// A session for queries.
     pub fn queries(&self) -> Box<dyn Session> {
-        self.database.query_session(self.benchmark.schema(), None).unwrap()
+        self.database.query_session(self.benchmark.schema(), Login::default()).unwrap()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_testing::until;
-use plimsoll_workload::database::Database;
+use plimsoll_workload::database::{Database, Login};
 use plimsoll_workload::freshness::{ChangeUnit, CopyHistory};
 use rustix::process::Signal;
 
@@ -82,7 +82,9 @@ fn a_standby_that_has_ended_is_told_with_its_log() {
     until("the standby to be gone", || !pair.standby.is_running(&plimsoll_machine::host::Host::real()));
     let told = pair.database.refresh(pair.benchmark.schema()).unwrap_err().to_string();
     assert!(told.contains("the standby has ended") && told.contains("immediate shutdown"), "{told}");
-    let Err(told) = pair.database.query_session(pair.benchmark.schema(), None) else { panic!("there is no standby") };
+    let Err(told) = pair.database.query_session(pair.benchmark.schema(), Login::default()) else {
+        panic!("there is no standby")
+    };
     assert!(told.to_string().contains("the standby has ended"), "{told}");
 }
 

@@ -6,7 +6,7 @@ use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_policy::Doing;
 use plimsoll_testing::until;
-use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
+use plimsoll_workload::database::{Database, DatabaseError, Login, OptionChange};
 
 use super::common::{Pair, ROWS, TABLE, answer};
 
@@ -32,7 +32,10 @@ fn queries_run_on_the_standby_and_everything_else_on_the_primary() {
     assert!(refused.unwrap_err().to_string().contains("read-only transaction"));
     assert!(queries.plan(&count).unwrap().is_some());
     // A user that was just created exists on the standby, too.
-    let mut user = pair.database.query_session(pair.benchmark.schema(), Some("analyst")).unwrap();
+    let mut user = pair
+        .database
+        .query_session(pair.benchmark.schema(), Login { user: Some("analyst"), ..Login::default() })
+        .unwrap();
     assert_eq!(answer(&mut *user, "select current_user::text").unwrap(), "analyst");
 }
 

@@ -1,6 +1,6 @@
 //! Tests of a PostgreSQL server only: its types, its errors, its users, and existing tables.
 
-use plimsoll_workload::database::{Database, DatabaseError};
+use plimsoll_workload::database::{Database, DatabaseError, Login};
 use plimsoll_workload::statement::{Rows, Statement, sql_only};
 
 use crate::{all_hold, cell, load, prepared, run, server, written};
@@ -106,7 +106,7 @@ fn clients_log_in_as_the_user_that_is_asked_for() {
     client.draw();
     // Twice, because the second session finds the user.
     for _ in 0..2 {
-        let mut session = database.session_as(made.schema(), "shop").unwrap();
+        let mut session = database.session_as(made.schema(), Login { user: Some("shop"), ..Login::default() }).unwrap();
         client.run(&mut *session).unwrap();
     }
     let mut other = database.session(made.schema()).unwrap();

@@ -67,10 +67,10 @@ fn client_thread(
             false => drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name)),
         };
         let schema = drive.benchmark.schema();
-        let session = match drive.options.user.as_deref() {
-            user if drive.benchmark.is_analytical() => drive.database.query_session(schema, user),
-            None => drive.database.session(schema),
-            Some(user) => drive.database.session_as(schema, user),
+        let login = drive.options.login();
+        let session = match drive.benchmark.is_analytical() {
+            true => drive.database.query_session(schema, login),
+            false => drive.database.session_as(schema, login),
         };
         let mut session =
             session.map_err(|error| DriveError::NoSession { workload: drive.name.to_owned(), client, error })?;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Delay, Drive, DriveError, PriorityRule, Window};
 use crate::benchmark::Benchmark;
+use crate::database::Login;
 
 /// How many clients a workload has and how they behave.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,6 +33,9 @@ pub struct ClientOptions {
     /// The database user as which clients log in; `None` for the user with which the database was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The application name that clients send; `None` for that of this program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
     /// How often a request is run again after a deadlock, a preemption or a conflict before it is given up as an error.
     ///
     /// It is run again at once, without a pause, as in the published studies of lock scheduling (MW 2.7).
@@ -58,6 +62,7 @@ impl Default for ClientOptions {
             round_trip: Delay::None,
             priority: PriorityRule::default(),
             user: None,
+            application: None,
             retry_max: 1000,
             seed: 7,
         }
@@ -72,6 +77,11 @@ impl ClientOptions {
             Some(clients) => ClientOptions { clients, recorded: true, ..self },
             None => self,
         }
+    }
+
+    /// How clients introduce themselves.
+    pub fn login(&self) -> Login<'_> {
+        Login { user: self.user.as_deref(), application: self.application.as_deref() }
     }
 
     /// The fault in these options for clients of that benchmark, with the remedy.

@@ -21,18 +21,58 @@ static FILES: LazyLock<[CarriedFile; 2]> = LazyLock::new(|| {
     ]
 });
 
+macro_rules! reads {
+    ($id:literal) => {
+        &[CarriedFile {
+            file: "experiments/SR/own/reads.toml",
+            text: concat!(
+                "name = \"reads\"\nsetup = \"CREATE TABLE item (id integer PRIMARY KEY)\"\n[[transaction]]\n",
+                "name = \"read\"\nstatements = [\"SELECT id FROM item WHERE id = ",
+                $id,
+                "\"]\n"
+            ),
+        }]
+    };
+}
+
 /// Claims of `SR-small` that had results before.
 const LOCKED: &str = "[\"SR-small\"]\n\"it runs\" = { date = \"2026-01-01\", hash = \"0\" }\n\"it flies\" = { date = \"2026-01-01\", hash = \"1\" }\n";
 
 /// The experiments `SR-small` and `SR-other`.
 pub(in crate::reproduction) fn collection() -> Collection {
-    Collection { files: &*FILES, claims_lock: LOCKED, causes: "", runs: "" }
+    Collection { files: &*FILES, workload_files: &[], claims_lock: LOCKED, causes: "", runs: "" }
 }
 
 fn open(name: &str, place: &Path, quick: bool, user: &TestProgram) -> Result<Reproduction, ExecutionError> {
     let request = ReproductionRequest { name: Some(name.to_owned()), quick, ..ReproductionRequest::default() };
     let program = user.program();
     Reproduction::open(&collection(), request, place, program.targets, program.build)
+}
+
+const OWN: &[CarriedFile] = &[CarriedFile {
+    file: "experiments/SR/own.toml",
+    text: "name = \"SR-own\"\nstudy = \"SR\"\n[[workload]]\nkind = \"file:own/reads.toml\"\n",
+}];
+
+/// The file of `SR-own`'s workload, in two versions.
+const READS: [&[CarriedFile]; 2] = [reads!("1"), reads!("2")];
+
+/// Story: an experiment with a workload in a file could be run from its folder only, and not be carried.
+#[test]
+fn the_files_of_workloads_are_carried_and_their_change_makes_a_run_stale() {
+    let (folder, user) = (tempdir().expect("a folder"), TestProgram::default());
+    let program = user.program();
+    let origins = READS.map(|workload_files| {
+        let collection = Collection { files: OWN, workload_files, ..collection() };
+        let request = ReproductionRequest::default();
+        let opened = Reproduction::open(&collection, request, folder.path(), program.targets, program.build);
+        let opened = opened.unwrap_or_else(|error| panic!("{error}"));
+        let exhibit = &opened.exhibits[0];
+        let kept: Vec<&Path> = exhibit.workload_files.iter().map(|file| file.path.as_path()).collect();
+        assert_eq!(kept, [Path::new("own/reads.toml")], "it lies in the run directory, too");
+        Origin::now(&exhibit.plan, exhibit.carried.text, false, program.build).experiment
+    });
+    assert_ne!(origins[0], origins[1]);
 }
 
 #[test]

@@ -116,7 +116,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     ),
     for_any_server(
         "governor",
-        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one; one `beside` the server; one for low priority only, `split`; or one that has nothing of the server's machine, `sql-only` or `sql-only-split`",
+        "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one; one `beside` the server; one for low priority only, `split`; one that has nothing of the server's machine, `sql-only` or `sql-only-split`; one that is a `pool`; or `pgbouncer` in its place",
         OptionType::Word(GOVERNOR_MODES),
         |_| Setting::Word("none"),
     ),
@@ -156,6 +156,13 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "the number of low-priority transactions that may run at once",
         OptionType::OrNone(&OptionType::Count { least: 1, most: 10_000 }),
         |_| Setting::Word("none"),
+    ),
+    for_any_server(
+        "governor_pool_size",
+        "how many server connections clients share, with `governor=pool` and `governor=pgbouncer`",
+        OptionType::Count { least: 1, most: 10_000 },
+        // The governor's default, and pgbouncer's.
+        |_| Setting::Count(20),
     ),
     for_any_server(
         "governor_preemption",
