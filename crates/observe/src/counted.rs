@@ -1,5 +1,6 @@
 //! The server's counts between two moments, and statements whose plan seems to have changed.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -93,6 +94,13 @@ impl CounterHistory {
         };
         let all = now.iter().map(|(key, now)| (key, in_between(key, now)));
         Some(all.filter(|(_, counter)| counter.calls > 0).collect())
+    }
+
+    /// The query ids of the statements that took most time in between, at most `count`.
+    pub(crate) fn longest(&self, count: usize) -> Vec<i64> {
+        let mut all: Vec<_> = self.statements().unwrap_or_default().into_iter().collect();
+        all.sort_by_key(|(_, counter)| Reverse(counter.time));
+        all.iter().take(count).map(|(key, _)| key.query_id).collect()
     }
 
     /// Statements whose plan seems to have changed.

@@ -14,15 +14,18 @@ use crate::effect::effect;
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::ledger::{Bucket, Ledger};
 use crate::results::{
-    EndReason, FORMAT, GroupTime, HostUse, KIND, MissingRight, Observation, ObservationCost, PlanChange, ProposedClass,
-    Replication, ServerFacts, Share, StatementTime, Throughput, Upkeep,
+    ClassStatement, EndReason, FORMAT, GroupTime, HostUse, KIND, MissingRight, Observation, ObservationCost,
+    PlanChange, ProposedClass, Replication, ServerFacts, Share, StatementTime, Throughput, Upkeep,
 };
 use crate::snapshot::StatementCounter;
-use crate::windows::{Classes, ControlStatements, by_class};
+use crate::windows::{Classes, ControlStatements, by_class, calls_by_class};
 use plimsoll_display::percent_above;
 
 /// Statements that are listed; the rest is in the sums.
 const STATEMENTS_MAX: usize = 50;
+
+/// Statements of classes that are listed with the server's texts.
+pub(crate) const CALLS_MAX: usize = 200;
 
 /// Waiting for a core for less than this share of running time is not worth a word.
 const CORE_WAIT_NOTED: f64 = 0.05;
@@ -81,6 +84,7 @@ pub fn findings(seen: Evidence<'_>) -> Observation {
         applications: group(|login| &login.application),
         databases: group(|login| &login.database),
         statements,
+        calls: calls(&seen, &named),
         locks: locks::locks(ledger),
         idle_in_transaction: locks::idle(ledger),
         throughput: throughput(seen.counted),
@@ -156,6 +160,28 @@ fn statements(seen: &Evidence<'_>, all: &Bucket) -> Vec<StatementTime> {
     let mut parts = sorted(sums.into_iter().map(make).collect(), |statement| statement.part.response_s);
     parts.truncate(STATEMENTS_MAX);
     parts
+}
+
+/// The statements of each class; those that took most time come first.
+fn calls(seen: &Evidence<'_>, classes: &Classes) -> Option<Vec<ClassStatement>> {
+    let counted = seen.counted.statements().unwrap_or_default();
+    let found = calls_by_class(seen.ledger, classes, seen.control)?;
+    let mut found = sorted(found, |one| one.time_per_s);
+    found.truncate(CALLS_MAX);
+    let statement = |one: crate::windows::ClassCalls| {
+        let text = seen.texts.get(&one.key.query_id).map(|text| String::from_utf8_lossy(text).into_owned());
+        let counter = counted.get(&one.key).filter(|counter| counter.calls > 0);
+        ClassStatement {
+            class: one.class,
+            query_id: one.key.query_id,
+            text: text.unwrap_or_default(),
+            calls_per_s: one.calls_per_s,
+            mean_s: one.time_per_s / one.calls_per_s,
+            rows_per_call: counter.map(|counter| counter.rows as f64 / counter.calls as f64),
+            database: one.key.database,
+        }
+    };
+    Some(found.into_iter().map(statement).collect())
 }
 
 /// Counters of statements, summed over all users and databases.

@@ -12,7 +12,7 @@ use plimsoll_policy::Doing;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counted::CounterHistory;
-use crate::findings::{Evidence, findings};
+use crate::findings::{CALLS_MAX, Evidence, findings};
 use crate::host::{HostWatch, elsewhere};
 use crate::ledger::Ledger;
 use crate::pace::{BOUND, Pace, window_length};
@@ -252,7 +252,8 @@ impl Watcher {
         })
     }
 
-    /// Texts of statements that were counted but observed in no session, or not with their text.
+    /// Texts of the statements that took most time, and of those that were counted but observed in no session, or not with
+    /// their text.
     fn texts(&mut self) -> BTreeMap<i64, Vec<u8>> {
         let has_text =
             |id: i64| self.ledger.identity.statement_of_query_id(id).is_some_and(|statement| statement.text.is_some());
@@ -260,6 +261,7 @@ impl Watcher {
         let of_changes = self.counted.changes().iter().map(|change| change.key.query_id);
         let mut wanted: Vec<i64> = of_changes.chain(of_sessions).filter(|id| !has_text(*id)).collect();
         wanted.truncate(TEXTS_MAX);
+        wanted.extend(self.counted.longest(CALLS_MAX));
         if wanted.is_empty() {
             return BTreeMap::new();
         }

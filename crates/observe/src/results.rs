@@ -51,6 +51,9 @@ pub struct Observation {
     pub databases: Vec<GroupTime>,
     /// The same by statement.
     pub statements: Vec<StatementTime>,
+    /// The statements that each class called, with the server's own texts; null without `pg_stat_statements`.
+    #[serde(default)]
+    pub calls: Option<Vec<ClassStatement>>,
     /// Which sessions waited behind which.
     pub locks: Locks,
     /// Transactions that waited for their clients, by login.
@@ -180,6 +183,25 @@ pub struct StatementTime {
     /// Mean time of a call, from the same source, waits for locks included.
     pub mean_s: Option<f64>,
     /// Rows per call, from the same source.
+    pub rows_per_call: Option<f64>,
+}
+
+/// A statement that a class called, as the server counted it: the input of a sketch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatement {
+    /// The class's name.
+    pub class: String,
+    /// Its database.
+    pub database: String,
+    /// The server's query id.
+    pub query_id: i64,
+    /// The server's text, with `$1` in place of the first value; empty if it was not visible.
+    pub text: String,
+    /// Calls per second; those of classes that share a user are divided by the time that each was seen in the statement.
+    pub calls_per_s: f64,
+    /// Mean time of a call, waits for locks included.
+    pub mean_s: f64,
+    /// Rows per call; null if the server did not count them.
     pub rows_per_call: Option<f64>,
 }
 

@@ -13,7 +13,7 @@ use plimsoll_policy::Doing;
 use serde::{Deserialize, Serialize};
 
 pub use classes::ControlStatements;
-pub(crate) use classes::{Classes, by_class};
+pub(crate) use classes::{ClassCalls, Classes, by_class, calls_by_class};
 
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::snapshot::{CounterKey, Login, Session, Snapshot, StatementCounter};

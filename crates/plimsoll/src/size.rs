@@ -11,6 +11,7 @@ use plimsoll_lab::size::catalogue::{CatalogueMachine, read_catalogue};
 use plimsoll_lab::size::{self, COPY_OF, SizeRequest};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_target::DEFAULT_URL;
+use plimsoll_workload::registry::PATH_PREFIXES;
 
 use crate::arguments::{SizeOptions, TargetOptions};
 use crate::bench::parameters;
@@ -40,7 +41,7 @@ pub fn run(options: &SizeOptions) -> Result<ExitCode, Failure> {
 fn request(options: &SizeOptions) -> Result<SizeRequest, Failure> {
     // The command line asks for one of the two.
     let workload = options.workload.clone().expect("either a workload or a folder to resume");
-    let is_of_server = ["file:", "capture:"].iter().any(|kind| workload.starts_with(kind));
+    let is_of_server = PATH_PREFIXES.iter().any(|kind| workload.starts_with(kind));
     let usual = if is_of_server || options.copy.is_some() { SERVER_URL } else { DEFAULT_URL };
     let target = options.target.clone().unwrap_or_else(|| usual.to_owned());
     let copy = options.copy.iter().map(|url| format!("{COPY_OF}={url}"));

@@ -65,8 +65,8 @@ impl Kinds for Captures {
 }
 
 /// What is said of the folder of an observation, which people may take for a capture.
-const OBSERVATION: &str = "it is an observation, which has statements and their times but none of the values that clients sent, so it can \
-     neither be replayed nor sized; predict from it (plimsoll predict DIR), or record traffic (plimsoll capture)";
+const OBSERVATION: &str = "it is an observation, which has statements and their times but none of the values that clients sent, so it cannot be \
+     replayed; take a sketch of it (sketch:DIR), predict from it (plimsoll predict DIR), or record traffic (plimsoll capture)";
 
 fn is_observation(folder: &Path) -> bool {
     folder.join("windows.jsonl").is_file() && !folder.join("capture.toml").is_file()

@@ -35,9 +35,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::benchmark::Benchmark;
-use crate::captured;
 use crate::schema::Schema;
-use benchmark::FileBenchmark;
+use crate::{captured, sketch};
+pub(crate) use benchmark::FileBenchmark;
 use datum::Datum;
 pub use problem::{Fault, FileError};
 use problem::{Problem, SourceFile};
@@ -125,10 +125,12 @@ pub fn files_within(kind: &str, folder: &Path) -> Vec<WorkloadFile> {
     found.into_iter().filter_map(within).collect()
 }
 
-/// A kind that names files, this one's or [a capture's](captured), with relative paths taken as relative to a folder. Any other
+/// A kind that names files, this one's, [a capture's](captured) or [a sketch's](sketch), with relative paths taken as relative to a folder. Any other
 /// kind stays as it is.
 pub fn anchored(kind: &str, folder: &Path) -> String {
-    let Some(paths) = kind.strip_prefix(PREFIX) else { return captured::anchored(kind, folder) };
+    let Some(paths) = kind.strip_prefix(PREFIX) else {
+        return sketch::anchored(kind, folder).unwrap_or_else(|| captured::anchored(kind, folder));
+    };
     let anchored = |(path, weight): (&str, Option<&str>)| {
         let weight = weight.map_or_else(String::new, |weight| format!("@{weight}"));
         format!("{}{weight}", folder.join(path).display())

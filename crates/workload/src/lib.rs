@@ -7,9 +7,9 @@
 //! its bookshop; `ch` runs queries on TPC-C's tables, [`asdb`] is like a benchmark of cloud databases, [`brokerage`]
 //! like one of stockbrokers; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's
 //! tables, `column_operators` one over columns made for it; [`mod@file`] reads users' own workloads; [`captured`] names
-//! recorded ones, which a program adds. [`driver`] runs them with clients and measures, [`memory`] is a small reference
-//! database for tests. [`freshness`] is about databases that keep a second copy for queries, [`parallelism`] about
-//! those that choose degrees of parallelism themselves.
+//! recorded ones, which a program adds; [`sketch`] makes one of what was observed on a live server. [`driver`] runs them
+//! with clients and measures, [`memory`] is a small reference database for tests. [`freshness`] is about databases that
+//! keep a second copy for queries, [`parallelism`] about those that choose degrees of parallelism themselves.
 //!
 //! Nothing here knows which database it runs on. Random numbers and times follow from the driver's seed. Only a user's
 //! own statements can read the system's time, as on a server.
@@ -46,6 +46,7 @@ pub mod registry;
 pub mod rows;
 pub mod schema;
 mod share;
+pub mod sketch;
 pub mod statement;
 mod tallies;
 pub mod tpcb;

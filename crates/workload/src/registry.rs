@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
-use crate::{asdb, brokerage, captured, ch, file, rows, tpcb, tpcc, tpch, tpcw};
+use crate::{asdb, brokerage, captured, ch, file, rows, sketch, tpcb, tpcc, tpch, tpcw};
 pub use catalog::Catalog;
 pub use error::BenchmarkError;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -93,10 +93,12 @@ impl Kinds for NoKinds {
     }
 }
 
-/// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. The text after `file:` and `capture:` is a path, which may
-/// contain colons.
+/// The prefixes of kinds whose rest is a path, which may contain colons.
+pub const PATH_PREFIXES: [&str; 3] = [file::PREFIX, captured::PREFIX, sketch::PREFIX];
+
+/// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. Kinds with [a path](PATH_PREFIXES) have none.
 pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {
-    if spec.starts_with(file::PREFIX) || spec.starts_with(captured::PREFIX) {
+    if PATH_PREFIXES.iter().any(|prefix| spec.starts_with(prefix)) {
         return (spec, None);
     }
     spec.split_once(':').map_or((spec, None), |(name, scale)| (name, Some(scale)))
@@ -116,7 +118,7 @@ pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), Ben
 /// The kind and, if it is given, the scale of `NAME`, `NAME:SCALE` or `file:PATH`.
 fn checked_spec(spec: &str) -> Result<(&str, Option<f64>), BenchmarkError> {
     let (name, scale) = kind_and_scale(spec);
-    if name.starts_with(file::PREFIX) || name.starts_with(captured::PREFIX) {
+    if PATH_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return Ok((name, None));
     }
     let entry = entry(name)?;
@@ -152,7 +154,7 @@ fn make_with(
     if let Some(paths) = kind.strip_prefix(file::PREFIX) {
         return Ok(files.make(paths, file_scale(paths, scale, parameters)?, seed)?);
     }
-    if let Some(made) = kinds.make(kind, seed) {
+    if let Some(made) = sketch::make(kind, seed).or_else(|| kinds.make(kind, seed)) {
         // A URL behind the question mark may have a password.
         let shown = kind.split('?').next().unwrap_or(kind);
         let refused = |why| BenchmarkError::Other { kind: shown.to_owned(), why };

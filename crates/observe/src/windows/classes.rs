@@ -137,6 +137,46 @@ pub(crate) fn by_class(ledger: &Ledger, classes: &Classes, control: &ControlStat
     log.windows().iter().map(window).collect()
 }
 
+/// What a class called of a statement, over all windows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ClassCalls {
+    /// The class's name.
+    pub class: String,
+    /// The statement.
+    pub key: CounterKey,
+    /// Calls per second.
+    pub calls_per_s: f64,
+    /// Seconds in the statement per second.
+    pub time_per_s: f64,
+}
+
+/// The calls of each class, without statements that only control transactions; `None` if the server shows no calls.
+pub(crate) fn calls_by_class(
+    ledger: &Ledger,
+    classes: &Classes,
+    control: &ControlStatements,
+) -> Option<Vec<ClassCalls>> {
+    let owners = Owners::of(ledger, classes);
+    let mut sums: BTreeMap<(usize, &CounterKey), (f64, f64)> = BTreeMap::new();
+    let mut seconds = 0.0;
+    for raw in ledger.windows.windows() {
+        seconds += raw.length.as_secs_f64();
+        for (key, (calls, time)) in raw.statements.as_ref()? {
+            for (class, part) in owners.by_statement.get(key).into_iter().flatten() {
+                let sum = sums.entry((*class, key)).or_default();
+                *sum = (sum.0 + part * work(control, key, *calls), sum.1 + part * time.as_secs_f64());
+            }
+        }
+    }
+    let calls = |((class, key), (calls, time)): ((usize, &CounterKey), (f64, f64))| ClassCalls {
+        class: classes.list[class].0.clone(),
+        key: key.clone(),
+        calls_per_s: calls / seconds,
+        time_per_s: time / seconds,
+    };
+    Some(sums.into_iter().filter(|(_, (calls, _))| *calls > 0.0).map(calls).collect())
+}
+
 /// Figures of a class, whose CPU time is the part of its login's that looks saw on cores.
 fn figures(
     raw: &Raw,

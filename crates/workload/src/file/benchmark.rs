@@ -10,14 +10,14 @@ use super::native::{Native, NativeProgram};
 use super::problem::{FileError, SourceFile};
 use super::program::{Definition, PlacedSql, ProgramStep, Tables};
 use super::sql::{self, Trial};
-use super::{WorkloadFile, check, check_bounds, load, scale_datum};
+use super::{WorkloadFile, check, check_bounds, load, scale_datum, toml_form};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError, Session};
 use crate::driver::PriorityRule;
 use crate::schema::Schema;
 
 /// A workload at a scale.
-pub(super) struct FileBenchmark {
+pub(crate) struct FileBenchmark {
     pub(super) definition: Arc<Definition>,
     pub(super) scale: f64,
     pub(super) seed: u64,
@@ -43,6 +43,12 @@ const PREPARE: &str = "PREPARE plimsoll_check AS ";
 const FORGET: &str = "; DEALLOCATE plimsoll_check";
 
 impl FileBenchmark {
+    /// The workload of a TOML file that has this text; `name` is its place in messages.
+    pub(crate) fn of_text(name: &str, text: String, seed: u64) -> Result<Self, FileError> {
+        let definition = toml_form::parse(&SourceFile { path: name.into(), text })?;
+        FileBenchmark::new(Arc::new(definition), 1.0, seed)
+    }
+
     pub(super) fn new(definition: Arc<Definition>, scale: f64, seed: u64) -> Result<Self, FileError> {
         let file = &definition.files[0];
         let wrong = |what: &str| {

@@ -143,7 +143,8 @@ fn the_guide_lists_every_benchmark() {
         format!("| `file:PATH` | {} | what the file says; `1` |  | [own-workload.md](own-workload.md) |", file::ABOUT);
     let recorded =
         format!("| `capture:DIR` | {} | none |  | [capture.md](capture.md#as-a-workload) |", captured::ABOUT);
-    let expected = BENCHMARKS.iter().map(documented).chain([own, recorded]).collect::<Vec<_>>();
+    let sketched = format!("| `sketch:DIR` | {} | none |  | [observe.md](observe.md#a-sketch) |", crate::sketch::ABOUT);
+    let expected = BENCHMARKS.iter().map(documented).chain([own, recorded, sketched]).collect::<Vec<_>>();
     assert!(listed == expected, "docs/workloads.md should have the rows:\n{}", expected.join("\n"));
 }
 
