@@ -12,7 +12,7 @@ use plimsoll_commands::failure::{CHECK_FAILED, Failure};
 use plimsoll_commands::interrupt;
 use plimsoll_commands::output::{print, print_json};
 use plimsoll_display::{bytes, count, counted, seconds};
-use plimsoll_export::{self as exports, AsOf, ExportError, ExportReport, FolderStorage, Manifest, Source};
+use plimsoll_export::{self as exports, AsOf, ExportError, ExportReport, Manifest, Source, storage};
 use plimsoll_lab::capacity::check_fits;
 use plimsoll_lab::targets::Targets;
 use plimsoll_machine::facts::cores_usable;
@@ -35,8 +35,8 @@ pub fn run(options: &ExportOptions) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     let stop = interrupt::listen_to_end()?;
     // A folder that cannot be used is reported before anything is loaded.
-    let storage = FolderStorage::open(&options.folder).map_err(Failure::world)?;
-    exports::check(&storage).map_err(failure)?;
+    let storage = storage::open(&options.folder).map_err(Failure::world)?;
+    exports::check(storage.as_ref()).map_err(failure)?;
     let progress = Progress::new();
     let source = source(options, &progress, stop)?;
     check_state(options.as_of, source.as_ref())?;
@@ -45,7 +45,7 @@ pub fn run(options: &ExportOptions) -> Result<ExitCode, Failure> {
         let threads = options.threads.map_or_else(cores_usable, usize::from);
         let made_by = format!("plimsoll {}", BUILD.version);
         let how = exports::ExportOptions { threads, made_by, progress: &show, stop };
-        exports::export(source.as_ref(), &storage, &how).map_err(failure)?
+        exports::export(source.as_ref(), storage.as_ref(), &how).map_err(failure)?
     };
     progress.clear();
     let elapsed_s = began.elapsed().as_secs_f64();
@@ -57,7 +57,8 @@ pub fn run(options: &ExportOptions) -> Result<ExitCode, Failure> {
 }
 
 fn verify(options: &ExportOptions) -> Result<ExitCode, Failure> {
-    let (manifest, faults) = exports::verify(&FolderStorage::open_to_read(&options.folder)).map_err(failure)?;
+    let storage = storage::open_to_read(&options.folder).map_err(Failure::world)?;
+    let (manifest, faults) = exports::verify(storage.as_ref()).map_err(failure)?;
     let files = manifest.files().count();
     if options.json {
         print_json(&json!({ "folder": options.folder, "as_of": manifest.as_of, "files": files, "faults": faults }))?;

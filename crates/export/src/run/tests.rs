@@ -91,7 +91,7 @@ impl Mortal {
     fn spend(&self, act: &'static str, name: &str) -> Result<(), StorageError> {
         let spent = self.changes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         let error = || io::Error::from(self.kind.unwrap_or(ErrorKind::Other));
-        spent.map(drop).map_err(|_| StorageError { act, place: self.place(name), source: error() })
+        spent.map(drop).map_err(|_| StorageError { act, place: self.place(name), error: error() })
     }
 }
 

@@ -25,7 +25,7 @@ pub struct FolderStorage {
 impl FolderStorage {
     /// A folder for an export, which is made if it does not exist. No other process can export to it meanwhile.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
-        let failed = |act, source| StorageError { act, place: path.display().to_string(), source };
+        let failed = |act, error| StorageError { act, place: path.display().to_string(), error };
         let is_new = !path.exists();
         make_folder(path).map_err(|error| failed("make the folder", error))?;
         let lock = File::open(path).map_err(|error| failed("open the folder", error))?;
@@ -46,7 +46,7 @@ impl FolderStorage {
 
     fn failed(&self, act: &'static str, name: &str) -> impl Fn(io::Error) -> StorageError {
         let place = self.place(name);
-        move |source| StorageError { act, place: place.clone(), source }
+        move |error| StorageError { act, place: place.clone(), error }
     }
 
     /// Adds the names of the files in a folder and below it.

@@ -10,7 +10,8 @@ use super::TargetOptions;
 /// `plimsoll export`.
 #[derive(Debug, Args)]
 pub struct ExportOptions {
-    /// The folder for the export: a new one, an empty one, or one with an earlier export, of which unchanged files are kept
+    /// The folder for the export: a new one, an empty one, or one with an earlier export, of which unchanged files are kept.
+    /// s3://BUCKET/PREFIX if the program is built with the feature s3
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     #[command(flatten)]
