@@ -175,6 +175,18 @@ fn an_export_is_written_verified_and_written_again() {
 }
 
 #[test]
+fn pyarrow_and_iceberg_read_an_export() {
+    let moto = Moto::start(None);
+    moto.make_bucket("lake");
+    exported(&[1, 2, 3], &S3Storage::open("s3://lake/shop", &moto.access()).unwrap()).unwrap();
+    let mut command = Command::new(python());
+    command.args(["tests/s3_read.py", &moto.endpoint]);
+    command.env("AWS_ACCESS_KEY_ID", "AKIATEST").env("AWS_SECRET_ACCESS_KEY", SECRET);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_second_writer_is_refused_until_the_first_ends() {
     let moto = Moto::start(None);
     moto.make_bucket("lake");
