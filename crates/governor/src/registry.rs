@@ -153,6 +153,8 @@ pub struct CardState {
     pub waits_for_connection: Option<Instant>,
     /// Why it keeps its connection of the pool.
     pub pinned: Option<String>,
+    /// Its pool puts its settings in force on a connection: a cancel would meet that in place of its own statement.
+    pub is_being_prepared: bool,
     /// The unit that has returned more rows than its class permits.
     pub exceeds_rows: Option<u64>,
     /// Cancels under way.
@@ -266,6 +268,7 @@ impl SessionCard {
             is_awaited: false,
             waits_for_connection: None,
             pinned: None,
+            is_being_prepared: false,
             exceeds_rows: None,
             cancels: Cancels::default(),
             observed: None,
@@ -322,7 +325,7 @@ impl SessionCard {
         let mut state = self.state();
         let is_there = state.phase == Phase::Active && (state.transaction, state.unit) == (transaction, unit);
         let may_be_rolled_back = if breaks_cycle { state.cycle_loss.is_some() } else { state.preemptible };
-        if !is_there || !may_be_rolled_back || state.cancels.preempting == Some(unit) {
+        if !is_there || state.is_being_prepared || !may_be_rolled_back || state.cancels.preempting == Some(unit) {
             return false;
         }
         state.cancels.in_flight += 1;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -180,8 +180,9 @@ fn every_row_is_attacked_by_a_generator() {
 #[test]
 fn the_list_of_pgbouncers_tests_names_tests_that_there_are() {
     let text = fs::read_to_string("tests/pgbouncer.md").unwrap();
+    let (groups, _) = text.split_once(CASE_BY_CASE).unwrap();
     let mut named = 0;
-    for line in text.lines().filter(|line| line.starts_with("| `")) {
+    for line in groups.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         let [cases, what, ours] = cells[..] else { panic!("{line}: not three cells") };
         assert!(!cases.is_empty() && !what.is_empty() && !ours.is_empty(), "{line}");
@@ -192,6 +193,51 @@ fn the_list_of_pgbouncers_tests_names_tests_that_there_are() {
         }
     }
     assert!(named > 40, "{named} tests are named");
+}
+
+/// The heading of the table of all of pgbouncer's cases, and how many each of its files has.
+const CASE_BY_CASE: &str = "## Case by case, through a pool";
+const CASES: [(&str, usize); 16] = [
+    ("test_admin", 16),
+    ("test_auth", 39),
+    ("test_cancel", 4),
+    ("test_copy", 14),
+    ("test_limits", 25),
+    ("test_load_balance_hosts", 3),
+    ("test_misc", 30),
+    ("test_no_database", 9),
+    ("test_no_user", 9),
+    ("test_operations", 8),
+    ("test_peering", 4),
+    ("test_prepared", 26),
+    ("test_replication", 11),
+    ("test_ssl", 22),
+    ("test_ssl_eof", 1),
+    ("test_timeouts", 28),
+];
+
+/// Each of pgbouncer's cases is in the list once, with a verdict, and what passes is asked by a test that exists.
+#[test]
+fn each_of_pgbouncers_cases_has_a_verdict() {
+    let text = fs::read_to_string("tests/pgbouncer.md").unwrap();
+    let (_, cases) = text.split_once(CASE_BY_CASE).unwrap();
+    let mut listed = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for line in cases.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [file, cases, verdict, why] = cells[..] else { panic!("{line}: not four cells") };
+        assert!(["passes", "differs", "not run", "n/a"].contains(&verdict) && !why.is_empty(), "{line}");
+        for case in cases.split(", ") {
+            assert!(listed.entry(file.trim_matches('`')).or_default().insert(case), "{file} has {case} twice");
+        }
+        let words = why.split('`').skip(1).step_by(2);
+        let tests: Vec<&str> = words.filter_map(|word| Some(word.rsplit_once("::")?.1)).collect();
+        for function in &tests {
+            assert!(has_function(Path::new(".."), function), "{line}: there is no test {function}");
+        }
+        assert!(verdict != "passes" || !tests.is_empty(), "{line}: no test asks it");
+    }
+    let counts: Vec<_> = listed.iter().map(|(file, cases)| (*file, cases.len())).collect();
+    assert_eq!(counts, CASES);
 }
 
 /// A new version needs one edit in the sources; what is written elsewhere must follow it.

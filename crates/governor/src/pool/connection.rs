@@ -27,15 +27,15 @@ pub struct PooledConnection {
     pub has_unnamed: bool,
     /// The session that has taken values of sequences on it last.
     pub sequences_of: Option<u64>,
-    /// When it was made.
+    /// When it began to be opened.
     pub since: Instant,
     /// Something unexpected has happened: it serves no other client.
     pub is_spoilt: bool,
 }
 
 impl PooledConnection {
-    /// A connection that has just been made.
-    pub fn new(key: BackendKey, reported: Reported, reports: Arc<Reports>, now: Instant) -> Self {
+    /// A connection that has just been made, and began to be opened then.
+    pub fn new(key: BackendKey, reported: Reported, reports: Arc<Reports>, began: Instant) -> Self {
         let application = reports.get(APPLICATION_NAME).cloned().unwrap_or_default();
         let base = Arc::new(SessionSettings::from([(Box::from(APPLICATION_NAME), application)]));
         PooledConnection {
@@ -47,7 +47,7 @@ impl PooledConnection {
             prepared: PreparedTexts::default(),
             has_unnamed: false,
             sequences_of: None,
-            since: now,
+            since: began,
             is_spoilt: false,
         }
     }

@@ -18,7 +18,7 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use expected::{Effect, Expected, Whose};
+use expected::{Effect, Expected, What, Whose};
 pub use server::Step;
 
 use super::connection::PooledConnection;
@@ -41,6 +41,8 @@ pub struct Link {
     connection: Option<Box<PooledConnection>>,
     /// The session's bytes that were not sent: all while there is no connection, otherwise an incomplete message.
     unsent: Vec<u8>,
+    /// The session's next message names a statement of which an unanswered unit decides whether the client has it.
+    is_stalled: bool,
     /// How much of a message of the session is still to pass as it is.
     streaming: usize,
     /// Messages that go before, or in place of, the session's message.
@@ -55,6 +57,11 @@ pub struct Link {
     /// The server ignores everything up to a `Sync`.
     is_skipping: bool,
     is_copying_in: bool,
+    /// The session has sent rows of a copy, and not its end.
+    has_sent_rows: bool,
+    /// How many `Sync` it has sent behind rows of the copy under way. If the copy fails, only the server knows which of
+    /// them it answers.
+    syncs_behind_rows: usize,
     /// The session has begun a unit of the extended protocol, and not ended it.
     is_in_unit: bool,
     /// The statement that the client's unnamed statement closes.
@@ -114,6 +121,7 @@ impl Link {
             prepared_max,
             connection: None,
             unsent: Vec::new(),
+            is_stalled: false,
             streaming: 0,
             scratch: Vec::new(),
             texts: HashMap::new(),
@@ -122,6 +130,8 @@ impl Link {
             expected: VecDeque::new(),
             is_skipping: false,
             is_copying_in: false,
+            has_sent_rows: false,
+            syncs_behind_rows: 0,
             is_in_unit: false,
             unnamed_closes: None,
             closing_portal: None,
@@ -217,7 +227,13 @@ impl Link {
         is_sent && self.expected.is_empty() && self.asked.is_none() && is_heard
     }
 
-    /// Why the session cannot go on, if so: its settings could not be restored.
+    /// Whether the server runs a statement of the link's own, which a cancel would meet.
+    pub fn runs_own_query(&self) -> bool {
+        self.expected.front().is_some_and(|front| front.whose == Whose::Ours && front.what == What::Query)
+    }
+
+    /// Why the session cannot go on, if so: its settings could not be restored, or the server's answers cannot be told
+    /// apart.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }

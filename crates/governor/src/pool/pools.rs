@@ -1,6 +1,8 @@
 //! Who has which connection, and who waits for one. Shared by all workers.
 
 mod one;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -61,7 +63,7 @@ pub struct Idle {
     pub share: CpuShare,
     /// Its server process.
     pub process: i32,
-    /// When it was made.
+    /// When it began to be opened.
     pub made: Instant,
     /// Since when it serves no client.
     pub since: Instant,
@@ -178,15 +180,15 @@ impl Pools {
         })
     }
 
-    /// A new connection exists, opened by the governor itself or by a client. It must be offered next. Returns the clients
-    /// that wait for what it says of itself.
-    pub fn joins(&self, key: &PoolKey, is_own: bool, welcome: Welcome, of: InForce<'_>) -> Vec<Place> {
+    /// A new connection exists, which the governor itself or a client began to open then. It must be offered next. Returns
+    /// the clients that wait for what it says of itself.
+    pub fn joins(&self, key: &PoolKey, began: Instant, welcome: Welcome, of: InForce<'_>) -> Vec<Place> {
         self.with(key, of, |pool| {
-            pool.open += 1;
+            pool.joins(began);
             pool.welcome = Some(welcome);
             let openings = &mut pool.openings;
             (openings.failures, openings.again_at) = (0, None);
-            openings.under_way = openings.under_way.saturating_sub(u32::from(is_own));
+            openings.ends(began);
             std::mem::take(&mut openings.unwelcomed)
         })
     }
@@ -211,16 +213,16 @@ impl Pools {
     pub fn opens(&self, key: &PoolKey, now: Instant, of: InForce<'_>) -> Option<Arc<Means>> {
         self.with(key, of, |pool| {
             let may = pool.may_open(now) && pool.needs_one();
-            pool.openings.under_way += u32::from(may);
+            pool.openings.under_way.extend(may.then_some(now));
             pool.openings.means.clone().filter(|_| may)
         })
     }
 
-    /// A connection could not be opened. Returns the clients that wait for what the first one says of itself.
-    pub fn open_failed(&self, key: &PoolKey, now: Instant, of: InForce<'_>) -> Vec<Place> {
+    /// A connection that was begun then could not be opened. Returns the clients that wait for what the first one says of itself.
+    pub fn open_failed(&self, key: &PoolKey, (began, now): (Instant, Instant), of: InForce<'_>) -> Vec<Place> {
         self.with(key, of, |pool| {
             let openings = &mut pool.openings;
-            openings.under_way = openings.under_way.saturating_sub(1);
+            openings.ends(began);
             let pause = PAUSES.0 * 2_u32.pow(openings.failures.min(10));
             (openings.failures, openings.again_at) = (openings.failures + 1, Some(now + pause.min(PAUSES.1)));
             std::mem::take(&mut openings.unwelcomed)
@@ -369,7 +371,7 @@ impl Pools {
 
     /// Whether some that are to be replaced are still there.
     pub fn are_being_renewed(&self, database: Option<&str>) -> bool {
-        self.pools.lock().iter().any(|(key, pool)| key.is_of(database) && pool.old > 0)
+        self.pools.lock().iter().any(|(key, pool)| key.is_of(database) && pool.is_being_renewed())
     }
 
     /// The connections that serve no client, for people, and whether each is to be closed.
@@ -387,7 +389,7 @@ impl Pools {
             open: pool.open,
             in_use: pool.queue.in_use(),
             idle: pool.idle.len() as u32,
-            opening: pool.openings.under_way,
+            opening: pool.openings.under_way.len() as u32,
             waiting: pool.queue.waiting(),
         };
         pools.iter().map(view).collect()

@@ -9,7 +9,11 @@ impl SessionCard {
     pub(crate) fn aim_at_runaway(&self, transaction: u64, unit: u64, why: Runaway) -> bool {
         let mut state = self.state();
         let is_there = state.phase == Phase::Active && (state.transaction, state.unit) == (transaction, unit);
-        if !is_there || state.cancels.preempting == Some(unit) || state.cancels.runaway.is_some() {
+        if !is_there
+            || state.is_being_prepared
+            || state.cancels.preempting == Some(unit)
+            || state.cancels.runaway.is_some()
+        {
             return false;
         }
         state.cancels.in_flight += 1;
@@ -17,11 +21,15 @@ impl SessionCard {
         true
     }
 
-    /// Aims a client's own cancel at the unit in flight; `None` if the client waits for none, and then no cancel must
-    /// be sent.
+    /// Aims a client's own cancel at the unit in flight; `None` if the client waits for none, or its pool
+    /// sends the cancel later: then none must be sent now.
     pub fn aim_client_cancel(&self) -> Option<u64> {
         let mut state = self.state();
         if !state.is_awaited {
+            return None;
+        }
+        if state.is_being_prepared {
+            state.cancels.is_deferred = true;
             return None;
         }
         state.cancels.in_flight += 1;

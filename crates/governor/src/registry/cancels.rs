@@ -25,6 +25,8 @@ pub struct Cancels {
     pub stake: Option<Stake>,
     /// The unit that was cancelled because it exceeded this limit of its class.
     pub runaway: Option<(u64, Runaway)>,
+    /// Its client has cancelled while its pool prepared a connection for it: the cancel is sent after that.
+    pub is_deferred: bool,
     /// The unit that its own client has cancelled.
     pub by_client: Option<u64>,
 }

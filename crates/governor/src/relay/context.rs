@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use plimsoll_pg::connection::client_tls;
 use plimsoll_policy::ClassIndex;
@@ -63,8 +64,8 @@ pub(super) enum Lending {
     Abandons(Side, LoginTurn),
     /// A connection of that pool is needed.
     Opens(PoolKey),
-    /// A connection could not be opened: why, and the server's own error if there was one.
-    OpenFailed(PoolKey, String, Option<Box<[u8]>>),
+    /// A connection that was begun then could not be opened: why, and the server's own error if there was one.
+    OpenFailed { key: PoolKey, began: Instant, why: String, error: Option<Box<[u8]>> },
     /// A connection on loan has ended, or must serve no other client.
     Gone { home: u64, key: PoolKey, class: ClassIndex },
     /// An idle connection of that pool has ended.
@@ -140,7 +141,15 @@ impl Context {
 
     /// Cancels the statement of a session whose client has disconnected.
     pub(super) fn cancel_for_the_gone(&mut self, card: Option<&Arc<SessionCard>>) {
-        self.cancels.extend(card.and_then(|card| Aimed::at(&self.governor, Arc::clone(card), None)));
+        let Some(card) = card else { return };
+        // Its connection serves nobody else: whatever it runs may be cancelled.
+        card.state().is_being_prepared = false;
+        self.cancel_for(card);
+    }
+
+    /// Cancels the statement of a session. No client waits for the cancel itself.
+    pub(super) fn cancel_for(&mut self, card: &Arc<SessionCard>) {
+        self.cancels.extend(Aimed::at(&self.governor, Arc::clone(card), None));
     }
 
     /// Looks up a name; the pair receives the addresses.

@@ -43,7 +43,7 @@ impl Worker {
                 Lending::Joins(moving, turn) => self.join(moving, turn, now),
                 Lending::Abandons(side, turn) => self.abandon(side, turn, now),
                 Lending::Opens(key) => self.open(&key, now),
-                Lending::OpenFailed(key, why, error) => self.note_failure(&key, &why, error, now),
+                Lending::OpenFailed { key, began, why, error } => self.note_failure((&key, began), (&why, error), now),
                 Lending::Gone { home, key, class } => {
                     let made = self.pair(home).and_then(Pair::made);
                     self.remove(home, now);
@@ -136,11 +136,10 @@ impl Worker {
         let key = moving.key.clone();
         let (reported, reports) = (moving.connection.reported, Arc::clone(&moving.connection.reports));
         let welcome = Welcome { reported, reports };
-        let unwelcomed =
-            self.with_settings(|settings, pools| pools.joins(&key, turn.is_none(), welcome.clone(), settings));
+        let made = moving.connection.since;
+        let unwelcomed = self.with_settings(|settings, pools| pools.joins(&key, made, welcome.clone(), settings));
         self.looks_for_idle_at.get_or_insert(now + LOOK_EVERY);
         self.answer_admitted(unwelcomed, Ok(welcome), now);
-        let made = moving.connection.since;
         match self.add_home(moving, false) {
             Some(home) => {
                 self.offer(home, None, now);
@@ -162,12 +161,17 @@ impl Worker {
     }
 
     /// A connection could not be opened. Clients that wait for one go on waiting: it is tried again.
-    fn note_failure(&mut self, key: &PoolKey, why: &str, error: Option<Box<[u8]>>, now: Instant) {
+    fn note_failure(
+        &mut self,
+        (key, began): (&PoolKey, Instant),
+        (why, error): (&str, Option<Box<[u8]>>),
+        now: Instant,
+    ) {
         if self.context.governor.logs(Repeated::ServerUnreachable) {
             let PoolKey { user, database, .. } = key;
             tracing::warn!(%user, %database, "no server connection can be opened for the pool: {why}");
         }
-        let unwelcomed = self.with_settings(|settings, pools| pools.open_failed(key, now, settings));
+        let unwelcomed = self.with_settings(|settings, pools| pools.open_failed(key, (began, now), settings));
         self.answer_admitted(unwelcomed, Err((why.to_owned(), error)), now);
     }
 

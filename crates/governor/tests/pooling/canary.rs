@@ -48,7 +48,7 @@ const STEPS: [Step; 3] = [
 ];
 
 /// Relays to the server, with that text replaced in what the governor says. It stays until the test ends.
-fn skip(settings: &mut Settings, text: &'static [u8], other: &'static [u8]) {
+pub fn skip(settings: &mut Settings, text: &'static [u8], other: &'static [u8]) {
     let ServerHost::Socket(folder) = &settings.server.host else { panic!("the server has a socket") };
     let server = PathBuf::from(folder).join(format!(".s.PGSQL.{}", settings.server.port));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

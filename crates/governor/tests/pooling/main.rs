@@ -15,6 +15,7 @@ mod client;
 mod logins;
 mod model;
 mod operating;
+mod pgbouncer;
 #[path = "../common/requests.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod requests;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use plimsoll_governor::settings::Settings;
 use plimsoll_testing::until;
 
+use super::canary::skip;
 use super::client::{Client, Failure, PASSWORD, cancel};
 use super::requests::query;
 use super::world::World;
@@ -137,6 +138,28 @@ fn a_cancel_meets_its_own_statement_and_nobody_elses() {
     // A cancel of a client that runs nothing meets nothing.
     cancel(world.place(), &one.key).unwrap();
     assert_eq!(other.value("SELECT 9").unwrap(), "9");
+}
+
+/// A cancel that came while the pool put the client's settings in force met that. The statement ran without them, and the
+/// session was ended with 08006.
+#[test]
+fn a_cancel_that_meets_the_preparation_of_a_connection_waits_for_the_statement() {
+    // The setting is put in force only when nobody holds that lock.
+    let (sets, locks) = (b"pg_catalog.set_config(E'app.waiting'", b"(pg_catalog.pg_advisory_xact_lock(7)");
+    let world = World::new(1, true, |settings| skip(settings, sets, locks));
+    let mut observer = world.connection();
+    let (mut one, mut other) = (world.client("ann"), world.client("ann"));
+    one.query("SET app.waiting = 'yes'").unwrap();
+    other.query("SELECT 1").unwrap();
+    observer.run("SELECT pg_advisory_lock(7)").unwrap();
+    one.send_query("SELECT pg_sleep(600)").unwrap();
+    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    until("the connection is being prepared", || observer.text(waits).unwrap().as_deref() == Some("1"));
+    cancel(world.place(), &one.key).unwrap();
+    assert_eq!(observer.text(waits).unwrap().as_deref(), Some("1"), "the preparation goes on");
+    observer.run("SELECT pg_advisory_unlock(7)").unwrap();
+    assert_eq!(one.answer().unwrap().refusal.unwrap().state, "57014");
+    assert_eq!(one.value("SELECT 1").unwrap(), "1");
 }
 
 #[test]

@@ -142,6 +142,19 @@ fn connections_that_end_on_their_way_are_not_missed() {
         is_over.store(true, Ordering::Relaxed);
         assert!(ended.iter().all(Result::is_ok), "some client did not go on");
     });
-    let mut clients: Vec<Client> = (0..SIZE).map(|_| world.client("ann")).collect();
-    clients.iter_mut().for_each(|client| drop(client.query("BEGIN").unwrap()));
+    let _clients: Vec<Client> = (0..SIZE).map(|_| holding(&world)).collect();
+}
+
+/// A client that has a connection. One that was ended last may be lent before that is noticed.
+fn holding(world: &World) -> Client {
+    loop {
+        let mut client = world.client("ann");
+        match client.query("BEGIN") {
+            Ok(_) => return client,
+            Err(Failure::Lost(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("a client waits for ever: {:?}", world.governor.pools.view())
+            }
+            Err(_) => {}
+        }
+    }
 }

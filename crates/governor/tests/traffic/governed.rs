@@ -92,6 +92,17 @@ impl Governed {
         Governed::start_text(&text.replace("[preemption]", &format!("{pool}[preemption]")))
     }
 
+    /// The same with a pool, whose connections the governor opens itself.
+    pub fn start_pool(server: &Server, size: u32, low: &str) -> Governed {
+        let (place, control) = Governed::places(server);
+        let users = server.users_file();
+        let pool = format!(
+            "[pool]\nmode = \"transaction\"\nsize = {size}\n[login]\nusers_file = \"{}\"\n[preemption]",
+            users.display()
+        );
+        Governed::start_text(&text(&place, &control, "", low, "").replace("[preemption]", &pool))
+    }
+
     /// The same in front of any server.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
         Governed::start_of(server, control, listen, low, "")

@@ -1,6 +1,6 @@
 //! A PostgreSQL server whose clients log in by SCRAM.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use plimsoll_pg::connection::Connection;
@@ -93,7 +93,16 @@ impl Server {
         Connection::open(&url).unwrap()
     }
 
-    pub fn socket(&self) -> std::path::PathBuf {
+    /// Writes a users file with the verifiers of its roles.
+    pub fn users_file(&self) -> PathBuf {
+        let sql = r#"SELECT string_agg(format('"%s" "%s"', rolname, rolpassword), E'\n') || E'\n'
+                     FROM pg_authid WHERE rolpassword IS NOT NULL"#;
+        let file = self.own.data_folder().join("users.txt");
+        std::fs::write(&file, self.value(sql)).unwrap();
+        file
+    }
+
+    pub fn socket(&self) -> PathBuf {
         self.own.socket_folder().join(format!(".s.PGSQL.{}", self.own.port()))
     }
 

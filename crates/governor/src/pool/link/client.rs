@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::expected::{Effect, Expected, What, Whose};
-use super::naming::TAKEN;
+use super::naming::{Decides, TAKEN};
 use super::refusal::ready;
 use super::{IDLE, IN_BLOCK, Link};
 use crate::pool::connection::Has;
@@ -16,8 +16,8 @@ use crate::statement::{TextRules, discards_statements, single_deallocate};
 /// The longest `Parse` that follows a client; a longer one pins the session.
 const PARSE_MAX: usize = 1 << 20;
 
-/// A name that ends further into a message is none.
-const NAMES_MAX: usize = 64 << 10;
+/// The longest `Query`, `Describe`, `Close` or `Execute` that is read whole.
+const WHOLE_MAX: usize = 64 << 10;
 
 /// Asks for the values of settings by name, and whether the session has set them; that is unknown for some.
 const SETTINGS: &str = "SELECT n, pg_catalog.current_setting(n, true), (SELECT (s.source OPERATOR(pg_catalog.=) 'session') \
@@ -53,6 +53,13 @@ impl Link {
         let used = self.use_bytes(&unsent, send);
         unsent.drain(..used);
         self.unsent = unsent;
+    }
+
+    /// The server has answered something: sends what has waited for that.
+    pub fn go_on(&mut self, send: &mut impl FnMut(&[u8])) {
+        if std::mem::take(&mut self.is_stalled) {
+            self.pump(send);
+        }
     }
 
     fn use_bytes(&mut self, bytes: &[u8], send: &mut impl FnMut(&[u8])) -> usize {
@@ -142,27 +149,45 @@ impl Link {
             return Fate::Passes;
         }
         match tag {
-            b'Q' if !is_whole && length <= NAMES_MAX => Fate::Waits,
-            b'Q' => self.forward_query(there),
+            b'Q' if !is_whole && length <= WHOLE_MAX => Fate::Waits,
+            b'Q' => {
+                self.has_sent_rows = false;
+                self.forward_query(there)
+            }
             b'P' if !is_whole && length <= PARSE_MAX => Fate::Waits,
-            b'P' => self.forward_parse(there, is_whole),
+            b'P' => {
+                self.has_sent_rows = false;
+                self.forward_parse(there, is_whole)
+            }
             b'B' => self.forward_bind(length, there),
-            b'D' | b'C' if !is_whole && length <= NAMES_MAX => Fate::Waits,
+            b'D' | b'C' if !is_whole && length <= WHOLE_MAX => Fate::Waits,
             b'D' => self.forward_describe(there),
             b'C' => self.forward_close(there),
-            b'E' if !is_whole && length <= NAMES_MAX && self.closing_portal.is_some() => Fate::Waits,
+            b'E' if !is_whole && length <= WHOLE_MAX && self.closing_portal.is_some() => Fate::Waits,
             b'E' => self.forward_execute(there),
             b'F' => {
                 self.is_fresh = false;
                 self.expects(Expected::theirs(What::Query))
             }
-            b'S' if self.is_copying_in => Fate::Passes,
+            b'S' if self.is_copying_in => {
+                self.syncs_behind_rows += usize::from(self.has_sent_rows);
+                Fate::Passes
+            }
             b'S' => {
                 self.is_skipping = false;
-                self.expects(Expected::theirs(What::Sync))
+                self.expects(Expected { is_behind_rows: self.has_sent_rows, ..Expected::theirs(What::Sync) })
             }
-            b'c' | b'f' if std::mem::take(&mut self.is_copying_in) || self.expected.is_empty() => Fate::Passes,
-            b'c' | b'f' => self.expects(Expected::theirs(What::CopyEnd)),
+            b'd' => {
+                self.has_sent_rows = true;
+                Fate::Passes
+            }
+            b'c' | b'f' => {
+                self.has_sent_rows = false;
+                match std::mem::take(&mut self.is_copying_in) || self.expected.is_empty() {
+                    true => Fate::Passes,
+                    false => self.expects(Expected::theirs(What::CopyEnd)),
+                }
+            }
             b'X' => {
                 self.has_left = true;
                 Fate::Begins(length)
@@ -192,6 +217,11 @@ impl Link {
         }
     }
 
+    fn stalls(&mut self) -> Fate {
+        self.is_stalled = true;
+        Fate::Waits
+    }
+
     fn expects(&mut self, expected: Expected) -> Fate {
         self.expected.push_back(expected);
         Fate::Passes
@@ -203,14 +233,17 @@ impl Link {
     }
 
     fn forward_query(&mut self, message: &[u8]) -> Fate {
+        let closes = self.deallocated(message.get(5..).unwrap_or_default());
+        if closes.as_ref().is_some_and(|name| self.is_undecided(name, Decides::Either)) {
+            return self.stalls();
+        }
         self.is_fresh = false;
         // It discards the unnamed statement, even if it fails.
         (self.unnamed, self.has_own_unnamed) = (None, true);
         if let Some(connection) = &mut self.connection {
             connection.has_unnamed = false;
         }
-        let text =
-            self.deallocated(message.get(5..).unwrap_or_default()).and_then(|name| Some((self.text_of(&name)?, name)));
+        let text = closes.and_then(|name| Some((self.text_of(&name)?, name)));
         let is_open = self.expected.back().is_some_and(|last| !matches!(last.what, What::Query | What::Sync));
         let Some((_, name)) = text.filter(|_| !is_open) else {
             let discards = discards_statements(message.get(5..).unwrap_or_default(), TextRules::default());
@@ -250,15 +283,19 @@ impl Link {
             self.pin_because("it has prepared a statement that cannot follow it".to_owned());
             return self.expects(Expected::theirs(What::Parse));
         }
+        let given = name;
         let Some(name) = stored(name) else {
             self.pin_because("it has given a statement a name that the server may cut anywhere".to_owned());
             return self.expects(Expected::theirs(What::Parse));
         };
+        if self.is_undecided(name, Decides::Either) {
+            return self.stalls();
+        }
         if self.text_of(name).is_some() {
             // The server refuses a name that is taken, if nothing else is wrong: this one is taken.
             self.take_name();
             self.scratch.extend(message_of(b'P', &[&name_of(TAKEN), b"\0", rest]));
-            self.expected.push_back(Expected::theirs(What::Parse).named(Some(name.into())));
+            self.expected.push_back(Expected::theirs(What::Parse).named(given));
             return Fate::Begins(message.len());
         }
         self.parse_named(name.into(), self.registry.of(rest), message.len())
@@ -280,11 +317,14 @@ impl Link {
     fn forward_bind(&mut self, length: usize, there: &[u8]) -> Fate {
         let names = text(there.get(5..).unwrap_or_default()).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
         let Some((portal, name)) = names else {
-            let is_hopeless = there.len() == length || there.len() > NAMES_MAX;
+            let is_hopeless = there.len() == length || there.len() > PARSE_MAX;
             return if is_hopeless { self.expects(Expected::theirs(What::Bind)) } else { Fate::Waits };
         };
         if name == OWN_STATEMENT {
             return self.expects(Expected::theirs(What::Bind));
+        }
+        if self.is_undecided(name, Decides::Removal) {
+            return self.stalls();
         }
         let closes = match name {
             b"" => self.unnamed_closes.clone(),
@@ -295,8 +335,8 @@ impl Link {
             return self.with_unnamed(What::Bind);
         }
         let skipped = 5 + portal.len() + name.len() + 2;
-        let (pending, renamed) = (self.pending_name(name), self.renamed(name));
-        self.expected.push_back(Expected::theirs(What::Bind).named(pending));
+        let renamed = self.renamed(name);
+        self.expected.push_back(Expected::theirs(What::Bind).named(name));
         let Some(renamed) = renamed else {
             return if self.scratch.is_empty() { Fate::Passes } else { Fate::FollowsScratch };
         };
@@ -335,8 +375,11 @@ impl Link {
         if name.is_empty() {
             return self.with_unnamed(What::Describe);
         }
-        let (pending, renamed) = (self.pending_name(name), self.renamed(name));
-        self.expected.push_back(Expected::theirs(What::Describe).named(pending));
+        if self.is_undecided(name, Decides::Removal) {
+            return self.stalls();
+        }
+        let renamed = self.renamed(name);
+        self.expected.push_back(Expected::theirs(What::Describe).named(name));
         let Some(renamed) = renamed else {
             return if self.scratch.is_empty() { Fate::Passes } else { Fate::FollowsScratch };
         };
@@ -352,6 +395,9 @@ impl Link {
         if name.is_empty() {
             (self.unnamed, self.has_own_unnamed) = (None, true);
             return self.expects(Expected::theirs(What::Close));
+        }
+        if self.is_undecided(name, Decides::Either) {
+            return self.stalls();
         }
         if name == OWN_STATEMENT || self.text_of(name).is_none() && !name.starts_with(PREFIX) {
             return self.expects(Expected::theirs(What::Close));

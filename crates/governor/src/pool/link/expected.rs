@@ -10,10 +10,12 @@ pub(super) struct Expected {
     pub what: What,
     pub whose: Whose,
     pub then: Effect,
-    /// The client's name for the statement, if the server had not confirmed that one yet.
+    /// The statement that the message names, as the client has named it: an error may have to name it.
     pub named: Option<Box<[u8]>>,
     /// An error has come.
     pub has_failed: bool,
+    /// The session had sent rows of a copy before it.
+    pub is_behind_rows: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,23 +70,30 @@ pub(super) enum Effect {
 
 impl Expected {
     pub(super) fn theirs(what: What) -> Self {
-        Expected { what, whose: Whose::Theirs, then: Effect::None, named: None, has_failed: false }
+        Expected {
+            what,
+            whose: Whose::Theirs,
+            then: Effect::None,
+            named: None,
+            has_failed: false,
+            is_behind_rows: false,
+        }
     }
 
     pub(super) fn ours(what: What, then: Effect) -> Self {
-        Expected { what, whose: Whose::Ours, then, named: None, has_failed: false }
+        Expected { what, whose: Whose::Ours, then, named: None, has_failed: false, is_behind_rows: false }
     }
 
     pub(super) fn query(whose: Whose, then: Effect) -> Self {
-        Expected { what: What::Query, whose, then, named: None, has_failed: false }
+        Expected { what: What::Query, whose, then, named: None, has_failed: false, is_behind_rows: false }
     }
 
     pub(super) fn then(self, then: Effect) -> Self {
         Expected { then, ..self }
     }
 
-    pub(super) fn named(self, named: Option<Box<[u8]>>) -> Self {
-        Expected { named, ..self }
+    pub(super) fn named(self, name: &[u8]) -> Self {
+        Expected { named: Some(name.into()), ..self }
     }
 
     /// Whether a message with that tag is the last of its answer.

@@ -6,11 +6,38 @@ use super::expected::{Effect, Expected, What};
 use crate::pool::connection::Has;
 use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
 use crate::session::message_of;
+use crate::statement::name::stored;
 
 /// The number of a statement without a text, whose name is taken.
 pub(super) const TAKEN: u64 = 0;
 
+/// What of a statement is to be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decides {
+    /// Whether it is closed.
+    Removal,
+    /// Whether it is prepared, or closed.
+    Either,
+}
+
 impl Link {
+    /// Whether an earlier unit, which is not answered and may fail before it comes to that, decides about the client's
+    /// statement of that name. What is in the same unit is skipped together.
+    pub(super) fn is_undecided(&self, name: &[u8], decides: Decides) -> bool {
+        let Some(name) = stored(name) else { return false };
+        let mut is_of_this_unit = true;
+        self.expected.iter().rev().any(|expected| {
+            is_of_this_unit &= !matches!(expected.what, What::Sync | What::Query);
+            let is_about = match &expected.then {
+                Effect::Prepares(of, _) => decides == Decides::Either && **of == *name,
+                Effect::Closes(of) | Effect::ClosesByText(of) | Effect::Deallocates(of, _) => **of == *name,
+                Effect::DiscardsTexts => self.texts.contains_key(name),
+                _ => false,
+            };
+            is_about && !is_of_this_unit
+        })
+    }
+
     /// A message that names the unnamed statement: the connection must have that of the client, or none.
     pub(super) fn with_unnamed(&mut self, what: What) -> Fate {
         let is_there = std::mem::replace(&mut self.has_own_unnamed, true);
@@ -31,11 +58,6 @@ impl Link {
         }
         self.expected.push_back(Expected::theirs(what));
         if is_there { Fate::Passes } else { Fate::FollowsScratch }
-    }
-
-    /// The name, if the server has not confirmed that statement yet: an error may have to name it.
-    pub(super) fn pending_name(&self, name: &[u8]) -> Option<Box<[u8]>> {
-        (!self.expected.is_empty() && !self.texts.contains_key(name)).then(|| name.into())
     }
 
     /// The connection's name for the client's statement, which the connection then has. A name that the client has not

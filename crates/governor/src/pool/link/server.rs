@@ -12,6 +12,10 @@ use crate::session::{columns, is_fatal, message_of, parameter_status, sqlstate};
 /// The longest message that is read whole.
 const READ_MAX: usize = 64 << 10;
 
+/// Why a session cannot go on whose copy has failed before or behind a `Sync`.
+const UNTOLD_SYNCS: &str = "a copy has failed among whose rows the client had sent Sync messages, and which of them the \
+     server answers cannot be known";
+
 /// What becomes of bytes of the server: first some that the session is offered, then some that it never sees.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Step {
@@ -69,7 +73,7 @@ impl Link {
             (b'A', _) => return Heard::Passes,
             (b'N', _) => return if is_ours { Heard::Drops } else { Heard::Passes },
             (b'E', body) => return self.hear_error(body.unwrap_or_default(), is_ours),
-            (b'Z', Some([status])) => self.status = *status,
+            (b'Z', Some([status])) => self.hear_ready(*status),
             (b'D', Some(body)) if is_ours => self.hear_setting(body),
             (b'C', Some(body)) => self.hear_command(body),
             (b'G' | b'W', _) => self.begin_copy(),
@@ -79,6 +83,14 @@ impl Link {
             self.pop();
         }
         if is_ours { Heard::Drops } else { Heard::Passes }
+    }
+
+    fn hear_ready(&mut self, status: u8) {
+        self.status = status;
+        if self.expected.is_empty() {
+            // A copy that failed as it began has not swallowed its Sync.
+            self.is_skipping = false;
+        }
     }
 
     /// Whether the body of such a message is read.
@@ -222,7 +234,10 @@ impl Link {
         if is_fatal(body) {
             return Heard::Passes;
         }
-        self.is_copying_in = false;
+        (self.is_copying_in, self.has_sent_rows) = (false, false);
+        if std::mem::take(&mut self.syncs_behind_rows) > 0 {
+            self.broken.get_or_insert(UNTOLD_SYNCS.to_owned());
+        }
         let Some(front) = self.expected.front_mut() else { return Heard::Passes };
         front.has_failed = true;
         let named = front.named.take();
@@ -272,18 +287,15 @@ impl Link {
         let digits = &body[at + PREFIX.len()..];
         let end = digits.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(digits.len());
         let number = u64::from_str_radix(std::str::from_utf8(&digits[..end]).ok()?, 16).ok()?;
-        let pending = self.expected.iter().filter_map(|expected| match &expected.then {
-            Effect::Prepares(name, text) => Some((name, text.number)),
-            _ => None,
-        });
-        let known = self.texts.iter().map(|(name, text)| (name, text.number));
-        let known = known.chain(pending).find(|(_, of)| *of == number).map(|(name, _)| name);
-        let name = known.or(named.as_ref())?;
+        let known = || self.texts.iter().find(|(_, text)| text.number == number).map(|(name, _)| name);
+        let name = named.as_ref().or_else(known)?;
         Some(message_of(b'E', &[&body[..at], name, &digits[end..]]))
     }
 
     /// A statement has been carried out, and its tag says what it discards.
     fn hear_command(&mut self, tag: &[u8]) {
+        // A copy that ends well has swallowed them.
+        self.syncs_behind_rows = 0;
         match tag {
             b"DISCARD ALL\0" => self.discarded(),
             b"DEALLOCATE ALL\0" => {
@@ -299,13 +311,15 @@ impl Link {
     /// The server takes in a copy: it ignores every `Sync` up to the copy's end.
     fn begin_copy(&mut self) {
         let end = self.expected.iter().position(|expected| expected.what == What::CopyEnd);
-        let mut place = 0;
+        let (mut place, mut behind_rows) = (0, 0);
         let last = end.unwrap_or(usize::MAX);
         self.expected.retain(|expected| {
             let is_lost = (expected.what == What::Sync && place > 0 && place < last) || place == last;
+            behind_rows += usize::from(is_lost && expected.is_behind_rows);
             place += 1;
             !is_lost
         });
+        self.syncs_behind_rows = behind_rows;
         self.is_copying_in = end.is_none();
     }
 

@@ -17,14 +17,23 @@ pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Dur
 #[derive(Debug, Default)]
 pub(super) struct Openings {
     pub(super) means: Option<Arc<Means>>,
-    /// How many are under way.
-    pub(super) under_way: u32,
+    /// When each that is under way began.
+    pub(super) under_way: Vec<Instant>,
     /// How many have failed since one succeeded.
     pub(super) failures: u32,
     /// Before this time there is no other attempt.
     pub(super) again_at: Option<Instant>,
     /// Clients that have been let in, and wait for what the server says of itself.
     pub(super) unwelcomed: Vec<Place>,
+}
+
+impl Openings {
+    /// One that began then is over.
+    pub(super) fn ends(&mut self, began: Instant) {
+        if let Some(at) = self.under_way.iter().position(|other| *other == began) {
+            self.under_way.swap_remove(at);
+        }
+    }
 }
 
 /// See the module.
@@ -109,6 +118,17 @@ impl Pool {
         }
     }
 
+    /// A connection is there that the governor or a client began to open then.
+    pub(super) fn joins(&mut self, began: Instant) {
+        self.open += 1;
+        self.old += u32::from(self.is_old(began));
+    }
+
+    /// Whether an operator wants connections replaced that are there or are being opened.
+    pub(super) fn is_being_renewed(&self) -> bool {
+        self.old > 0 || self.openings.under_way.iter().any(|began| self.is_old(*began))
+    }
+
     /// Closes all connections, those on loan when they come back.
     pub(super) fn renew(&mut self, now: Instant) {
         (self.renewed_at, self.old) = (Some(now), self.open);
@@ -116,21 +136,21 @@ impl Pool {
 
     /// How many connections exist or are being opened.
     pub(super) fn held(&self) -> u32 {
-        self.open + self.openings.under_way
+        self.open + self.openings.under_way.len() as u32
     }
 
     /// Whether another connection may be opened now.
     pub(super) fn may_open(&self, now: Instant) -> bool {
         let openings = &self.openings;
         let is_time = openings.again_at.is_none_or(|at| at <= now);
-        let is_alone = openings.failures == 0 || openings.under_way == 0;
+        let is_alone = openings.failures == 0 || openings.under_way.is_empty();
         openings.means.is_some() && is_time && is_alone && !self.is_paused && self.held() < self.size
     }
 
     /// Whether a client needs one more than are under way.
     pub(super) fn needs_one(&self) -> bool {
         let waiting = self.queue.waiting() + self.openings.unwelcomed.len();
-        self.free() == 0 && waiting > self.openings.under_way as usize
+        self.free() == 0 && waiting > self.openings.under_way.len()
     }
 
     /// A connection that is idle: one of this worker, and one whose process need not change, if there is one.

@@ -48,6 +48,7 @@ impl Gated {
 pub(super) struct Opening {
     key: PoolKey,
     means: Arc<Means>,
+    began: Instant,
     login: Option<ServerLogin>,
 }
 
@@ -187,7 +188,7 @@ impl Pair {
     ) -> Self {
         let settings = context.governor.settings();
         let deadline = Some(now + settings.listen.login_timeout);
-        let opening = Box::new(Opening { key, means, login: None });
+        let opening = Box::new(Opening { key, means, began: now, login: None });
         let mut pair = Pair { deadline, opening: Some(opening), ..Pair::empty(id, Peer::Local) };
         pair.dial(Dial::new(settings, Purpose::Pool, now), context, now);
         pair
@@ -223,7 +224,7 @@ impl Pair {
         match stepped {
             Ok(stepped) => {
                 if let Some(session) = stepped.session {
-                    self.on_opened(session, context, now);
+                    self.on_opened(session, context);
                 }
                 stepped.taken
             }
@@ -237,7 +238,7 @@ impl Pair {
         }
     }
 
-    fn on_opened(&mut self, session: ServerSession, context: &mut Context, now: Instant) {
+    fn on_opened(&mut self, session: ServerSession, context: &mut Context) {
         let (Some(opening), Some(side)) = (self.opening.take(), self.server.take()) else { return };
         self.phase = Phase::Over;
         let mut reported = Reported::default();
@@ -248,7 +249,7 @@ impl Pair {
             session.parameters.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         // A pooler behind this one may send no key: then nothing can be cancelled.
         let key = session.key.unwrap_or_else(made_up_key);
-        let connection = Box::new(PooledConnection::new(key, reported, Arc::new(reports), now));
+        let connection = Box::new(PooledConnection::new(key, reported, Arc::new(reports), opening.began));
         let moving = Moving { side, connection, key: opening.key, share: CpuShare::Untouched };
         context.lending.push_back(Lending::Joins(moving, None));
     }
@@ -256,7 +257,8 @@ impl Pair {
     /// The connection cannot be opened.
     pub(super) fn fails_to_open(&mut self, why: String, error: Option<Box<[u8]>>, context: &mut Context) {
         if let Some(opening) = self.opening.take() {
-            context.lending.push_back(Lending::OpenFailed(opening.key, why, error));
+            let Opening { key, began, .. } = *opening;
+            context.lending.push_back(Lending::OpenFailed { key, began, why, error });
             self.phase = Phase::Over;
         }
     }

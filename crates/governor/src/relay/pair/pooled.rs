@@ -37,6 +37,26 @@ pub(super) struct Pooled {
     asked_after: Option<u64>,
     /// It has read values of sequences by `currval` or `lastval`.
     reads_sequences: bool,
+    /// Cancels wait until its connection is prepared.
+    is_being_prepared: bool,
+}
+
+impl Pooled {
+    /// Cancels wait while the server runs statements of the link's own, and are sent when it has run them.
+    fn prepares(&mut self, card: &Arc<SessionCard>, context: &mut Context) {
+        let is_being_prepared = self.link.runs_own_query();
+        if mem::replace(&mut self.is_being_prepared, is_being_prepared) == is_being_prepared {
+            return;
+        }
+        let is_due = {
+            let mut state = card.state();
+            state.is_being_prepared = is_being_prepared;
+            !is_being_prepared && mem::take(&mut state.cancels.is_deferred)
+        };
+        if is_due {
+            context.cancel_for(card);
+        }
+    }
 }
 
 /// A connection on loan.
@@ -73,7 +93,6 @@ impl Pair {
         &mut self,
         (key, reported, reports): (Option<BackendKey>, Reported, Reports),
         context: &mut Context,
-        now: Instant,
     ) {
         let (Some(card), Some(pool)) = (self.card.clone(), self.pool_key()) else { return };
         let Phase::Session(session) = &mut self.phase else { return };
@@ -87,7 +106,7 @@ impl Pair {
         };
         // With no key it is not a connection that could serve a client, but its settings are those of the client.
         let connection =
-            PooledConnection::new(key.clone().unwrap_or_else(made_up_key), reported, Arc::new(reports), now);
+            PooledConnection::new(key.clone().unwrap_or_else(made_up_key), reported, Arc::new(reports), card.opened);
         let texts = context.governor.pools.texts(&pool, (&settings, context.governor.generation()));
         let prepared_max = settings.pool.prepared_max as usize;
         let (base, heard) = (Arc::clone(&connection.base), Arc::clone(&connection.reports));
@@ -103,6 +122,7 @@ impl Pair {
             gives_up_at: None,
             asked_after: None,
             reads_sequences: false,
+            is_being_prepared: false,
         }));
         let turn = self.login_turn.take();
         if let Some(side) = self.server.take() {
@@ -136,6 +156,7 @@ impl Pair {
         server.is_blocked = !server.held.is_empty();
         let mut out = Vec::new();
         pooled.link.attach(moving.connection, &mut |bytes| out.extend_from_slice(bytes));
+        pooled.prepares(card, context);
         server.send(&out, &mut context.spare);
         if moving.share != share {
             context.governor.change_shares();
@@ -198,6 +219,12 @@ impl Pair {
         let has_answered = self.hear_answers(context, now);
         let Phase::Session(session) = &mut self.phase else { return has_answered };
         let Some(pooled) = &mut self.pooled else { return has_answered };
+        if let Some(card) = &self.card {
+            pooled.prepares(card, context);
+        }
+        if let Some(server) = &mut self.server {
+            pooled.link.go_on(&mut |bytes| server.send(bytes, &mut context.spare));
+        }
         if let Some(why) = pooled.link.broken() {
             let why = why.to_owned();
             self.refuse(&Refusal::new("08006", why), context, now);

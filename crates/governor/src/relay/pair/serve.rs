@@ -167,7 +167,7 @@ impl Pair {
             }
         };
         if conduct == Conduct::Pooled {
-            self.begin_pooled((key, reported, reports), context, now);
+            self.begin_pooled((key, reported, reports), context);
         }
         if let Some(client) = &mut self.client {
             client.is_blocked = !client.held.is_empty();

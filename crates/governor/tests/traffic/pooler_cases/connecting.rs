@@ -38,8 +38,10 @@ fn startup_parameters_and_refusals_are_the_servers() {
     };
     let check = |extra: &[(&str, &str)], password: &str| {
         let direct = connect(Destination::Unix(world.server.socket()), extra, password);
-        let governed = connect(Destination::Tcp(world.governed.address), extra, password);
-        assert_eq!(governed, direct, "{extra:?}");
+        for (kind, governed) in [("governed", &world.governed), ("pooled", &world.pooled)] {
+            let heard = connect(Destination::Tcp(governed.address), extra, password);
+            assert_eq!(heard, direct, "{kind}: {extra:?}");
+        }
         direct
     };
     for options in [
@@ -71,7 +73,7 @@ fn startup_parameters_and_refusals_are_the_servers() {
     assert!(check(&[("database", "nowhere")], PASSWORD).contains("3D000"));
     // The server takes 10,000 bytes, with the class that the governor adds.
     for length in (9_800..9_940).step_by(7) {
-        check(&[("options", &format!("-c application_name={}", "x".repeat(length)))], PASSWORD);
+        check(&[("options", &format!("-c {}datestyle=German", " ".repeat(length - 3)))], PASSWORD);
     }
     let too_long = "x".repeat(20_000);
     let refused = connect(Destination::Tcp(world.governed.address), &[("options", &too_long)], PASSWORD);

@@ -68,17 +68,50 @@ fn a_copy_swallows_syncs_in_each_protocol() {
         case("in the middle", [begun(), vec![say([row(), sync(), flush(), sync(), row(), done()])]].concat());
         case("ahead", vec![say([begin.clone(), sync(), sync(), row(), sync(), done(), query("SELECT 1")])]);
         case("given up", [begun(), vec![say([sync(), message(b'f', &text("enough")), end.clone()])]].concat());
-        let bad = || copy_data("bad\n");
-        case("refused", [begun(), vec![say([sync(), bad(), end.clone(), done(), query("SELECT 2")])]].concat());
         case("a stray end", vec![say([copy_done(), begin.clone(), sync(), row(), done(), query("SELECT 3")])]);
     }
     world.check(&cases);
+    cases.extend(copies_that_fail_around_a_sync());
+    world.check_unpooled(&cases);
     // Each has left its place in the class.
     let mut idle = world.governed("low");
     for (_, steps) in &cases {
         play(&mut idle, steps);
         assert_eq!(world.governed("low").value("SELECT 'in'").unwrap(), "in");
     }
+}
+
+/// Copies that fail before a `Sync`, or behind one: the server answers those that follow the failure.
+fn copies_that_fail_around_a_sync() -> [(String, Vec<CaseStep>); 2] {
+    let (row, bad) = (copy_data("1\n"), copy_data("bad\n"));
+    let simple = say([row.clone(), sync(), bad.clone(), copy_done(), query("SELECT 2")]);
+    let extended = say([sync(), bad, sync(), copy_done(), sync(), query("SELECT 2")]);
+    let begin = say([parse("", "COPY copied FROM STDIN"), bind("", &[]), execute(), sync()]);
+    [
+        ("simple: refused".to_owned(), vec![say([query("COPY copied FROM STDIN")]), Hear(b'G'), simple]),
+        ("extended: refused".to_owned(), vec![begin, Hear(b'G'), extended]),
+    ]
+}
+
+/// In a pool, an answer too many would be taken for another client's. No driver sends a `Sync` there.
+#[test]
+fn a_pooled_session_whose_answers_cannot_be_told_apart_is_ended() {
+    let mut world = World::start();
+    for (name, steps) in copies_that_fail_around_a_sync() {
+        let (mut client, _rival) = world.pooled("low");
+        for step in &steps {
+            match step {
+                Say(bytes) => client.send(bytes).unwrap(),
+                Hear(tag) => while client.message().unwrap().tag != *tag {},
+            }
+        }
+        let mut states = Vec::new();
+        while let Ok(message) = client.message() {
+            states.extend((message.tag == b'E').then(|| message.field(b'C')));
+        }
+        assert_eq!(states, ["22P02", "08006"], "{name}");
+    }
+    world.pooled.assert_alive();
 }
 
 /// Prepared statements that fail, do not exist, exist already, or are closed twice.
