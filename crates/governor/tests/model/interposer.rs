@@ -40,6 +40,8 @@ pub enum Canary {
     LateNotices,
     /// A transaction that was rolled back for another fails with 40001, though nobody has changed its data.
     Refuses,
+    /// The settings of a pooled session are not put in force on the connection that it gets.
+    KeepsSettings,
 }
 
 /// The listener that the governor takes for its server.

@@ -4,7 +4,7 @@
 //!
 //! `script` is a session's requests, as text; `generate` writes random ones; `interposer` makes cancels arrive exactly
 //! where a script wants them; `play` runs a script on both sides and compares; `shrink` shortens a script that shows a
-//! difference. Scripts that once showed one are in `scripts/`, and run each time.
+//! difference; `pooled` has the sessions share one server connection with a [rival]. Scripts that once showed one are in `scripts/`, and run each time.
 //!
 //! `PLIMSOLL_SEED=7` runs one seed and prints its script, `PLIMSOLL_SEED=1..100` runs those, `PLIMSOLL_LONG=1` thousands.
 //! Such runs continue after a difference; the ordinary one ends at the first. Seeds run in turns on the versions of
@@ -17,9 +17,11 @@ mod client;
 mod generate;
 mod interposer;
 mod play;
+mod pooled;
 #[path = "../common/requests.rs"]
 #[allow(dead_code, reason = "shared with the tests by traffic")]
 mod requests;
+mod rival;
 mod script;
 mod shrink;
 mod wire;

@@ -18,7 +18,8 @@ use std::io;
 use std::time::Duration;
 
 use super::interposer::Done;
-use super::script::{Injection, PROBE, Request, Script, Transaction, Unit, User};
+use super::rival::Rival;
+use super::script::{Injection, PROBE, Request, Script, Transaction, Unit, User, pooled_probe};
 use super::wire::{Client, Message};
 use super::world::World;
 use answers::Generated;
@@ -65,6 +66,9 @@ pub struct Report {
     pub units: usize,
     /// Notices and errors whose times were compared.
     pub timed: usize,
+    /// How often another client of the pool had the session's connection, and how often the session kept it.
+    pub intruded: usize,
+    pub kept: usize,
     /// Preemptions by their outcomes, as the governor reports them, and units that were left alone, by the reason.
     pub outcomes: BTreeMap<String, usize>,
 }
@@ -77,6 +81,8 @@ impl Report {
         self.cancelled += other.cancelled;
         self.units += other.units;
         self.timed += other.timed;
+        self.intruded += other.intruded;
+        self.kept += other.kept;
         for (outcome, count) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += count;
         }
@@ -90,6 +96,7 @@ impl Report {
 /// Plays a script. The world must be new before, and must be [reset](World::reset) afterwards.
 pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
     let seen = world.governor.events().last().map(|event| event.id);
+    let rival = world.rival(script.user);
     let (governed, plain) = world.connect(script.user).or_else(|error| different("connecting", error.to_string()))?;
     let mut play = Play {
         world,
@@ -106,6 +113,7 @@ pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
         history: Vec::new(),
         change: None,
         pending: None,
+        rival,
     };
     for (number, transaction) in script.transactions.iter().enumerate() {
         play.transaction(transaction).map_err(|difference| {
@@ -113,7 +121,8 @@ pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
             Difference { text, ..difference }
         })?;
     }
-    play.exchange(&[&Unit::Query(vec![PROBE.to_owned()])], false)?;
+    let probe = if play.world.is_pooled { pooled_probe() } else { PROBE.to_owned() };
+    play.exchange(&[&Unit::Query(vec![probe])], false)?;
     let mut report = play.report;
     for event in world.governor.events() {
         if Some(event.id) > seen {
@@ -147,6 +156,8 @@ struct Play<'a> {
     change: Option<String>,
     /// The change that another session has made, to be made on the plain side after the transaction.
     pending: Option<String>,
+    /// Another client of the session's pool.
+    rival: Option<Rival>,
 }
 
 /// An error that a plain server would not have given.
@@ -222,6 +233,7 @@ impl Play<'_> {
     /// Has both sides run these units, and compares; returns whether the client got an error that no plain server
     /// sends. In that case it has ended its transaction.
     fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
+        self.intrude()?;
         self.notes(units);
         let mut heard = converse(&mut self.governed, units).or_else(|error| {
             let card = self.world.governor.registry.all();
@@ -286,6 +298,16 @@ impl Play<'_> {
             self.forget_unnamed()?;
         }
         Ok(told.is_some_and(|told| told.retry))
+    }
+
+    /// Between transactions, another client of the pool has the connection, unless the session keeps it.
+    fn intrude(&mut self) -> Result<(), Difference> {
+        let Some(rival) = self.rival.as_mut().filter(|_| self.status == b'I') else { return Ok(()) };
+        match rival.intrude().or_else(|text| different("rival", text))? {
+            true => self.report.intruded += 1,
+            false => self.report.kept += 1,
+        }
+        Ok(())
     }
 
     /// A server forgets its unnamed statement with every query, even with one that the governor answers itself.

@@ -36,6 +36,12 @@ pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s', name, CASE WH
     current_setting('transaction_isolation'), current_setting('transaction_read_only'), \
     current_setting('transaction_deferrable'), current_setting('plimsoll.class', true)";
 
+/// The same for a pooled session, whose connection has prepared statements of others, and is of no class.
+pub fn pooled_probe() -> String {
+    let own = PROBE.replace("FROM pg_prepared_statements)", "FROM pg_prepared_statements WHERE from_sql)");
+    own.replace(", current_setting('plimsoll.class', true)", "")
+}
+
 /// The contents of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {

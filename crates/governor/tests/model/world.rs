@@ -17,6 +17,7 @@ use plimsoll_pg::url::ServerUrl;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 
 use super::interposer::Interposer;
+use super::rival::{self, Rival};
 use super::script::{SHAPES, User, replacing};
 use super::wire::{Client, Destination, Failure, PASSWORD, PATIENCE};
 
@@ -209,8 +210,7 @@ pub struct Side {
 
 impl Side {
     fn connect(&self, user: User) -> Result<Client, Failure> {
-        let own =
-            [("user", user.name()), ("database", &self.database), ("client_encoding", "UTF8"), ("DateStyle", "ISO")];
+        let own = [&[("user", user.name()), ("database", &self.database)][..], &PARAMETERS].concat();
         // The governor announces the session's class to the server, so that SHOW has an answer.
         let is_plain = matches!(self.place, Destination::Unix(_));
         let class = is_plain.then_some(("plimsoll.class", user.class()));
@@ -267,6 +267,9 @@ impl Side {
     }
 }
 
+/// The start-up parameters of all clients. Those of one pool have the same.
+pub const PARAMETERS: [(&str, &str); 2] = [("client_encoding", "UTF8"), ("DateStyle", "ISO")];
+
 /// Both databases, and the governor in front of one.
 pub struct World {
     pub governed: Side,
@@ -274,6 +277,9 @@ pub struct World {
     pub interposer: Interposer,
     pub governor: Arc<Governor>,
     pub patience: Cell<Duration>,
+    /// Whether sessions share server connections.
+    pub is_pooled: bool,
+    _users: tempfile::TempDir,
     _watcher: watch::Watcher,
     _running: Running,
     _server: Arc<PrivateServer>,
@@ -282,6 +288,15 @@ pub struct World {
 impl World {
     /// Two new databases of a server of that version.
     pub fn new(version: Option<u32>) -> World {
+        World::start(version, false)
+    }
+
+    /// The same with a pool of one connection for each user.
+    pub fn pooled(version: Option<u32>) -> World {
+        World::start(version, true)
+    }
+
+    fn start(version: Option<u32>, is_pooled: bool) -> World {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (server, number) = (server(version), COUNT.fetch_add(1, Ordering::Relaxed));
         let place = Destination::Unix(socket(&server));
@@ -298,7 +313,8 @@ impl World {
         let (plain, mut governed) = (side("plain"), side("governed"));
         let interposer = Interposer::start(socket(&server));
         interposer.set_somebody(connect(&governed.database));
-        let mut settings = settings(&interposer);
+        let users = tempfile::tempdir().unwrap();
+        let mut settings = settings(&interposer, is_pooled.then(|| users_file(users.path())));
         settings.control =
             Some(ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), &governed.database));
         let governor = Arc::new(Governor::new(settings, Instant::now()));
@@ -320,6 +336,8 @@ impl World {
             _watcher: watcher,
             governor,
             patience: Cell::new(PATIENCE),
+            is_pooled,
+            _users: users,
             _running: running,
             _server: server,
         }
@@ -357,19 +375,68 @@ impl World {
     }
 
     pub fn card(&self, client: &Client) -> Option<Arc<SessionCard>> {
-        let process = Some(client.process());
-        self.governor.registry.all().into_iter().find(|card| card.process() == process)
+        let is_its = |card: &Arc<SessionCard>| card.key.get().is_some_and(|key| key.process == client.process());
+        self.governor.registry.all().into_iter().find(is_its)
+    }
+
+    /// The server process that serves a governed client now, if one does.
+    pub fn process_of(&self, client: &Client) -> Option<i32> {
+        match self.is_pooled {
+            true => self.card(client).and_then(|card| card.process()),
+            false => Some(client.process()),
+        }
+    }
+
+    /// Waits until nothing is left of a governed client with that number.
+    pub fn until_gone(&mut self, process: i32) -> Result<(), String> {
+        if !self.is_pooled {
+            return self.governed.until_gone(process);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let is_its = |card: &Arc<SessionCard>| card.key.get().is_some_and(|key| key.process == process);
+        while self.governor.registry.all().iter().any(is_its)
+            || self.governor.pools.view().iter().any(|pool| pool.in_use > 0)
+        {
+            if Instant::now() > deadline {
+                return Err(format!("{:?} stay in use though their client has left", self.governor.pools.view()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Another client of the user's pool, if there are pools.
+    pub fn rival(&self, user: User) -> Option<Rival> {
+        self.is_pooled.then(|| Rival::connect(&self.governed.place, user.name(), &self.governed.database))
     }
 }
 
-/// The settings of an operator who has every transaction of reports rolled back.
-fn settings(interposer: &Interposer) -> plimsoll_governor::settings::Settings {
+/// Writes the passwords with which the governor lets clients in.
+fn users_file(folder: &Path) -> PathBuf {
+    let file = folder.join("users.txt");
+    let users = User::ALL.map(|user| format!("\"{}\" \"{PASSWORD}\"\n", user.name()));
+    std::fs::write(&file, users.concat()).unwrap();
+    file
+}
+
+/// The settings of an operator who has every transaction of reports rolled back. With a users file, sessions are pooled.
+fn settings(interposer: &Interposer, users: Option<PathBuf>) -> plimsoll_governor::settings::Settings {
+    let pool = users.map_or(String::new(), |users| {
+        format!(
+            "[pool]\nmode = \"transaction\"\nsize = 1\n[login]\nusers_file = \"{}\"\n[[class]]\nname = \"rival\"\n\
+             priority = \"low\"\nqueue_timeout = \"{}\"\n[[rule]]\nclass = \"rival\"\napplication_name = \"{}\"",
+            users.display(),
+            rival::WAITS,
+            rival::RIVAL
+        )
+    });
     let text = format!(
         "server = \"postgres://report@{}/model?sslmode=disable\"
          default_class = \"low\"
          [listen]
          addresses = [\"127.0.0.1:0\"]
          workers = 1
+         {pool}
          [[class]]
          name = \"high\"
          priority = \"high\"

@@ -14,6 +14,7 @@ use bytes::BytesMut;
 use plimsoll_governor::governor::{Governor, SessionCommand};
 use plimsoll_governor::registry::{Immunity, Phase, SessionCard};
 
+use super::super::rival::RIVAL;
 use super::super::script::{Injection, Settles};
 use super::super::wire::{Message, PATIENCE, tagged, take_message};
 use super::failures::{error, is_change, make_idle, preemption};
@@ -31,6 +32,8 @@ const MOMENT: Duration = Duration::from_micros(100);
 pub struct Link {
     pub shared: Arc<Shared>,
     process: AtomicI32,
+    /// Whether the unit before was a question for the settings of a session.
+    has_asked: AtomicBool,
     has_logged_in: AtomicBool,
     /// The transaction status that the server reported last.
     pub status: AtomicU8,
@@ -71,6 +74,7 @@ pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -
     let link = Arc::new(Link {
         shared,
         process: AtomicI32::new(0),
+        has_asked: AtomicBool::new(false),
         has_logged_in: AtomicBool::new(false),
         status: AtomicU8::new(b'I'),
         cancelled: Mutex::default(),
@@ -262,6 +266,9 @@ impl Link {
 
     /// Applies the due injection to a unit, or to its part before a `Flush`.
     fn interfere(&self, messages: &mut [Message], unit: usize, is_late: &mut bool) {
+        if self.is_of_the_pool(messages) {
+            return;
+        }
         self.change();
         let canary = *self.shared.canary.lock().unwrap();
         if std::mem::take(is_late) {
@@ -317,6 +324,34 @@ impl Link {
             }
             Injection::ClientCancelMissed => drop(self.client_cancels()),
         }
+    }
+
+    /// Whether a unit is one of the pool's own, or one of another session, so that no injection is meant for it.
+    fn is_of_the_pool(&self, messages: &mut [Message]) -> bool {
+        const SETTINGS: [&[u8]; 3] = [b"SELECT pg_catalog.set_config(E", b"RESET \"", b"DISCARD SEQUENCES"];
+        const QUESTION: &[u8] = b"pg_catalog.current_setting(n, true)";
+        let asks = messages.iter().any(|one| one.body.windows(QUESTION.len()).any(|part| part == QUESTION));
+        // The question's statement is closed by a unit of its own.
+        if self.has_asked.swap(asks, Ordering::SeqCst) || asks {
+            return true;
+        }
+        if let [only] = messages
+            && SETTINGS.iter().any(|text| only.body.starts_with(text))
+        {
+            if self.is(Canary::KeepsSettings) {
+                only.body = b"SELECT 1\0".to_vec();
+            }
+            return true;
+        }
+        let process = Some(self.process.load(Ordering::SeqCst));
+        let card = self.governor().registry.all().into_iter().find(|card| card.process() == process);
+        let Some(card) = card else { return false };
+        // A client cancels nothing, and nobody is rolled back, before the settings are in force.
+        let deadline = Instant::now() + NEXT_UNIT_MAX;
+        while card.state().is_being_prepared && Instant::now() < deadline {
+            thread::sleep(MOMENT);
+        }
+        card.login.application_name == RIVAL
     }
 
     pub fn is(&self, canary: Canary) -> bool {

@@ -79,9 +79,11 @@ impl Play<'_> {
         }
         governed.clear();
         plain.clear();
+        let process = self.world.process_of(&self.governed);
         for (side, process) in
-            [(&mut self.world.governed, self.governed.process()), (&mut self.world.plain, self.plain.process())]
+            [(&mut self.world.governed, process), (&mut self.world.plain, Some(self.plain.process()))]
         {
+            let Some(process) = process else { continue };
             let state = side.state(process);
             if state != AT_REST {
                 return different("state", format!("process {process} is {state}, though its transaction has ended"));

@@ -11,6 +11,7 @@ use plimsoll_governor::registry::Phase;
 use super::super::interposer::preemption;
 use super::super::script::{Injection, Request, Unit, replacing};
 use super::super::wire::Client;
+use super::super::world::Side;
 use super::conversation::{bytes, converse, converse_to_the_end};
 use super::units::{can_be_redone, failing_at, may_end, parsed_names};
 use super::{Difference, Play, completed, different, is_told};
@@ -28,12 +29,13 @@ impl Play<'_> {
         self.world.interposer.arm(armed);
         let was_preempted = self.was_preempted;
         if injections.contains(&Injection::Idle) {
-            let process = self.governed.process();
-            let before = self.world.governed.advisory_locks(process);
+            let process = self.world.process_of(&self.governed);
+            let locks = |side: &mut Side| process.map(|process| side.advisory_locks(process));
+            let before = locks(&mut self.world.governed);
             self.roll_back_idle();
-            let after = self.world.governed.advisory_locks(process);
+            let after = locks(&mut self.world.governed);
             if before != after {
-                let text = format!("its client relies on {before} advisory locks while it thinks, and has {after}");
+                let text = format!("its client relies on {before:?} advisory locks while it thinks, and has {after:?}");
                 return different("lost locks", text);
             }
         }
@@ -142,7 +144,7 @@ impl Play<'_> {
             let _ = governed.send(&bytes(unit));
         }
         drop(governed);
-        self.world.governed.until_gone(processes[0]).or_else(|text| different("left over", text))?;
+        self.world.until_gone(processes[0]).or_else(|text| different("left over", text))?;
         self.world.interposer.set_leaving(false);
         let done = self.world.interposer.take_done();
         self.count(done);
@@ -195,7 +197,7 @@ impl Play<'_> {
             Difference { text, ..difference }
         })?;
         drop((governed, plain));
-        self.world.governed.until_gone(processes[0]).or_else(|text| different("left over", text))?;
+        self.world.until_gone(processes[0]).or_else(|text| different("left over", text))?;
         self.world.plain.until_gone(processes[1]).or_else(|text| different("plain", text))
     }
 }
