@@ -3,8 +3,9 @@
 //! A pool has fewer server connections than clients. A transaction *asks* for one when it begins; it *enters* if one is
 //! free, and otherwise waits. When a connection comes free, [`next`](ConnectionQueue::next) names who gets it:
 //!
-//! 1. a transaction that has waited for longer than the patience, the oldest first, so that none starves;
-//! 2. the class of the highest priority; among equal priorities the one that has waited longest;
+//! 1. the class of the highest priority; among equal priorities the one that has waited longest;
+//! 2. but one time in ten the class in which a transaction has waited longest, if that is longer than the patience: so
+//!    no class starves, and one that is always late takes little from the important ones;
 //! 3. within a class the tenants take turns, each with its oldest transaction, so that one with many clients gets no
 //!    more than one with few.
 //!
@@ -18,6 +19,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::{ClassIndex, Priority, Ticket};
+
+/// Of so many connections one may go to a class that has waited for longer than the patience.
+const OVERDUE_EVERY: u32 = 10;
 
 /// The part of a class in a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +49,6 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     ticket: Ticket,
-    tenant: u64,
     since: Duration,
 }
 
@@ -74,20 +77,17 @@ impl Class {
         self.share.least.saturating_sub(self.in_use)
     }
 
-    /// Since when its first waiter has waited, and that waiter's tenant.
-    fn oldest(&self) -> Option<(Duration, u64)> {
-        self.arrivals.front().map(|first| (first.since, first.tenant))
+    /// Since when its first waiter has waited.
+    fn oldest(&self) -> Option<Duration> {
+        self.arrivals.front().map(|first| first.since)
     }
 
-    fn take(&mut self, tenant: u64) -> Option<Ticket> {
+    /// The first transaction of the tenant whose turn it is.
+    fn take(&mut self) -> Option<Ticket> {
+        let tenant = self.turns.pop_front()?;
         let queue = self.waiting.get_mut(&tenant)?;
         let first = queue.pop_front()?;
-        let is_over = queue.is_empty();
-        match self.turns.front() {
-            Some(next) if *next == tenant => _ = self.turns.pop_front(),
-            _ => self.turns.retain(|other| *other != tenant),
-        }
-        match is_over {
+        match queue.is_empty() {
             true => _ = self.waiting.remove(&tenant),
             false => self.turns.push_back(tenant),
         }
@@ -103,13 +103,15 @@ pub struct ConnectionQueue {
     classes: Vec<Class>,
     tickets: HashMap<Ticket, (ClassIndex, u64, Duration)>,
     patience: Duration,
+    /// How many have been named since one was for its class's age.
+    since_overdue: u32,
 }
 
 impl ConnectionQueue {
     /// A pool of that many connections, none of which is in use. A [`ClassIndex`] is a place in `shares`.
     pub fn new(size: u32, shares: Vec<PoolShare>, patience: Duration) -> Self {
         let classes = shares.into_iter().map(Class::new).collect();
-        ConnectionQueue { size, in_use: 0, classes, tickets: HashMap::new(), patience }
+        ConnectionQueue { size, in_use: 0, classes, tickets: HashMap::new(), patience, since_overdue: OVERDUE_EVERY }
     }
 
     /// Changes the number of connections, the shares and the patience. There may be more classes than before.
@@ -141,7 +143,7 @@ impl ConnectionQueue {
             class.turns.push_back(claim.tenant);
         }
         queue.push_back(claim.ticket);
-        class.arrivals.push_back(Arrival { ticket: claim.ticket, tenant: claim.tenant, since: now });
+        class.arrivals.push_back(Arrival { ticket: claim.ticket, since: now });
         self.tickets.insert(claim.ticket, (claim.class, claim.tenant, now));
         false
     }
@@ -169,8 +171,10 @@ impl ConnectionQueue {
         if self.tickets.is_empty() {
             return None;
         }
-        let (place, tenant) = self.overdue(now).or_else(|| self.foremost())?;
-        let ticket = self.classes[place].take(tenant)?;
+        let overdue = self.overdue(now);
+        let place = overdue.or_else(|| self.foremost())?;
+        self.since_overdue = if overdue.is_some() { 1 } else { self.since_overdue.saturating_add(1) };
+        let ticket = self.classes[place].take()?;
         self.tickets.remove(&ticket);
         self.forget_arrivals(place);
         self.enter(place);
@@ -220,21 +224,23 @@ impl ConnectionQueue {
         !class.is_at_most() && self.free() > if is_below_least { 0 } else { kept }
     }
 
-    fn overdue(&self, now: Duration) -> Option<(usize, u64)> {
-        let is_overdue = |since: &Duration| now.saturating_sub(*since) > self.patience;
-        let classes = self.classes.iter().enumerate().filter(|(_, class)| !class.is_at_most() && self.free() > 0);
-        let oldest = classes.filter_map(|(at, class)| class.oldest().map(|(since, tenant)| (since, at, tenant)));
-        oldest.filter(|(since, ..)| is_overdue(since)).min().map(|(_, at, tenant)| (at, tenant))
+    /// The class in which one has waited longest and for too long, if it is time for that again.
+    fn overdue(&self, now: Duration) -> Option<usize> {
+        if self.since_overdue < OVERDUE_EVERY || self.free() == 0 {
+            return None;
+        }
+        let classes = self.classes.iter().enumerate().filter(|(_, class)| !class.is_at_most());
+        let (since, place) = classes.filter_map(|(at, class)| Some((class.oldest()?, at))).min()?;
+        (now.saturating_sub(since) > self.patience).then_some(place)
     }
 
-    fn foremost(&self) -> Option<(usize, u64)> {
+    fn foremost(&self) -> Option<usize> {
         let may = (0..self.classes.len()).filter(|at| !self.classes[*at].turns.is_empty() && self.may_take(*at));
         let rank = |at: &usize| {
             let class = &self.classes[*at];
             (class.share.priority, std::cmp::Reverse(class.oldest()))
         };
-        let first = may.max_by_key(rank)?;
-        Some((first, *self.classes[first].turns.front()?))
+        may.max_by_key(rank)
     }
 }
 
@@ -275,6 +281,25 @@ mod tests {
         assert_eq!(pool.next(at(11)), Some(Ticket(2)), "it has waited for more than ten seconds");
         pool.leave(LOW);
         assert_eq!((pool.next(at(11)), pool.next(at(11)), pool.waiting()), (Some(Ticket(4)), None, 0));
+    }
+
+    /// Where all low transactions waited for longer than the patience, the oldest always went first: before the important
+    /// ones, and before those of a tenant with few clients.
+    #[test]
+    fn a_class_that_is_always_late_takes_one_connection_in_ten_and_its_tenants_take_turns() {
+        let mut pool = pool(1, (0, None), (0, None));
+        assert!(ask(&mut pool, 0, HIGH, 0, at(0)));
+        (1..=50).for_each(|ticket| assert!(!ask(&mut pool, ticket, LOW, 1, at(0))));
+        (51..=60).for_each(|ticket| assert!(!ask(&mut pool, ticket, LOW, 2, at(1))));
+        (101..=200).for_each(|ticket| assert!(!ask(&mut pool, ticket, HIGH, 0, at(20))));
+        let (mut class, mut low) = (HIGH, Vec::new());
+        for turn in 0..40 {
+            pool.leave(class);
+            let ticket = pool.next(at(21)).expect("many wait").0;
+            class = if ticket < 100 { LOW } else { HIGH };
+            low.extend((class == LOW).then_some((turn, ticket)));
+        }
+        assert_eq!(low, [(0, 1), (10, 51), (20, 2), (30, 52)]);
     }
 
     #[test]
@@ -337,7 +362,7 @@ mod tests {
                     let firsts = class.waiting.values().map(|queue| {
                         pool.tickets[queue.front().expect("no empty queue is kept")].2
                     });
-                    prop_assert_eq!(class.oldest().map(|(since, _)| since), firsts.min());
+                    prop_assert_eq!(class.oldest(), firsts.min());
                 }
             }
         }

@@ -269,7 +269,7 @@ pub struct Pool {
     pub idle_timeout: Option<Duration>,
     /// How old a connection may be; `None` for any age.
     pub lifetime: Option<Duration>,
-    /// After what wait a transaction goes first, whatever its class.
+    /// After what wait of a transaction its class gets some connections before more important ones.
     pub patience: Duration,
     /// Between whom connections are shared evenly within a class.
     pub fair_by: FairBy,

@@ -188,7 +188,8 @@ static POOL: &[Row<Settings>] = rows! { Settings;
     idle_timeout = "10min", Wait(|all| &mut all.pool.idle_timeout);
     /// How old a server connection may be: an older one is closed when it is given back.
     lifetime = "1h", Wait(|all| &mut all.pool.lifetime);
-    /// How long a transaction of a less important class may wait for a connection before it goes first.
+    /// How long a transaction of a less important class may wait for a connection before its
+    /// class gets one in ten of those that come free.
     patience = "10s", Length(Duration::from_millis(1), |all| &mut all.pool.patience);
     /// Between whom connections are shared evenly within a class: `user`, `application` (by its name) or `client` (by
     /// its address).
