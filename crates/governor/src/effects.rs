@@ -73,6 +73,7 @@ pub(crate) use known::newer_version;
 pub use leftovers::Purpose;
 use objects::Objects;
 pub use question::LIMITS;
+pub(crate) use question::PREPARED;
 use rows::Ground;
 pub(crate) use self_test::self_test;
 

@@ -20,7 +20,7 @@ pub(super) use branch::{Branch, Proof};
 pub(super) use part::Part;
 
 /// The texts of prepared statements, by name.
-pub(super) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg_prepared_statements p \
+pub(crate) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg_prepared_statements p \
     where p.name operator(pg_catalog.=) any ($1::pg_catalog.text[])";
 
 /// Whether the session has cursors. Those that remain after ROLLBACK are older than the transaction. The cursor without a name

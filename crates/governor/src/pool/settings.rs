@@ -63,7 +63,7 @@ pub fn may_follow(value: &[u8]) -> bool {
 }
 
 /// The same value whatever `standard_conforming_strings` is.
-fn literal(value: &[u8], sql: &mut Vec<u8>) {
+pub fn literal(value: &[u8], sql: &mut Vec<u8>) {
     sql.extend_from_slice(b"E'");
     for byte in value {
         // A quote is doubled: one behind a backslash is refused in some encodings.

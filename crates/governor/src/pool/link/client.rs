@@ -6,6 +6,7 @@ use super::expected::{Effect, Expected, What, Whose};
 use super::naming::{Decides, TAKEN};
 use super::refusal::ready;
 use super::{IDLE, IN_BLOCK, Link};
+use crate::effects::PREPARED;
 use crate::pool::connection::Has;
 use crate::pool::settings::{self, APPLICATION_NAME, SessionSettings};
 use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
@@ -83,7 +84,7 @@ impl Link {
                 (b'X', _) => self.has_left = true,
                 (b'C', [b'S', name @ ..]) => {
                     let name = name.strip_suffix(b"\0").unwrap_or(name);
-                    self.texts.remove(name);
+                    stored(name).map(|name| self.texts.remove(name));
                     self.unnamed.take_if(|_| name.is_empty());
                     self.answers.extend(message_of(b'3', &[]));
                 }
@@ -265,7 +266,7 @@ impl Link {
             return self.expects(Expected::theirs(What::Parse));
         };
         if name == OWN_STATEMENT {
-            return self.expects(Expected::theirs(What::Parse));
+            return self.forward_own_parse(rest, message.len());
         }
         if name.is_empty() {
             self.has_own_unnamed = true;
@@ -299,6 +300,19 @@ impl Link {
             return Fate::Begins(message.len());
         }
         self.parse_named(name.into(), self.registry.of(rest), message.len())
+    }
+
+    /// A question of the session's own. One for the texts of prepared statements has the client's names, and the
+    /// connection has those statements by others.
+    fn forward_own_parse(&mut self, rest: &[u8], length: usize) -> Fate {
+        let types =
+            rest.strip_prefix(PREPARED.as_bytes()).filter(|_| self.texts.keys().any(|name| settings::may_follow(name)));
+        if let Some(types) = types {
+            let sql = self.question_by_own_names();
+            self.scratch.extend(message_of(b'P', &[OWN_STATEMENT, b"\0", &sql, types]));
+        }
+        self.expected.push_back(Expected::theirs(What::Parse));
+        if types.is_some() { Fate::Begins(length) } else { Fate::Passes }
     }
 
     /// A client prepares a text under a new name.
@@ -399,11 +413,11 @@ impl Link {
         if self.is_undecided(name, Decides::Either) {
             return self.stalls();
         }
-        if name == OWN_STATEMENT || self.text_of(name).is_none() && !name.starts_with(PREFIX) {
-            return self.expects(Expected::theirs(What::Close));
-        }
+        let known = stored(name).filter(|name| *name != OWN_STATEMENT);
+        let known = known.filter(|name| self.text_of(name).is_some() || name.starts_with(PREFIX));
+        let Some(known) = known else { return self.expects(Expected::theirs(What::Close)) };
         // The connection keeps the text for other clients.
-        let then = Effect::Closes(name.into());
+        let then = Effect::Closes(known.into());
         self.expected.push_back(Expected::theirs(What::CloseHere).then(then));
         self.answer_in_turn();
         Fate::Begins(message.len())

@@ -3,7 +3,9 @@
 use super::Link;
 use super::client::Fate;
 use super::expected::{Effect, Expected, What};
+use crate::effects::PREPARED;
 use crate::pool::connection::Has;
+use crate::pool::settings::{literal, may_follow};
 use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
 use crate::session::message_of;
 use crate::statement::name::stored;
@@ -124,6 +126,22 @@ impl Link {
         if let Some(connection) = &mut self.connection {
             connection.prepared.uses(number);
         }
+    }
+
+    /// The question for the texts of prepared statements, with the client's names for those of the connection.
+    pub(super) fn question_by_own_names(&self) -> Vec<u8> {
+        let mut sql = b"select n.own, p.statement from pg_catalog.pg_prepared_statements p join (values ".to_vec();
+        let names = self.texts.iter().filter(|(name, _)| may_follow(name));
+        for (at, (name, text)) in names.enumerate() {
+            sql.extend_from_slice(if at == 0 { b"(" } else { b"),(" });
+            literal(name, &mut sql);
+            sql.push(b',');
+            literal(&text.name(), &mut sql);
+        }
+        sql.extend_from_slice(b")) n (own, there) on p.name operator(pg_catalog.=) n.there ");
+        sql.extend_from_slice(b"where n.own operator(pg_catalog.=) any ($1::pg_catalog.text[]) union all ");
+        sql.extend_from_slice(PREPARED.as_bytes());
+        sql
     }
 
     /// Sees to it that the connection has a statement without a text.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::*;
+use crate::effects::PREPARED;
 use crate::registry::BackendKey;
 use crate::session::Reported;
 
@@ -409,6 +410,42 @@ fn a_name_is_taken_only_if_its_unit_has_come_to_it() {
     assert_eq!(stage.go_on(), "B[|plimsoll_2|00] S");
     stage.hear("2 Z[I]");
     assert!(stage.link.is_free());
+}
+
+/// A replay asks for the texts of statements that are older than its transaction. A pool's connection has them by other names:
+/// no transaction with such a statement was replayed.
+#[test]
+fn a_question_for_statements_has_the_names_of_the_connection() {
+    let mut stage = Stage::new(&Arc::default(), "a");
+    stage.attach(connection("a"));
+    stage.say("P[it's|select 1|00] S");
+    stage.hear("1 Z[I]");
+    let sent = &mut stage.sent;
+    let question = message_of(b'P', &[crate::session::OWN_STATEMENT, b"\0", PREPARED.as_bytes(), b"\0\0\0"]);
+    stage.link.take(&question, &mut |bytes| sent.extend_from_slice(bytes));
+    let sent = shown(sent);
+    assert!(sent.contains("(values (E'it''s',E'plimsoll_1')) n (own, there)"), "{sent}");
+    assert!(sent.ends_with(&format!("union all {PREPARED}|||]")), "{sent}");
+}
+
+/// The server knows a statement by the first 63 bytes of its name. One that was closed by its whole name was still there.
+#[test]
+fn a_long_name_is_that_of_its_beginning() {
+    let long = "n".repeat(70);
+    for is_attached in [true, false] {
+        let mut stage = Stage::new(&Arc::default(), "a");
+        stage.attach(connection("a"));
+        stage.say(&format!("P[{long}|select 1|00] S"));
+        stage.hear("1 Z[I]");
+        if !is_attached {
+            stage.link.release();
+        }
+        stage.say(&format!("C[S{long}2|] S"));
+        if is_attached {
+            stage.hear("Z[I]");
+        }
+        assert!(stage.link.texts.is_empty(), "attached: {is_attached}");
+    }
 }
 
 /// Rows, a `Sync` behind one of them, and an error: only the server knows whether it answers the `Sync`. The link took that
