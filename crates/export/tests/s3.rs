@@ -66,8 +66,10 @@ struct NumbersReader<'a>(&'a Numbers);
 
 impl ChunkReader for NumbersReader<'_> {
     fn read(&mut self, _: usize, chunk: usize) -> Result<RecordBatch, SourceError> {
-        while self.0.numbers[chunk] == STOP {
-            std::thread::park();
+        if self.0.numbers[chunk] == STOP {
+            loop {
+                std::thread::park();
+            }
         }
         let numbers = Int64Array::from(vec![self.0.numbers[chunk]]);
         Ok(RecordBatch::try_new(Arc::clone(&self.0.tables[0].columns), vec![Arc::new(numbers)]).unwrap())

@@ -4,87 +4,17 @@
 
 #[path = "common/program.rs"]
 mod program;
+#[path = "common/shop.rs"]
+mod shop;
 
 use std::path::Path;
 use std::process::Output;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use plimsoll_pg::connection::Connection;
-use plimsoll_pg::url::ServerUrl;
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::server::PrivateServer;
 use program::{assert_ended, items, json, names, plimsoll, printed, run, said};
-
-/// Each client changes a row of its own: a shop that waits for locks would not be predicted.
-const SHOP: &[&str] = &[
-    "begin",
-    "select sum(id) from items where id < 3000",
-    "update items set n = n + 1 where id = 1 + pg_backend_pid() % 20000",
-    "commit",
-];
-const REPORTS: &[&str] = &["select sum(a.id * b.id % 7) from items as a, items as b where b.id < 80"];
-
-fn server() -> PrivateServer {
-    let mut settings = ServerSettings::for_this_machine();
-    for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off")] {
-        settings.set(name, value).unwrap();
-    }
-    let server = PrivateServer::start(settings).expect("these tests need a PostgreSQL server");
-    let setup = "create table items (id int primary key, n int); \
-        insert into items select i, 0 from generate_series(1, 20000) as i; analyze items; grant all on items to public; \
-        create role shop login; create role reports login; create role monitor login in role pg_monitor; \
-        alter role reports set max_parallel_workers_per_gather = 0";
-    Connection::open(&url(&server, server.user())).unwrap().run(setup).unwrap();
-    server
-}
-
-fn url(server: &PrivateServer, user: &str) -> ServerUrl {
-    ServerUrl::of_socket(server.socket_folder(), server.port(), user, server.database())
-}
-
-/// Clients that run a script again and again, with pauses, until they are dropped.
-struct Clients {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Clients {
-    fn start(
-        server: &PrivateServer,
-        user: &str,
-        count: usize,
-        script: &'static [&'static str],
-        pause: Duration,
-    ) -> Clients {
-        let stop = Arc::new(AtomicBool::new(false));
-        let client = |at: usize| {
-            let (url, stop) = (url(server, user), Arc::clone(&stop));
-            spawn(move || {
-                let mut connection = Connection::open(&url).unwrap();
-                sleep(pause.mul_f64(at as f64 / count as f64));
-                while !stop.load(Ordering::Relaxed) {
-                    for sql in script {
-                        connection.run(sql).unwrap();
-                    }
-                    sleep(pause);
-                }
-            })
-        };
-        let threads = (0..count).map(client).collect();
-        Clients { stop, threads }
-    }
-}
-
-impl Drop for Clients {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
+use shop::{Clients, REPORTS, SHOP, server, url};
 
 /// The most looks that are taken. What others on the machine do within one may make it too noisy to predict from.
 const LOOKS_MAX: usize = 4;

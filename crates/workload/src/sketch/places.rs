@@ -250,18 +250,24 @@ impl Pieces<'_> {
         while at < self.0.len() {
             let begins = self.is(Some(at), &["from", "join", "update"]);
             at += 1;
-            while begins {
-                let skip = usize::from(self.is(Some(at), &["only"]));
-                let Some((table, end)) = self.table(at + skip) else { break };
-                at = end;
-                found.push(table);
-                if !self.is(Some(at), &[","]) {
-                    break;
-                }
-                at += 1;
+            if begins {
+                at = self.add_tables(at, &mut found);
             }
         }
         found
+    }
+
+    /// Adds the tables of a list that begins at a piece; returns the piece behind them.
+    fn add_tables(&self, mut at: usize, found: &mut Vec<(String, Option<String>)>) -> usize {
+        loop {
+            let skip = usize::from(self.is(Some(at), &["only"]));
+            let Some((table, end)) = self.table(at + skip) else { return at };
+            found.push(table);
+            if !self.is(Some(end), &[","]) {
+                return end;
+            }
+            at = end + 1;
+        }
     }
 
     /// A table's name with its alias at a piece, and the piece behind them.
