@@ -7,6 +7,7 @@
 //!
 //! `client` reads the session's messages, `server` the server's, `expected` has what is still to be answered.
 
+mod asking;
 mod client;
 mod expected;
 mod naming;

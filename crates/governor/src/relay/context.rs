@@ -142,7 +142,7 @@ impl Context {
     /// Cancels the statement of a session whose client has disconnected.
     pub(super) fn cancel_for_the_gone(&mut self, card: Option<&Arc<SessionCard>>) {
         let Some(card) = card else { return };
-        // Its connection serves nobody else: whatever it runs may be cancelled.
+        // Its connection serves no other client: whatever it runs may be cancelled.
         card.state().is_being_prepared = false;
         self.cancel_for(card);
     }

@@ -1,5 +1,7 @@
 //! A server with two equal databases, one of them behind a governor.
 
+mod side;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use super::interposer::Interposer;
 use super::rival::{self, Rival};
 use super::script::{SHAPES, User, replacing};
 use super::wire::{Client, Destination, Failure, PASSWORD, PATIENCE};
+pub use side::Side;
 
 /// The versions of PostgreSQL on which seeds are run in turns; `None` is the installed one.
 pub const VERSIONS: [Option<u32>; 3] = [None, Some(13), Some(18)];
@@ -197,74 +200,6 @@ fn start(version: Option<u32>) -> PrivateServer {
 
 fn socket(server: &PrivateServer) -> PathBuf {
     server.socket_folder().join(format!(".s.PGSQL.{}", server.port()))
-}
-
-/// One of the two databases.
-pub struct Side {
-    /// How the session under test connects to it.
-    place: Destination,
-    database: String,
-    /// A session that observes it from outside.
-    observer: Client,
-}
-
-impl Side {
-    fn connect(&self, user: User) -> Result<Client, Failure> {
-        let own = [&[("user", user.name()), ("database", &self.database)][..], &PARAMETERS].concat();
-        // The governor announces the session's class to the server, so that SHOW has an answer.
-        let is_plain = matches!(self.place, Destination::Unix(_));
-        let class = is_plain.then_some(("plimsoll.class", user.class()));
-        let parameters: Vec<_> = own.into_iter().chain(class).collect();
-        Client::log_in(&self.place, &parameters, PASSWORD)
-    }
-
-    /// Its contents, in no particular order.
-    pub fn data(&mut self) -> Vec<Vec<Option<String>>> {
-        self.observer.query(DATA).unwrap().rows
-    }
-
-    pub fn change(&mut self, sql: &str) {
-        self.observer.query(sql).unwrap();
-    }
-
-    /// Makes a change unless somebody holds a lock on what it changes; returns whether it was made.
-    pub fn try_change(&mut self, sql: &str) -> bool {
-        self.observer.query(&format!("SET lock_timeout = '100ms'; {sql}; SET lock_timeout = '10s'")).is_ok()
-    }
-
-    /// What the server's process does, and whether a transaction is open; waits a moment for a session to come to rest.
-    pub fn state(&mut self, process: i32) -> String {
-        let sql = format!(
-            "SELECT coalesce(state, 'none') || ', ' || coalesce(xact_start::text, 'no transaction')
-             FROM pg_stat_activity WHERE pid = {process}"
-        );
-        let deadline = Instant::now() + REST_MAX;
-        loop {
-            let answer = self.observer.query(&sql).unwrap();
-            let state = answer.value().unwrap_or("gone").to_owned();
-            if state == AT_REST || Instant::now() > deadline {
-                return state;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    pub fn advisory_locks(&mut self, process: i32) -> String {
-        let sql = format!("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {process}");
-        self.observer.value(&sql).unwrap()
-    }
-
-    pub fn until_gone(&mut self, process: i32) -> Result<(), String> {
-        let sql = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}");
-        let deadline = Instant::now() + PATIENCE;
-        while !self.observer.query(&sql).unwrap().rows.is_empty() {
-            if Instant::now() > deadline {
-                return Err(format!("the server's process {process} stays though its client has left"));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
-    }
 }
 
 /// The start-up parameters of all clients. Those of one pool have the same.

@@ -89,8 +89,8 @@ fn refusal(command: &Command) -> Option<String> {
         Command::Bench(options) => {
             is_target(&options.target).or_else(|| match options.workload.strip_prefix("file:") {
                 Some(files) => files.split(',').find_map(|file| is_there(Path::new(file.split('@').next()?))),
-                // A capture is recorded by the reader.
-                None if options.workload.starts_with("capture:") => None,
+                // What the reader has recorded or seen.
+                None if ["capture:", "sketch:"].iter().any(|kind| options.workload.starts_with(kind)) => None,
                 None => {
                     let (kind, _) = kind_and_scale(&options.workload);
                     let is_known = BENCHMARKS.iter().any(|entry| entry.name == kind);

@@ -115,6 +115,14 @@ struct Incidents {
     work_lost: Vec<Duration>,
 }
 
+impl Incidents {
+    /// The lock waits since the last call, in place of those before.
+    fn take_lock_waits(&mut self, session: &mut dyn Session) {
+        self.lock_waits.clear();
+        session.take_lock_waits(&mut self.lock_waits);
+    }
+}
+
 impl<C: Clock> ClientLoop<'_, C> {
     /// Works from `begin` until it is signalled to end.
     ///
@@ -152,8 +160,7 @@ impl<C: Clock> ClientLoop<'_, C> {
             let end = self.clock.now();
             self.team.board.end(self.number);
             let (used, slept_by_now) = (session.usage(), session.slept());
-            incidents.lock_waits.clear();
-            session.take_lock_waits(&mut incidents.lock_waits);
+            incidents.take_lock_waits(session);
             if attempts.outcome.is_ok() {
                 self.team.board.complete(self.number);
             }

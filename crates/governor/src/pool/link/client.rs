@@ -10,7 +10,7 @@ use crate::effects::PREPARED;
 use crate::pool::connection::Has;
 use crate::pool::settings::{self, APPLICATION_NAME, SessionSettings};
 use crate::pool::statements::{PREFIX, PreparedText, close, name_of};
-use crate::session::{END_ANSWERS, OWN_STATEMENT, end, message_of, run};
+use crate::session::{OWN_STATEMENT, message_of};
 use crate::statement::name::stored;
 use crate::statement::{TextRules, discards_statements, single_deallocate};
 
@@ -19,11 +19,6 @@ const PARSE_MAX: usize = 1 << 20;
 
 /// The longest `Query`, `Describe`, `Close` or `Execute` that is read whole.
 const WHOLE_MAX: usize = 64 << 10;
-
-/// Asks for the values of settings by name, and whether the session has set them; that is unknown for some.
-const SETTINGS: &str = "SELECT n, pg_catalog.current_setting(n, true), (SELECT (s.source OPERATOR(pg_catalog.=) 'session') \
-     FROM pg_catalog.pg_settings AS s WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) n)::pg_catalog.text \
-     FROM pg_catalog.unnest($1::pg_catalog.text[]) AS n";
 
 /// What happens to a message of the session.
 pub(super) enum Fate {
@@ -421,32 +416,6 @@ impl Link {
         self.expected.push_back(Expected::theirs(What::CloseHere).then(then));
         self.answer_in_turn();
         Fate::Begins(message.len())
-    }
-
-    /// Asks the server for the values of settings that the session may have set. The session is at rest.
-    pub fn ask_settings(&mut self, names: impl Iterator<Item = Box<[u8]>>, send: &mut impl FnMut(&[u8])) {
-        let mut array = vec![b'{'];
-        for name in names {
-            if array.len() > 1 {
-                array.push(b',');
-            }
-            array.push(b'"');
-            for byte in &*name {
-                if matches!(byte, b'"' | b'\\') {
-                    array.push(b'\\');
-                }
-                array.push(*byte);
-            }
-            array.push(b'"');
-        }
-        array.push(b'}');
-        let ours = |what| Expected::ours(what, Effect::None);
-        self.expected.extend([What::Close, What::Parse, What::Bind, What::Execute].map(ours));
-        self.expected.extend([What::Sync, What::Close].map(ours));
-        self.expected.push_back(Expected::ours(What::Sync, Effect::Settles));
-        const { assert!(END_ANSWERS == 2, "as many Sync are expected") };
-        self.asked = Some(Vec::new());
-        send(&[run(SETTINGS, &[array]), end()].concat());
     }
 }
 
