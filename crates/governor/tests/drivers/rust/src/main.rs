@@ -162,14 +162,14 @@ async fn copy(config: &Config) {
 
 async fn cancel(config: &Config) {
     let (client, watcher) = (client(config).await, client(config).await);
-    let process = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get::<_, i32>(0);
-    let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'";
+    // Not by its process: each transaction of a pool's client may have another one.
+    let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg\\_sleep(600)%' AND wait_event = 'PgSleep'";
     for _ in 0..3 {
         let token = client.cancel_token();
         let (slept, ()) = tokio::join!(client.batch_execute("SELECT pg_sleep(600)"), async {
             // There is nothing to cancel before the statement sleeps.
             let until_it_sleeps = async {
-                while watcher.query_one(sleeps, &[&process]).await.unwrap().get::<_, i64>(0) == 0 {
+                while watcher.query_one(sleeps, &[]).await.unwrap().get::<_, i64>(0) == 0 {
                     sleep(Duration::from_millis(10)).await;
                 }
             };
