@@ -163,7 +163,8 @@ async fn copy(config: &Config) {
 async fn cancel(config: &Config) {
     let (client, watcher) = (client(config).await, client(config).await);
     // Not by its process: each transaction of a pool's client may have another one.
-    let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg\\_sleep(600)%' AND wait_event = 'PgSleep'";
+    let sleeps =
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg\\_sleep(600)%' AND wait_event = 'PgSleep'";
     for _ in 0..3 {
         let token = client.cancel_token();
         let (slept, ()) = tokio::join!(client.batch_execute("SELECT pg_sleep(600)"), async {
