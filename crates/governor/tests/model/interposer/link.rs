@@ -19,7 +19,7 @@ use plimsoll_governor::registry::{Immunity, Phase, SessionCard};
 use super::super::rival::RIVAL;
 use super::super::script::{Injection, Settles};
 use super::super::wire::{Message, PATIENCE, tagged, take_message};
-use super::failures::{error, is_change, make_idle, preemption};
+use super::failures::{is_change, make_idle, preemption};
 use super::{Canary, Shared};
 use answers::Answers;
 
