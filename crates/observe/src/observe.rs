@@ -261,11 +261,9 @@ impl Watcher {
         let of_changes = self.counted.changes().iter().map(|change| change.key.query_id);
         let mut wanted: Vec<i64> = of_changes.chain(of_sessions).filter(|id| !has_text(*id)).collect();
         wanted.truncate(TEXTS_MAX);
-        wanted.extend(self.counted.longest(CALLS_MAX));
-        if wanted.is_empty() {
-            return BTreeMap::new();
-        }
-        self.server.statement_texts(&wanted).unwrap_or_default()
+        let mut texts = self.server.statement_texts(&wanted).unwrap_or_default();
+        texts.extend(self.server.more_statement_texts(&self.counted.longest(CALLS_MAX)).unwrap_or_default());
+        texts
     }
 }
 

@@ -334,12 +334,26 @@ impl Server {
     /// The texts of statements by the server's query ids.
     pub(crate) fn statement_texts(&mut self, query_ids: &[i64]) -> Result<BTreeMap<i64, Vec<u8>>, WireError> {
         let mut texts = BTreeMap::new();
-        if let Some(schema) = self.statements_schema.clone() {
-            let numbers: Vec<String> = query_ids.iter().map(i64::to_string).collect();
-            let sql = sql::statement_texts(&schema).replace("$1", &format!("'{{{}}}'", numbers.join(",")));
+        if let Some(sql) = self.question_for_texts(query_ids) {
             self.ask("texts of statements", &sql, |row| texts.extend(rows::text_of_statement(row)))?;
         }
         Ok(texts)
+    }
+
+    /// The same of statements without whose text nothing is missing. The server refuses to show any if one is in an encoding
+    /// that the database lacks.
+    pub(crate) fn more_statement_texts(&mut self, query_ids: &[i64]) -> Result<BTreeMap<i64, Vec<u8>>, WireError> {
+        let mut texts = BTreeMap::new();
+        if let Some(sql) = self.question_for_texts(query_ids) {
+            self.connection.text_rows(&sql, &mut |row| texts.extend(rows::text_of_statement(row)))?;
+        }
+        Ok(texts)
+    }
+
+    fn question_for_texts(&self, query_ids: &[i64]) -> Option<String> {
+        let schema = self.statements_schema.as_ref().filter(|_| !query_ids.is_empty())?;
+        let numbers: Vec<String> = query_ids.iter().map(i64::to_string).collect();
+        Some(sql::statement_texts(schema).replace("$1", &format!("'{{{}}}'", numbers.join(","))))
     }
 
     /// Runs a query that the server may refuse. Only a lost connection is an error.
