@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
-use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, EndedWork, Paced, Ticket, Waiting};
+use plimsoll_policy::{Abandoned, Admission, Asked, Claim, ClassIndex, EndedWork, Paced, Ticket, Waiting};
 use plimsoll_settings::governed::Governed;
 
 pub use bell::{Bell, Heard};
@@ -258,9 +258,9 @@ impl Governor {
         self.settings().is_beside || self.registry.awaited() == 0
     }
 
-    /// Requests admission for a transaction of that class. Its session's number is the ticket.
-    pub(crate) fn ask_admission(&self, session: SessionId, class: ClassIndex, now: Instant) -> Asked {
-        self.admission.lock().ask(Ticket(session.0), class, self.clock(now))
+    /// Requests admission for a transaction. Its session's number is the ticket.
+    pub(crate) fn ask_admission(&self, claim: Claim, now: Instant) -> Asked {
+        self.admission.lock().ask(claim, self.clock(now))
     }
 
     /// A transaction of that class has left; sessions that are now admitted are notified.

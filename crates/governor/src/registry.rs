@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
+use plimsoll_policy::{Claim, ClassIndex, CycleLoss, Login, NoReplay, Ticket};
 
 use crate::statement::patience::Timeouts;
 pub use cancels::{Cancels, Stake};
@@ -224,6 +224,8 @@ pub struct SessionCard {
     pub peer: String,
     /// User, database and application.
     pub login: Login,
+    /// A hash of that by which room is shared evenly within a class (`fair_by`).
+    pub tenant: u64,
     /// The key by which its client cancels its statements: the server's own, or, for a session of a pool, one that the
     /// governor has made up.
     pub key: OnceLock<BackendKey>,
@@ -275,7 +277,25 @@ impl SessionCard {
         };
         let (key, parameters, startup) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (ends_when_idle, state, loan) = (AtomicBool::new(false), Mutex::new(state), OnceLock::new());
-        SessionCard { id, worker, opened: now, peer, login, key, loan, parameters, startup, ends_when_idle, state }
+        SessionCard {
+            id,
+            worker,
+            opened: now,
+            peer,
+            login,
+            tenant: 0,
+            key,
+            loan,
+            parameters,
+            startup,
+            ends_when_idle,
+            state,
+        }
+    }
+
+    /// Its request for room in a class.
+    pub fn claim(&self, class: ClassIndex) -> Claim {
+        Claim { ticket: Ticket(self.id.0), class, tenant: self.tenant }
     }
 
     /// The variable state; hold the lock briefly, and never those of two cards at once.

@@ -4,7 +4,8 @@
 //! its class are inside, and fewer than the total MPL altogether. Otherwise it *waits* in the queue of its class, or is
 //! refused because that queue is full. When a transaction *leaves*, waiting ones enter as far as there is room:
 //!
-//! 1. the highest priority first, and among equal priorities the one that asked first;
+//! 1. the highest priority first, and among equal priorities the one that asked first; within a class the tenants take
+//!    turns, each with its oldest transaction;
 //! 2. a class that is full by its own MPL does not hold up others behind the total MPL;
 //! 3. no transaction waits while there is room for it, unless its timeout has expired and its session does not know
 //!    that yet.
@@ -25,11 +26,12 @@
 mod pace;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use crate::Priority;
+use crate::turns::{Claim, TurnQueue, Waiter};
 pub use pace::{Pace, Paced, ParseRateError, Rate};
 
 /// A class by its place in the list of classes.
@@ -61,10 +63,7 @@ pub enum Asked {
     Enter,
     /// The transaction waits: [`Admission::leave`], [`Admission::set_limits`] or [`Admission::expire`] will name it,
     /// unless it is [abandoned](Admission::abandon).
-    Wait {
-        /// How many transactions that wait for the same room are ahead of it.
-        ahead: usize,
-    },
+    Wait,
     /// The transaction is neither inside nor queued.
     Refused(RefusalReason),
 }
@@ -138,28 +137,18 @@ pub struct Waiting {
     pub why: Obstacle,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Waiter {
-    ticket: Ticket,
-    /// Numbers the waiters in order of arrival, across classes.
-    arrival: u64,
-    /// Not before that of an earlier arrival, so the first waiter of a queue is the first to expire.
-    since: Duration,
-}
-
 #[derive(Debug)]
 struct Class {
     limits: ClassLimits,
     inside: u32,
-    /// In order of arrival.
-    queue: VecDeque<Waiter>,
+    queue: TurnQueue,
     /// `None` if any number may begin.
     paced: Option<Paced>,
 }
 
 impl Class {
     fn new(limits: ClassLimits) -> Self {
-        Class { limits, inside: 0, queue: VecDeque::new(), paced: None }
+        Class { limits, inside: 0, queue: TurnQueue::default(), paced: None }
     }
 
     /// The rate for which a transaction would have to wait now.
@@ -184,12 +173,12 @@ impl Class {
 
     /// When the timeout of its first waiter expires.
     fn next_expiry(&self) -> Option<Duration> {
-        self.expiry(self.queue.front()?)
+        self.expiry(self.queue.oldest()?)
     }
 
-    /// The position of the first waiter whose timeout has not expired.
-    fn first_in_time(&self, now: Duration) -> Option<usize> {
-        self.queue.iter().position(|waiter| self.expiry(waiter).is_none_or(|expiry| expiry > now))
+    /// Whose turn it is, of those whose timeout has not expired.
+    fn first_in_time(&self, now: Duration) -> Option<&Waiter> {
+        self.queue.first(|waiter| self.expiry(waiter).is_none_or(|expiry| expiry > now))
     }
 }
 
@@ -197,16 +186,17 @@ impl Class {
 ///
 /// ```
 /// use std::time::Duration;
-/// use plimsoll_policy::{Admission, Asked, ClassIndex, ClassLimits, Priority, Ticket};
+/// use plimsoll_policy::{Admission, Asked, Claim, ClassIndex, ClassLimits, Priority, Ticket};
 ///
 /// let class = |priority| ClassLimits { priority, mpl: None, queue_max: None, timeout: None };
 /// let (low, high) = (ClassIndex(0), ClassIndex(1));
 /// let mut admission = Admission::new(Some(1), vec![class(Priority::LOW), class(Priority::HIGH)]);
 ///
 /// let now = Duration::ZERO;
-/// assert_eq!(admission.ask(Ticket(1), low, now), Asked::Enter);
-/// assert_eq!(admission.ask(Ticket(2), low, now), Asked::Wait { ahead: 0 });
-/// assert_eq!(admission.ask(Ticket(3), high, now), Asked::Wait { ahead: 0 });
+/// let claim = |number, class| Claim { ticket: Ticket(number), class, tenant: 0 };
+/// assert_eq!(admission.ask(claim(1, low), now), Asked::Enter);
+/// assert_eq!(admission.ask(claim(2, low), now), Asked::Wait);
+/// assert_eq!(admission.ask(claim(3, high), now), Asked::Wait);
 /// assert_eq!(admission.leave(low, now), [Ticket(3)]);
 /// ```
 #[derive(Debug)]
@@ -239,32 +229,28 @@ impl Admission {
         self.total_mpl.is_some() || class.limits.mpl.is_some() || class.paced.is_some()
     }
 
-    /// A transaction of that class wants to begin.
-    pub fn ask(&mut self, ticket: Ticket, class: ClassIndex, now: Duration) -> Asked {
+    /// A transaction wants to begin.
+    pub fn ask(&mut self, claim: Claim, now: Duration) -> Asked {
+        let Claim { ticket, class, tenant } = claim;
         // A client that asks again has seen the answer to its last request.
         self.expired.remove(&ticket);
         // One whose moment has come may still be in the queue.
-        let behind = self.class(class).paced.filter(|_| !self.class(class).queue.is_empty());
-        let behind = behind.map(|paced| Obstacle::Rate(paced.pace().rate));
-        let Some(obstacle) = self.obstacle(self.class(class), now).or(behind) else {
+        let is_behind = self.class(class).paced.is_some() && !self.class(class).queue.is_empty();
+        if !is_behind && self.obstacle(self.class(class), now).is_none() {
             // This overtakes no waiter: transactions that wait elsewhere wait for their own class.
             self.class_mut(class).admit(now);
             self.inside += 1;
             return Asked::Enter;
-        };
+        }
         let queued = self.class(class).queue.len();
         if let Some(queue_max) = self.class(class).limits.queue_max.filter(|queue_max| queued >= *queue_max as usize) {
             return Asked::Refused(RefusalReason::QueueFull { queued: count(queued), queue_max });
         }
-        let ahead = match obstacle {
-            Obstacle::ClassMpl(_) | Obstacle::Rate(_) => queued,
-            Obstacle::TotalMpl(_) => self.ahead_of_newcomer(self.class(class).limits.priority),
-        };
         self.arrivals += 1;
         self.latest = self.latest.max(now);
-        let waiter = Waiter { ticket, arrival: self.arrivals, since: self.latest };
-        self.class_mut(class).queue.push_back(waiter);
-        Asked::Wait { ahead }
+        let waiter = Waiter { ticket, tenant, since: self.latest, arrival: self.arrivals };
+        self.class_mut(class).queue.push(waiter);
+        Asked::Wait
     }
 
     /// A transaction of the class that was inside has ended. Returns those that may enter now, in order; they are
@@ -318,7 +304,9 @@ impl Admission {
         let mut expired = Vec::new();
         for class in &mut self.classes {
             while class.next_expiry().is_some_and(|expiry| expiry <= now) {
-                expired.extend(class.queue.pop_front().map(|waiter| waiter.ticket));
+                let oldest = class.queue.oldest().map(|waiter| waiter.ticket);
+                expired.extend(oldest);
+                oldest.and_then(|ticket| class.queue.remove(ticket));
             }
         }
         self.expired.extend(&expired);
@@ -350,23 +338,27 @@ impl Admission {
 
     /// All that wait for room, in the order in which they would enter if there were room for all of them.
     pub fn waiting(&self) -> Vec<Waiting> {
-        let mut waiting = Vec::new();
-        for (class, at) in self.classes.iter().zip(0..) {
+        let queues = self.classes.iter().map(|class| class.queue.in_order().into_iter().peekable());
+        let mut queues: Vec<_> = self.classes.iter().zip(0..).zip(queues).collect();
+        let (mut waiting, mut positions, mut behind_total) = (Vec::new(), vec![0; queues.len()], 0);
+        loop {
+            let firsts = queues.iter_mut().filter_map(|((class, at), queue)| {
+                let arrival = queue.peek()?.arrival;
+                Some((Reverse(class.limits.priority), arrival, *at))
+            });
+            let Some((.., at)) = firsts.min() else { return waiting };
+            let ((class, _), queue) = &mut queues[usize::from(at)];
             let at_its_moment = class.paced.map(|paced| Obstacle::Rate(paced.pace().rate));
-            let why = class.queue.front().and_then(|_| self.obstacle(class, self.latest).or(at_its_moment));
-            let Some(why) = why else { continue };
-            let rank = |waiter: &Waiter| (Reverse(class.limits.priority), waiter.arrival);
-            waiting.extend(class.queue.iter().zip(1..).map(|(waiter, position)| {
-                let &Waiter { ticket, since, .. } = waiter;
-                (rank(waiter), Waiting { ticket, class: ClassIndex(at), since, position, why })
-            }));
+            let why = self.obstacle(class, self.latest).or(at_its_moment);
+            let Some((waiter, why)) = queue.next().zip(why) else { continue };
+            let position = match why {
+                Obstacle::TotalMpl(_) => &mut behind_total,
+                _ => &mut positions[usize::from(at)],
+            };
+            *position += 1;
+            let &Waiter { ticket, since, .. } = waiter;
+            waiting.push(Waiting { ticket, class: ClassIndex(at), since, position: *position, why });
         }
-        waiting.sort_unstable_by_key(|(rank, _)| *rank);
-        let behind_total = waiting.iter_mut().filter(|(_, waiting)| matches!(waiting.why, Obstacle::TotalMpl(_)));
-        for ((_, waiting), position) in behind_total.zip(1..) {
-            waiting.position = position;
-        }
-        waiting.into_iter().map(|(_, waiting)| waiting).collect()
     }
 
     /// How many of the class are inside. A count.
@@ -381,11 +373,8 @@ impl Admission {
 
     /// Takes a transaction out of its queue and returns its class; `None` if it does not wait.
     fn take_waiting(&mut self, ticket: Ticket) -> Option<ClassIndex> {
-        let classes = (0..).map(ClassIndex).zip(&mut self.classes);
-        classes.into_iter().find_map(|(index, class)| {
-            let at = class.queue.iter().position(|waiter| waiter.ticket == ticket)?;
-            class.queue.remove(at).map(|_| index)
-        })
+        let mut classes = (0..).map(ClassIndex).zip(&mut self.classes);
+        classes.find_map(|(index, class)| class.queue.remove(ticket).map(|_| index))
     }
 
     fn class(&self, class: ClassIndex) -> &Class {
@@ -403,22 +392,19 @@ impl Admission {
         of_class.or_else(|| self.total_mpl.filter(|mpl| self.inside >= *mpl).map(Obstacle::TotalMpl))
     }
 
-    /// How many waiters for room in the total would enter before a new transaction of that priority.
-    fn ahead_of_newcomer(&self, priority: Priority) -> usize {
-        let before = self.classes.iter().filter(|class| !class.is_full() && class.limits.priority >= priority);
-        before.map(|class| class.queue.len()).sum()
-    }
-
     /// Lets in all transactions for which there is room, in order.
     fn enter(&mut self, now: Duration) -> Vec<Ticket> {
         let mut entered = Vec::new();
         while self.total_mpl.is_none_or(|mpl| self.inside < mpl) {
             let open = self.classes.iter_mut().filter(|class| !class.is_full() && class.rate_in_the_way(now).is_none());
-            let first = open.filter_map(|class| Some((class.first_in_time(now)?, class)));
-            let rank = |class: &Class, at: usize| (Reverse(class.limits.priority), class.queue[at].arrival);
-            let Some((at, class)) = first.min_by_key(|(at, class)| rank(class, *at)) else { break };
+            let firsts = open.filter_map(|class| {
+                let &Waiter { ticket, arrival, .. } = class.first_in_time(now)?;
+                Some(((Reverse(class.limits.priority), arrival), ticket, class))
+            });
+            let Some((_, ticket, class)) = firsts.min_by_key(|(rank, ..)| *rank) else { break };
             class.admit(now);
-            entered.extend(class.queue.remove(at).map(|waiter| waiter.ticket));
+            class.queue.take(ticket);
+            entered.push(ticket);
             self.inside += 1;
         }
         entered

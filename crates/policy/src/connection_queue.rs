@@ -15,9 +15,9 @@
 //! A pool whose waiting is in the order of priorities is the external queue of McWherter et al., *Priority Mechanisms
 //! for OLTP and Transactional Web Applications*, 2004. This module has no threads and no clock.
 
-use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use crate::turns::{Claim, TurnQueue, Waiter};
 use crate::{ClassIndex, Priority, Ticket};
 
 /// Of so many connections one may go to a class that has waited for longer than the patience.
@@ -34,38 +34,16 @@ pub struct PoolShare {
     pub most: Option<u32>,
 }
 
-/// One who wants a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claim {
-    /// Its number; no two that wait may have the same.
-    pub ticket: Ticket,
-    /// The class of its transaction.
-    pub class: ClassIndex,
-    /// On whose behalf it asks, such as a hash of the user.
-    pub tenant: u64,
-}
-
-/// One who began to wait.
-#[derive(Debug, Clone, Copy)]
-struct Arrival {
-    ticket: Ticket,
-    since: Duration,
-}
-
 #[derive(Debug)]
 struct Class {
     share: PoolShare,
     in_use: u32,
-    /// The tenants that have waiters; the first is next.
-    turns: VecDeque<u64>,
-    waiting: HashMap<u64, VecDeque<Ticket>>,
-    /// In the order in which they came, those included that no longer wait; the first one still does.
-    arrivals: VecDeque<Arrival>,
+    queue: TurnQueue,
 }
 
 impl Class {
     fn new(share: PoolShare) -> Self {
-        Class { share, in_use: 0, turns: VecDeque::new(), waiting: HashMap::new(), arrivals: VecDeque::new() }
+        Class { share, in_use: 0, queue: TurnQueue::default() }
     }
 
     fn is_at_most(&self) -> bool {
@@ -79,19 +57,7 @@ impl Class {
 
     /// Since when its first waiter has waited.
     fn oldest(&self) -> Option<Duration> {
-        self.arrivals.front().map(|first| first.since)
-    }
-
-    /// The first transaction of the tenant whose turn it is.
-    fn take(&mut self) -> Option<Ticket> {
-        let tenant = self.turns.pop_front()?;
-        let queue = self.waiting.get_mut(&tenant)?;
-        let first = queue.pop_front()?;
-        match queue.is_empty() {
-            true => _ = self.waiting.remove(&tenant),
-            false => self.turns.push_back(tenant),
-        }
-        Some(first)
+        self.queue.oldest().map(|first| first.since)
     }
 }
 
@@ -101,7 +67,7 @@ pub struct ConnectionQueue {
     size: u32,
     in_use: u32,
     classes: Vec<Class>,
-    tickets: HashMap<Ticket, (ClassIndex, u64, Duration)>,
+    arrivals: u64,
     patience: Duration,
     /// How many have been named since one was for its class's age.
     since_overdue: u32,
@@ -111,7 +77,7 @@ impl ConnectionQueue {
     /// A pool of that many connections, none of which is in use. A [`ClassIndex`] is a place in `shares`.
     pub fn new(size: u32, shares: Vec<PoolShare>, patience: Duration) -> Self {
         let classes = shares.into_iter().map(Class::new).collect();
-        ConnectionQueue { size, in_use: 0, classes, tickets: HashMap::new(), patience, since_overdue: OVERDUE_EVERY }
+        ConnectionQueue { size, in_use: 0, classes, arrivals: 0, patience, since_overdue: OVERDUE_EVERY }
     }
 
     /// Changes the number of connections, the shares and the patience. There may be more classes than before.
@@ -133,30 +99,14 @@ impl ConnectionQueue {
     /// One wants a connection. Returns whether it has one now; otherwise it waits until [`next`](Self::next) names it.
     pub fn ask(&mut self, claim: Claim, now: Duration) -> bool {
         let place = usize::from(claim.class.0);
-        if self.classes[place].turns.is_empty() && self.may_take(place) {
+        if self.classes[place].queue.is_empty() && self.may_take(place) {
             self.enter(place);
             return true;
         }
-        let class = &mut self.classes[place];
-        let queue = class.waiting.entry(claim.tenant).or_default();
-        if queue.is_empty() {
-            class.turns.push_back(claim.tenant);
-        }
-        queue.push_back(claim.ticket);
-        class.arrivals.push_back(Arrival { ticket: claim.ticket, since: now });
-        self.tickets.insert(claim.ticket, (claim.class, claim.tenant, now));
+        self.arrivals += 1;
+        let Claim { ticket, tenant, .. } = claim;
+        self.classes[place].queue.push(Waiter { ticket, tenant, since: now, arrival: self.arrivals });
         false
-    }
-
-    /// The first arrival of a class is one that still waits.
-    fn forget_arrivals(&mut self, place: usize) {
-        let (class, tickets) = (&mut self.classes[place], &self.tickets);
-        let waits = |one: &Arrival| {
-            tickets.get(&one.ticket).is_some_and(|(of, _, since)| (usize::from(of.0), *since) == (place, one.since))
-        };
-        while class.arrivals.front().is_some_and(|first| !waits(first)) {
-            class.arrivals.pop_front();
-        }
     }
 
     /// A transaction of that class has given its connection back.
@@ -168,38 +118,24 @@ impl ConnectionQueue {
 
     /// Who gets a free connection now, if there is one for a transaction that waits; it is in use then.
     pub fn next(&mut self, now: Duration) -> Option<Ticket> {
-        if self.tickets.is_empty() {
-            return None;
-        }
         let overdue = self.overdue(now);
         let place = overdue.or_else(|| self.foremost())?;
         self.since_overdue = if overdue.is_some() { 1 } else { self.since_overdue.saturating_add(1) };
-        let ticket = self.classes[place].take()?;
-        self.tickets.remove(&ticket);
-        self.forget_arrivals(place);
+        let queue = &mut self.classes[place].queue;
+        let ticket = queue.first(|_| true)?.ticket;
+        queue.take(ticket);
         self.enter(place);
         Some(ticket)
     }
 
     /// One who waited gives up. Returns whether it still waited: otherwise it has a connection, and must give it back.
     pub fn abandon(&mut self, ticket: Ticket) -> bool {
-        let Some((class, tenant, _)) = self.tickets.remove(&ticket) else { return false };
-        let place = usize::from(class.0);
-        let class = &mut self.classes[place];
-        if let Some(queue) = class.waiting.get_mut(&tenant) {
-            queue.retain(|other| *other != ticket);
-            if queue.is_empty() {
-                class.waiting.remove(&tenant);
-                class.turns.retain(|other| *other != tenant);
-            }
-        }
-        self.forget_arrivals(place);
-        true
+        self.classes.iter_mut().any(|class| class.queue.remove(ticket).is_some())
     }
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.tickets.len()
+        self.classes.iter().map(|class| class.queue.len()).sum()
     }
 
     /// How many connections are in use.
@@ -235,7 +171,7 @@ impl ConnectionQueue {
     }
 
     fn foremost(&self) -> Option<usize> {
-        let may = (0..self.classes.len()).filter(|at| !self.classes[*at].turns.is_empty() && self.may_take(*at));
+        let may = (0..self.classes.len()).filter(|at| !self.classes[*at].queue.is_empty() && self.may_take(*at));
         let rank = |at: &usize| {
             let class = &self.classes[*at];
             (class.share.priority, std::cmp::Reverse(class.oldest()))
@@ -246,8 +182,6 @@ impl ConnectionQueue {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -331,41 +265,6 @@ mod tests {
         assert!(ask(&mut pool, 1, HIGH, 0, at(0)) && ask(&mut pool, 2, HIGH, 0, at(0)));
         assert!(!ask(&mut pool, 3, HIGH, 0, at(0)));
         assert!(ask(&mut pool, 4, LOW, 0, at(0)));
-    }
-
-    proptest! {
-        /// The first waiters were once looked for among all tenants, which took longer the more clients there were.
-        #[test]
-        fn the_oldest_waiter_is_known_whoever_came_and_went(
-            steps in prop::collection::vec((0..4_u8, 0..12_u64, 0..3_u64, any::<bool>(), 0..3_u64), 1..200),
-        ) {
-            let mut pool = pool(3, (1, Some(2)), (1, None));
-            let (mut inside, mut now) = (Vec::new(), Duration::ZERO);
-            for (deed, ticket, tenant, is_high, pause) in steps {
-                now += Duration::from_secs(pause);
-                let class = if is_high { HIGH } else { LOW };
-                let is_there = inside.iter().any(|(other, _)| *other == ticket);
-                match deed {
-                    0 | 1 if !is_there && !pool.tickets.contains_key(&Ticket(ticket)) => {
-                        if ask(&mut pool, ticket, class, tenant, now) {
-                            inside.push((ticket, class));
-                        }
-                    }
-                    2 if !inside.is_empty() => {
-                        pool.leave(inside.remove(0).1);
-                        let waiting = pool.tickets.clone();
-                        inside.extend(pool.next(now).map(|next| (next.0, waiting[&next].0)));
-                    }
-                    _ => _ = pool.abandon(Ticket(ticket)),
-                }
-                for class in &pool.classes {
-                    let firsts = class.waiting.values().map(|queue| {
-                        pool.tickets[queue.front().expect("no empty queue is kept")].2
-                    });
-                    prop_assert_eq!(class.oldest(), firsts.min());
-                }
-            }
-        }
     }
 
     #[test]

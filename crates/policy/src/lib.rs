@@ -53,6 +53,7 @@ mod retry_pause;
 mod sole_governor;
 mod starvation_bound;
 mod target;
+mod turns;
 mod wait_counts;
 
 pub use admission::{
@@ -61,7 +62,7 @@ pub use admission::{
 };
 pub use class::{Class, ParsePriorityError, Priority};
 pub use class_rules::{ClassRule, ClassRules, ClassTerms, Login, Matched};
-pub use connection_queue::{Claim, ConnectionQueue, PoolShare};
+pub use connection_queue::{ConnectionQueue, PoolShare};
 pub use cpu_floor::{CpuFloor, CpuSeen};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
@@ -94,4 +95,5 @@ pub use target::{
     ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,
     TargetController, TargetLimit, TargetPhase, TargetView, Times, Why,
 };
+pub use turns::Claim;
 pub use wait_counts::WaitCounts;

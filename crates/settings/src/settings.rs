@@ -238,7 +238,7 @@ impl PoolMode {
     pub const NAMES: [(&str, PoolMode); 2] = [("session", PoolMode::Session), ("transaction", PoolMode::Transaction)];
 }
 
-/// Between whom the connections of a pool are shared evenly within a class.
+/// Between whom the room of a class is shared evenly: the connections of a pool, and the places within an MPL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FairBy {
     /// Users.
@@ -271,7 +271,7 @@ pub struct Pool {
     pub lifetime: Option<Duration>,
     /// After what wait of a transaction its class gets some connections before more important ones.
     pub patience: Duration,
-    /// Between whom connections are shared evenly within a class.
+    /// Between whom room is shared evenly within a class, without a pool, too.
     pub fair_by: FairBy,
     /// How many prepared statements a connection keeps.
     pub prepared_max: u32,

@@ -191,8 +191,8 @@ static POOL: &[Row<Settings>] = rows! { Settings;
     /// How long a transaction of a less important class may wait for a connection before its
     /// class gets one in ten of those that come free.
     patience = "10s", Length(Duration::from_millis(1), |all| &mut all.pool.patience);
-    /// Between whom connections are shared evenly within a class: `user`, `application` (by its name) or `client` (by
-    /// its address).
+    /// Between whom connections are shared evenly within a class, and places within an `mpl`, without a pool, too:
+    /// `user`, `application` (by its name) or `client` (by its address).
     fair_by = "user", Text(
         |all| values::name_of(&FairBy::NAMES, &all.pool.fair_by),
         |all, name, _| values::word(name, "key of fairness", &FairBy::NAMES).map(|key| all.pool.fair_by = key));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{Asked, ClassIndex, Login};
+use plimsoll_policy::{Asked, Claim, ClassIndex, Login, Ticket};
 
 use super::*;
 use crate::registry::SessionCard;
@@ -28,7 +28,7 @@ fn a_client_that_leaves_as_its_queue_time_expires_gives_back_no_place() {
     let mut settings = for_tests();
     settings.classes[1].limits.timeout = Some(Duration::from_secs(1));
     let governor = Arc::new(Governor::new(settings, began));
-    assert_eq!(governor.ask_admission(SessionId(100), LOW, began), Asked::Enter);
+    assert_eq!(governor.ask_admission(Claim { ticket: Ticket(100), class: LOW, tenant: 0 }, began), Asked::Enter);
     let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
     let id = governor.registry.next_id();
     let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, LOW, began));

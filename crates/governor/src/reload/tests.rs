@@ -3,10 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use plimsoll_policy::{Asked, ClassIndex, Priority};
+use plimsoll_policy::{Asked, Claim, ClassIndex, Priority, Ticket};
 
 use super::*;
-use crate::registry::SessionId;
 use crate::settings::for_tests;
 use crate::testing::settings_file;
 
@@ -40,7 +39,10 @@ fn classes_can_come_and_cannot_go() {
     settings.classes.push(another);
     governor.reload(settings).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(governor.statistics.class(ClassIndex(2)).name, "another");
-    assert_eq!(governor.ask_admission(SessionId(1), ClassIndex(2), Instant::now()), Asked::Enter);
+    assert_eq!(
+        governor.ask_admission(Claim { ticket: Ticket(1), class: ClassIndex(2), tenant: 0 }, Instant::now()),
+        Asked::Enter
+    );
     let error = governor.reload(for_tests()).expect_err("one has gone");
     assert_eq!(error, ReloadError::Classes("another".to_owned()));
     assert_eq!(governor.settings().classes.len(), 3, "what was set stays in force");
@@ -50,8 +52,8 @@ fn classes_can_come_and_cannot_go() {
 fn a_wider_limit_lets_in_who_waits() {
     let governor = governor();
     let now = Instant::now();
-    assert_eq!(governor.ask_admission(SessionId(1), LOW, now), Asked::Enter);
-    assert!(matches!(governor.ask_admission(SessionId(2), LOW, now), Asked::Wait { .. }));
+    assert_eq!(governor.ask_admission(Claim { ticket: Ticket(1), class: LOW, tenant: 0 }, now), Asked::Enter);
+    assert_eq!(governor.ask_admission(Claim { ticket: Ticket(2), class: LOW, tenant: 0 }, now), Asked::Wait);
     governor.change(|settings| settings.classes[1].limits.mpl = Some(2)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((governor.inside(LOW), governor.waiting().len()), (2, 0));
 }
@@ -62,7 +64,7 @@ fn a_pause_lets_nobody_in_and_outlives_a_reload() {
     let now = Instant::now();
     governor.pause(&[ClassIndex(0), LOW], true);
     assert!(governor.settings().is_limited(ClassIndex(0)), "also where nothing is limited otherwise");
-    assert!(matches!(governor.ask_admission(SessionId(1), LOW, now), Asked::Wait { .. }));
+    assert_eq!(governor.ask_admission(Claim { ticket: Ticket(1), class: LOW, tenant: 0 }, now), Asked::Wait);
     governor.reload(for_tests()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((governor.inside(LOW), governor.waiting().len()), (0, 1));
     governor.pause(&[LOW], false);

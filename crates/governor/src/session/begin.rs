@@ -98,12 +98,12 @@ impl Session {
             self.enter(transaction, chosen_by, may_migrate);
             return MessageAction::Pass;
         }
-        match self.governor.ask_admission(self.card.id, class, now) {
+        match self.governor.ask_admission(self.card.claim(class), now) {
             Asked::Enter => {
                 self.enter(Transaction { is_admitted: true, ..transaction }, chosen_by, may_migrate);
                 MessageAction::Pass
             }
-            Asked::Wait { .. } => {
+            Asked::Wait => {
                 self.queue(class, chosen_by, self.entry(message), now);
                 MessageAction::Stay
             }
@@ -260,13 +260,13 @@ impl Session {
         let began = if before.recording.is_none() { Began::Unrecorded } else { Began::AtWork };
         let recording = recording.map(|fresh| before.recording.unwrap_or(fresh));
         let is_limited = self.settings.is_limited(class);
-        let asked = is_limited.then(|| self.governor.ask_admission(self.card.id, class, now));
+        let asked = is_limited.then(|| self.governor.ask_admission(self.card.claim(class), now));
         let is_admitted = asked == Some(Asked::Enter);
         self.transaction = Some(Transaction { class, is_admitted, is_watched, recording, began, ..before });
         self.serve(class, chosen_by);
         match asked {
             None | Some(Asked::Enter) => MessageAction::Pass,
-            Some(Asked::Wait { .. }) => {
+            Some(Asked::Wait) => {
                 self.queue(class, chosen_by, Entry::WithinBlock, now);
                 MessageAction::Stay
             }

@@ -19,18 +19,18 @@ fn low_and_high(total: Option<u32>, low: Option<u32>, high: Option<u32>) -> Admi
 /// Asks with tickets numbered from 1, one second apart, and returns the answers.
 fn ask_all(admission: &mut Admission, classes: &[ClassIndex]) -> Vec<Asked> {
     let asks = classes.iter().zip(1..);
-    asks.map(|(class, at)| admission.ask(Ticket(at), *class, Duration::from_secs(at))).collect()
+    asks.map(|(class, at)| admission.ask(claim(at, *class), Duration::from_secs(at))).collect()
 }
 
-fn wait(ahead: usize) -> Asked {
-    Asked::Wait { ahead }
+fn claim(ticket: u64, class: ClassIndex) -> Claim {
+    Claim { ticket: Ticket(ticket), class, tenant: 0 }
 }
 
 #[test]
 fn a_full_class_does_not_hold_up_others() {
     let mut admission = low_and_high(Some(3), Some(1), Some(1));
     let asked = ask_all(&mut admission, &[LOW, LOW, HIGH, HIGH]);
-    assert_eq!(asked, [Asked::Enter, wait(0), Asked::Enter, wait(0)]);
+    assert_eq!(asked, [Asked::Enter, Asked::Wait, Asked::Enter, Asked::Wait]);
     assert_eq!(admission.leave(LOW, ZERO), [Ticket(2)]);
     assert_eq!(admission.leave(HIGH, ZERO), [Ticket(4)]);
     assert_eq!((admission.inside(LOW), admission.inside(HIGH), admission.queued(LOW)), (1, 1, 0));
@@ -41,12 +41,27 @@ fn priority_goes_before_age_and_age_before_the_order_of_classes() {
     let limits = vec![class(Priority::LOW, None), class(Priority::HIGH, None), class(Priority::LOW, None)];
     let mut admission = Admission::new(Some(1), limits);
     let asked = ask_all(&mut admission, &[LOW, ClassIndex(2), LOW, HIGH, HIGH]);
-    assert_eq!(asked, [Asked::Enter, wait(0), wait(1), wait(0), wait(1)]);
+    assert_eq!(asked, [Asked::Enter, Asked::Wait, Asked::Wait, Asked::Wait, Asked::Wait]);
     let mut entered = Vec::new();
     for class in [LOW, HIGH, HIGH, ClassIndex(2)] {
         entered.extend(admission.leave(class, ZERO).iter().map(|ticket| ticket.0));
     }
     assert_eq!(entered, [4, 5, 2, 3]);
+}
+
+/// An mpl was one queue for all tenants. With it, a pool that shares evenly gave a tenant of many clients most.
+#[test]
+fn tenants_take_turns_behind_an_mpl() {
+    let mut admission = low_and_high(None, Some(1), None);
+    let mut ask = |ticket, tenant| admission.ask(Claim { tenant, ..claim(ticket, LOW) }, ZERO);
+    assert_eq!(ask(0, 1), Asked::Enter);
+    assert!((1..=50).all(|ticket| ask(ticket, 1) == Asked::Wait));
+    assert!((51..=53).all(|ticket| ask(ticket, 2) == Asked::Wait));
+    let first = |admission: &Admission| admission.waiting().iter().take(3).map(|it| it.ticket.0).collect::<Vec<_>>();
+    assert_eq!(first(&admission), [1, 51, 2]);
+    let order: Vec<u64> = (0..8).flat_map(|_| admission.leave(LOW, ZERO)).map(|ticket| ticket.0).collect();
+    assert_eq!(order, [1, 51, 2, 52, 3, 53, 4, 5]);
+    assert_eq!(first(&admission), [6, 7, 8]);
 }
 
 /// A queue in place of an error: whoever comes before the moment of its class waits for it, in order.
@@ -56,15 +71,18 @@ fn a_class_with_a_pace_enters_at_its_moments() {
     admission.set_paces([Some(Pace { rate: "1/s".parse().expect("a rate"), burst: 2 })]);
     let at = Duration::from_millis;
     assert!(admission.bounds(LOW) && !admission.bounds(HIGH));
-    let mut ask = |ticket, class, now| admission.ask(Ticket(ticket), class, at(now));
-    assert_eq!([1, 2, 3, 4].map(|ticket| ask(ticket, LOW, 10_000)), [Asked::Enter, Asked::Enter, wait(0), wait(1)]);
+    let mut ask = |ticket, class, now| admission.ask(claim(ticket, class), at(now));
+    assert_eq!(
+        [1, 2, 3, 4].map(|ticket| ask(ticket, LOW, 10_000)),
+        [Asked::Enter, Asked::Enter, Asked::Wait, Asked::Wait]
+    );
     assert_eq!(ask(5, HIGH, 10_000), Asked::Enter, "it has no pace");
     assert_eq!(admission.next_moment(), Some(at(11_000)));
     let why = admission.waiting().iter().map(|waiting| waiting.why.to_string()).collect::<Vec<_>>();
     assert_eq!(why, ["class rate 1/s is used up"; 2]);
     assert_eq!(admission.leave(LOW, at(10_500)), [], "room alone is not enough");
     // A newcomer does not overtake one whose moment has come and that was not let in yet.
-    assert_eq!(admission.ask(Ticket(6), LOW, at(11_100)), wait(2));
+    assert_eq!(admission.ask(claim(6, LOW), at(11_100)), Asked::Wait);
     assert_eq!(admission.waiting().len(), 3);
     assert_eq!(admission.keep_pace(at(11_100)), [Ticket(3)]);
     assert_eq!(admission.keep_pace(at(11_100)), []);
@@ -81,7 +99,7 @@ fn a_full_queue_refuses() {
     let limits = ClassLimits { queue_max: Some(1), ..class(Priority::LOW, Some(0)) };
     let mut admission = Admission::new(None, vec![limits]);
     let refused = RefusalReason::QueueFull { queued: 1, queue_max: 1 };
-    assert_eq!(ask_all(&mut admission, &[LOW, LOW]), [wait(0), Asked::Refused(refused)]);
+    assert_eq!(ask_all(&mut admission, &[LOW, LOW]), [Asked::Wait, Asked::Refused(refused)]);
     assert_eq!(refused.to_string(), "1 of the class wait already, at most 1 may");
     assert_eq!(admission.abandon(Ticket(1)), Abandoned::Waited);
     assert_eq!(admission.queued(LOW), 0);
@@ -94,7 +112,7 @@ fn whoever_gives_up_as_its_time_expires_has_no_place_to_give_back() {
     let limits = ClassLimits { timeout: Some(Duration::from_secs(2)), ..class(Priority::LOW, Some(1)) };
     let mut admission = Admission::new(None, vec![limits]);
     let asked = ask_all(&mut admission, &[LOW, LOW, LOW, LOW]);
-    assert_eq!(asked, [Asked::Enter, wait(0), wait(1), wait(2)]);
+    assert_eq!(asked, [Asked::Enter, Asked::Wait, Asked::Wait, Asked::Wait]);
     assert_eq!(admission.expire(Duration::from_secs(5)), [Ticket(2), Ticket(3)]);
     assert_eq!(admission.abandon(Ticket(2)), Abandoned::Expired);
     // A cancel came first, then the client left.
@@ -105,9 +123,9 @@ fn whoever_gives_up_as_its_time_expires_has_no_place_to_give_back() {
     // A confirmed ticket is forgotten, and so is one that asks again.
     admission.confirm_expired(Ticket(3));
     assert!(admission.expired.is_empty());
-    assert_eq!(admission.ask(Ticket(3), LOW, Duration::from_secs(5)), wait(0));
+    assert_eq!(admission.ask(claim(3, LOW), Duration::from_secs(5)), Asked::Wait);
     assert_eq!(admission.expire(Duration::from_secs(9)), [Ticket(3)]);
-    assert_eq!(admission.ask(Ticket(3), LOW, Duration::from_secs(9)), wait(0));
+    assert_eq!(admission.ask(claim(3, LOW), Duration::from_secs(9)), Asked::Wait);
     assert_eq!(admission.abandon(Ticket(3)), Abandoned::Waited);
 }
 
@@ -116,7 +134,7 @@ fn whoever_gives_up_as_its_time_expires_has_no_place_to_give_back() {
 #[test]
 fn a_holder_is_let_in_beyond_the_limits_and_its_place_is_gone_with_it() {
     let mut admission = low_and_high(Some(2), Some(1), None);
-    assert_eq!(ask_all(&mut admission, &[LOW, LOW, LOW]), [Asked::Enter, wait(0), wait(1)]);
+    assert_eq!(ask_all(&mut admission, &[LOW, LOW, LOW]), [Asked::Enter, Asked::Wait, Asked::Wait]);
     assert!(admission.let_in(Ticket(3)) && !admission.let_in(Ticket(3)) && !admission.let_in(Ticket(1)));
     assert_eq!((admission.inside(LOW), admission.queued(LOW)), (2, 1));
     // The class is full until both have left.
@@ -159,7 +177,7 @@ fn new_limits_hold_for_those_that_wait() {
     assert_eq!((entered, admission.inside(LOW)), (vec![Ticket(3), Ticket(2)], 2));
     // Fewer than are inside: no transaction is removed, and none enters until there is room.
     assert_eq!(admission.set_limits(Some(2), limits, ZERO), []);
-    assert_eq!(admission.ask(Ticket(5), ClassIndex(2), ZERO), wait(1));
+    assert_eq!(admission.ask(claim(5, ClassIndex(2)), ZERO), Asked::Wait);
     assert_eq!((admission.leave(LOW, ZERO), admission.leave(LOW, ZERO)), (vec![], vec![Ticket(4)]));
 }
 
@@ -328,14 +346,12 @@ proptest! {
         for (step, at) in steps.into_iter().zip(0..) {
             match step {
                 HistoryStep::Ask(class) => {
-                    let (word, ahead) = match admission.ask(Ticket(at), ClassIndex(class), now) {
-                        Asked::Enter => ("enters", None),
-                        Asked::Wait { ahead } => ("waits", Some(ahead)),
-                        Asked::Refused(_) => ("is refused", None),
+                    let word = match admission.ask(claim(at, ClassIndex(class)), now) {
+                        Asked::Enter => "enters",
+                        Asked::Wait => "waits",
+                        Asked::Refused(_) => "is refused",
                     };
                     prop_assert_eq!(word, model.ask(Ticket(at), class, now));
-                    let told = admission.waiting().into_iter().find(|waiting| waiting.ticket == Ticket(at));
-                    prop_assert_eq!(ahead.map(|ahead| ahead + 1), told.map(|waiting| waiting.position));
                 }
                 HistoryStep::Leave(class) => {
                     if let Some(entered) = model.leave(class, now) {
@@ -391,7 +407,7 @@ proptest! {
         for ((class, action), at) in steps.into_iter().zip(0..) {
             let now = Duration::from_secs(at);
             match action {
-                0 => drop(admission.ask(Ticket(at), ClassIndex(class), now)),
+                0 => drop(admission.ask(claim(at, ClassIndex(class)), now)),
                 1 if admission.inside(ClassIndex(class)) > 0 => drop(admission.leave(ClassIndex(class), now)),
                 1 => {
                     let waiting = admission.waiting().into_iter().find(|waiting| waiting.ticket.0 % 2 == at % 2);
@@ -413,7 +429,7 @@ proptest! {
         }
         let entered = (0..total + 1).filter(|at| {
             let class = ClassIndex((at % 2) as u16);
-            admission.ask(Ticket(u64::MAX - u64::from(*at)), class, Duration::from_secs(999)) == Asked::Enter
+            admission.ask(claim(u64::MAX - u64::from(*at), class), Duration::from_secs(999)) == Asked::Enter
         });
         prop_assert_eq!(entered.count() as u32, total.min(2 * mpl));
     }

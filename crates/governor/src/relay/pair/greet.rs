@@ -1,5 +1,6 @@
 //! The client's opening messages: encryption, then a start-up message or a cancel request.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +22,7 @@ use crate::relay::proxy_protocol;
 use crate::relay::refusal::{Refusal, no_files};
 use crate::relay::socket::Socket;
 use crate::relay::startup::{self, Packet, Refused, Startup};
-use crate::settings::Settings;
+use crate::settings::{FairBy, Settings};
 use crate::statistics::count;
 
 /// Connections in addition to `clients_max`: cancels, consoles, clients that are refused because there are too many.
@@ -301,10 +302,22 @@ impl Pair {
         true
     }
 
+    fn tenant(&self, startup: &Startup, settings: &Settings) -> u64 {
+        let mut hash = DefaultHasher::new();
+        match settings.pool.fair_by {
+            FairBy::User => startup.login.user.hash(&mut hash),
+            FairBy::Application => startup.login.application_name.hash(&mut hash),
+            FairBy::Client => self.peer.ip().hash(&mut hash),
+        }
+        hash.finish()
+    }
+
     fn make_card(&mut self, startup: Startup, settings: &Settings, context: &mut Context, now: Instant) {
         let matched = settings.rules.of_login(&startup.login);
         let id = context.governor.registry.next_id();
-        let card = SessionCard::new(id, context.worker, self.peer.to_string(), startup.login, matched.class, now);
+        let tenant = self.tenant(&startup, settings);
+        let mut card = SessionCard::new(id, context.worker, self.peer.to_string(), startup.login, matched.class, now);
+        card.tenant = tenant;
         let _ = card.parameters.set(startup.others);
         let _ = card.startup.set(startup.parameters.into());
         {

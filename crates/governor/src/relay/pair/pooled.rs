@@ -1,7 +1,6 @@
 //! Sessions of a pool: each has a connection on loan while it needs one.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +17,7 @@ use crate::registry::{BackendKey, SessionCard};
 use crate::relay::context::{Context, Lending};
 use crate::relay::refusal::Refusal;
 use crate::session::{Notice, Reported, error_response};
-use crate::settings::{CpuShare, FairBy, PoolMode, Settings};
+use crate::settings::{CpuShare, PoolMode, Settings};
 use crate::statement::residue::Pin;
 use crate::statistics::count;
 
@@ -27,7 +26,6 @@ use crate::statistics::count;
 pub(super) struct Pooled {
     pub(super) link: Link,
     key: PoolKey,
-    tenant: u64,
     loan: Option<Loan>,
     /// Since when it waits for a connection.
     waits_since: Option<Instant>,
@@ -99,11 +97,6 @@ impl Pair {
         let settings = context.governor.settings();
         session.set_pooled(true);
         session.set_clean_functions(settings.pool.clean_functions.clone().into());
-        let tenant = match settings.pool.fair_by {
-            FairBy::User => hash_of(&card.login.user),
-            FairBy::Application => hash_of(&card.login.application_name),
-            FairBy::Client => hash_of(&self.peer.ip()),
-        };
         // With no key it is not a connection that could serve a client, but its settings are those of the client.
         let connection =
             PooledConnection::new(key.clone().unwrap_or_else(made_up_key), reported, Arc::new(reports), card.opened);
@@ -116,7 +109,6 @@ impl Pair {
         self.pooled = Some(Box::new(Pooled {
             link,
             key,
-            tenant,
             loan: None,
             waits_since: None,
             gives_up_at: None,
@@ -135,8 +127,7 @@ impl Pair {
     pub(in crate::relay) fn claim(&self) -> Option<(PoolKey, Claim)> {
         let (pooled, card) = (self.pooled.as_ref()?, self.card.as_ref()?);
         pooled.waits_since?;
-        let claim = Claim { ticket: Ticket(card.id.0), class: card.state().class, tenant: pooled.tenant };
-        Some((pooled.key.clone(), claim))
+        Some((pooled.key.clone(), card.claim(card.state().class)))
     }
 
     /// Whether it has asked its pool for a connection, and has none yet.
@@ -427,10 +418,4 @@ fn note_pin(card: &SessionCard, because: String, context: &Context) {
         count(&context.governor.statistics.pinned);
         state.pinned = Some(because);
     }
-}
-
-fn hash_of(of: &impl Hash) -> u64 {
-    let mut hash = DefaultHasher::new();
-    of.hash(&mut hash);
-    hash.finish()
 }

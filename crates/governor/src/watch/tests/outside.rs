@@ -12,7 +12,7 @@ use crate::watch;
 
 /// A transaction that waits for admission, as its session shows it.
 fn queue(governor: &Governor, client: &Client) {
-    assert!(matches!(governor.ask_admission(client.card.id, LOW, Instant::now()), Asked::Wait { .. }));
+    assert_eq!(governor.ask_admission(client.card.claim(LOW), Instant::now()), Asked::Wait);
     let mut state = client.card.state();
     (state.phase, state.since) = (Phase::Queued, Instant::now().checked_sub(Duration::from_secs(1)).unwrap());
 }
@@ -28,7 +28,7 @@ fn a_session_that_others_inside_wait_for_is_admitted_beyond_the_limits() {
     });
     let [holder, inside, other] = [(); 3].map(|()| Client::new(&governor, &url(&server), LOW));
     holder.run("select pg_advisory_lock(421)");
-    assert_eq!(governor.ask_admission(inside.card.id, LOW, Instant::now()), Asked::Enter);
+    assert_eq!(governor.ask_admission(inside.card.claim(LOW), Instant::now()), Asked::Enter);
     inside.send("select pg_advisory_xact_lock(421)");
     queue(&governor, &other);
     queue(&governor, &holder);
