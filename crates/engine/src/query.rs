@@ -6,7 +6,8 @@
 //! (`push_filters`), and aggregation in arrays straight from the columns (`array_aggregate`). [`QueryEngine`] puts them
 //! together and owns the threads that queries run on. A query's `grant` bounds its memory; `usage` counts its disk
 //! accesses. A query has one degree of parallelism, or one for each of its [`pipelines`], and runs on shared or private
-//! [`threads`]. With cache classes its parts are [`jobs`] on threads of their class.
+//! [`threads`]. With cache classes its parts are [`jobs`] on threads of their class. [`remote`] is for queries on other tables, whose
+//! plans run in other processes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -44,6 +45,7 @@ pub(crate) mod printed;
 mod provider;
 mod prune;
 mod push_filters;
+pub mod remote;
 pub mod scan;
 mod selectivity;
 mod spill;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::execution::{SessionStateDefaults, TaskContext};
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::execution::session_state::SessionState;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerRule};
@@ -35,6 +34,7 @@ use crate::query::pool::QueryPool;
 use crate::query::postgresql;
 use crate::query::provider::SnapshotSchema;
 use crate::query::push_filters::PushFilters;
+use crate::query::remote;
 use crate::query::threads::{Pool, QueryThreads, ThreadPools, ThreadStart};
 use crate::query::usage::{QueryUsage, UsageMeter};
 
@@ -356,15 +356,8 @@ impl QueryEngine {
         let catalog = MemoryCatalogProvider::new();
         catalog.register_schema(&config.options().catalog.default_schema, Arc::clone(&tables) as _)?;
         let name = config.options().catalog.default_catalog.clone();
-        // Not `with_default_features`: that names the readers and writers of CSV, JSON and Arrow files, which would be linked into the program.
-        let state = SessionStateBuilder::new()
-            .with_config(config)
+        let state = remote::dialect(config)
             .with_runtime_env(Arc::clone(&self.runtime))
-            .with_expr_planners(SessionStateDefaults::default_expr_planners())
-            .with_scalar_functions(scalar_functions())
-            .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
-            .with_window_functions(SessionStateDefaults::default_window_functions())
-            .with_relation_planners(vec![Arc::new(Dependencies::default())])
             .with_optimizer_rules(logical_rules())
             .with_physical_optimizer_rules(rules)
             .build();
@@ -387,17 +380,11 @@ impl QueryEngine {
         options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS / dop;
         // Integer keys that lie close together are found by their distance from the smallest instead of by a hash.
         options.execution.perfect_hash_join_min_key_density = KEY_DENSITY_MIN;
-        postgresql::configure(options);
         match &self.grant {
             Some(grant) => grant.configure(config, partitions),
             None => config,
         }
     }
-}
-
-/// DataFusion's functions, and those that only PostgreSQL has.
-fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    SessionStateDefaults::default_scalar_functions().into_iter().chain(postgresql::functions()).collect()
 }
 
 /// All rows of a plan, in jobs if it is to be divided.

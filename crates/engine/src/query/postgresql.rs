@@ -31,7 +31,7 @@ use std::sync::Arc;
 use datafusion::common::DataFusionError;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 
 use crate::query::QueryError;
 
@@ -47,6 +47,13 @@ pub fn configure(options: &mut ConfigOptions) {
 /// Functions that DataFusion lacks, so that its planner finds their names.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     functions::named()
+}
+
+/// The functions that replace DataFusion's in a plan, by name, for a process that runs plans made elsewhere.
+pub fn planned_functions() -> (Vec<Arc<ScalarUDF>>, Arc<AggregateUDF>) {
+    let scalar = arithmetic::planned_functions().into_iter().chain(quotient::planned_functions());
+    let scalar = scalar.chain([exact_cast::planned_function()]);
+    (scalar.map(Arc::new).collect(), checked_sum::planned_function())
 }
 
 /// The logical plan of a query, with PostgreSQL's meaning.

@@ -19,8 +19,16 @@ struct Arithmetic {
 
 /// `left operator right`, both `integer` or both `bigint`, or a remainder of numerics.
 pub fn checked(left: Expr, operator: Operator, right: Expr) -> Expr {
-    let arithmetic = Arithmetic { operator, signature: Signature::any(2, Volatility::Immutable) };
-    ScalarUDF::from(arithmetic).call(vec![left, right])
+    function(operator).call(vec![left, right])
+}
+
+fn function(operator: Operator) -> ScalarUDF {
+    ScalarUDF::from(Arithmetic { operator, signature: Signature::any(2, Volatility::Immutable) })
+}
+
+/// The functions of calls that were planned elsewhere.
+pub fn planned_functions() -> [ScalarUDF; 5] {
+    [Operator::Plus, Operator::Minus, Operator::Multiply, Operator::Divide, Operator::Modulo].map(function)
 }
 
 impl ScalarUDFImpl for Arithmetic {

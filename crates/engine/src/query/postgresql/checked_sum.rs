@@ -16,7 +16,13 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_o
 
 /// A sum that is right or an error, of a numeric. It has the name and the type of DataFusion's.
 pub fn checked_sum() -> Arc<AggregateUDF> {
-    Arc::new(AggregateUDF::from(CheckedSum { plain: sum_udaf() }))
+    Arc::new(AggregateUDF::from(CheckedSum { plain: sum_udaf(), takes_all: false }))
+}
+
+/// The function of calls that were planned elsewhere, where a checked sum and DataFusion's have one name: checked wherever it
+/// can be, and otherwise DataFusion's.
+pub fn planned_function() -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(CheckedSum { plain: sum_udaf(), takes_all: true }))
 }
 
 const DISTINCT: &str = "a checked sum is never of distinct values";
@@ -24,6 +30,16 @@ const DISTINCT: &str = "a checked sum is never of distinct values";
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct CheckedSum {
     plain: Arc<AggregateUDF>,
+    /// Whether a sum that cannot be checked is DataFusion's; otherwise it is refused.
+    takes_all: bool,
+}
+
+impl CheckedSum {
+    fn is_plain(&self, arguments: &AccumulatorArgs<'_>) -> bool {
+        let is_numeric =
+            matches!(arguments.return_field.data_type(), DataType::Decimal128(..) | DataType::Decimal256(..));
+        self.takes_all && (arguments.is_distinct || !is_numeric)
+    }
 }
 
 impl AggregateUDFImpl for CheckedSum {
@@ -44,6 +60,9 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if self.is_plain(&arguments) {
+            return self.plain.accumulator(arguments);
+        }
         match arguments.return_field.data_type() {
             _ if arguments.is_distinct => exec_err!("{DISTINCT}"),
             of_type @ DataType::Decimal128(..) => Ok(Total::<Decimal128Type>::boxed(of_type)),
@@ -53,10 +72,16 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
-        !arguments.is_distinct
+        match self.is_plain(&arguments) {
+            true => self.plain.groups_accumulator_supported(arguments),
+            false => !arguments.is_distinct,
+        }
     }
 
     fn create_groups_accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        if self.is_plain(&arguments) {
+            return self.plain.create_groups_accumulator(arguments);
+        }
         match arguments.return_field.data_type() {
             _ if arguments.is_distinct => exec_err!("{DISTINCT}"),
             of_type @ DataType::Decimal128(..) => Ok(Totals::<Decimal128Type>::boxed(of_type)),

@@ -28,7 +28,16 @@ struct Quotient {
 
 /// `dividend / divisor`, both [`super::kinds::Kind::Numeric`].
 pub fn quotient(dividend: Expr, divisor: Expr) -> Expr {
-    ScalarUDF::from(Quotient { signature: Signature::any(2, Volatility::Immutable) }).call(vec![dividend, divisor])
+    quotient_function().call(vec![dividend, divisor])
+}
+
+fn quotient_function() -> ScalarUDF {
+    ScalarUDF::from(Quotient { signature: Signature::any(2, Volatility::Immutable) })
+}
+
+/// The functions of calls that were planned elsewhere.
+pub fn planned_functions() -> [ScalarUDF; 2] {
+    [quotient_function(), rounded_function(0)]
 }
 
 impl ScalarUDFImpl for Quotient {
@@ -151,14 +160,18 @@ fn leading(number: i128, scale: i32) -> (i32, u128) {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Rounded {
+    /// The digits behind the point when a call is planned. A call that was planned has them in its return type.
     scale: i8,
     signature: Signature,
 }
 
 /// A numeric with `scale` digits behind the point.
 pub fn rounded(value: Expr, scale: i8) -> Expr {
-    let rounded = Rounded { scale, signature: Signature::any(1, Volatility::Immutable) };
-    ScalarUDF::from(rounded).call(vec![value])
+    rounded_function(scale).call(vec![value])
+}
+
+fn rounded_function(scale: i8) -> ScalarUDF {
+    ScalarUDF::from(Rounded { scale, signature: Signature::any(1, Volatility::Immutable) })
 }
 
 impl ScalarUDFImpl for Rounded {
@@ -184,8 +197,9 @@ impl ScalarUDFImpl for Rounded {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let target = arguments.return_type().clone();
+        let DataType::Decimal128(_, scale) = target else { return exec_err!("a rounded number of type {target}") };
         let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
-        let wide = cast(&arrays[0], &DataType::Decimal256(76, self.scale))?;
+        let wide = cast(&arrays[0], &DataType::Decimal256(76, scale))?;
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let narrow = cast_with_options(&wide, &target, &options);
         let too_large = |_| DataFusionError::Execution("a rounded number has more than 38 digits".to_owned());
