@@ -3,7 +3,7 @@
 //! - Read: [`Cgroups`] are the control groups that a process is in, with their limits. Two [`GroupSample`]s make the
 //!   [`GroupUse`] of a group.
 //! - Make: `make` finds where a group of ours may lie. An [`OwnGroup`] is for some processes of a server: one kind gets
-//!   [`idle`] time of the cores, another limits reads from the [`disk`].
+//!   [`idle`] time of the cores, another limits reads from the [`disk`], and a child of ours gets a [`quota`] of cores.
 //! - Move: a [`GroupFolder`] takes single processes, and `members` moves all processes that are to be limited.
 //!
 //! Groups of ours are known by their names. Plimsoll writes only to these, with one exception ([`disk`]). It reads others, and
@@ -17,7 +17,7 @@ pub mod resctrl;
 use std::path::{Component, Path, PathBuf};
 
 pub use make::own::{OwnGroup, OwnGroupError, restore_left_over};
-pub use make::{disk, idle};
+pub use make::{disk, idle, quota};
 pub(crate) use make::{probe, site};
 pub use members::folder::{GroupError, GroupFolder};
 pub(crate) use members::{Group, find, join};

@@ -9,6 +9,7 @@ mod cores;
 pub mod disk;
 pub mod idle;
 pub(super) mod own;
+pub mod quota;
 
 use std::path::{Path, PathBuf};
 
