@@ -1,5 +1,7 @@
 //! `manifest.json`: which state an export has, and its files.
 
+use std::collections::BTreeMap;
+
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +88,9 @@ pub struct Manifest {
     pub origin: String,
     /// Its state.
     pub as_of: AsOf,
+    /// Which workload's data a schema has, such as `tpch:0.1`, where that is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, String>,
     /// Its tables.
     pub tables: Vec<ExportedTable>,
 }
@@ -201,6 +206,7 @@ mod tests {
             made_by: "plimsoll".to_owned(),
             origin: "a test".to_owned(),
             as_of: AsOf::Commit(7),
+            data: BTreeMap::from([("shop".to_owned(), "shop:1".to_owned())]),
             tables: Vec::new(),
         };
         let bytes = manifest.to_bytes();

@@ -109,8 +109,8 @@ pub fn export(
     let files_before: BTreeSet<&str> = before.iter().flat_map(Manifest::files).map(|file| &*file.path).collect();
     let work = Work::new(source, storage, &files_before, options);
     let tables = work.run()?;
-    let (as_of, origin, made_by) = (source.as_of(), source.origin(), options.made_by.clone());
-    let manifest = Manifest { format: FORMAT, made_by, origin, as_of, tables };
+    let (as_of, origin, made_by, data) = (source.as_of(), source.origin(), options.made_by.clone(), source.data());
+    let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data, tables };
     storage.write(MANIFEST, &manifest.to_bytes())?;
     let (files_written, bytes_written) = (work.files_written.into_inner(), work.bytes_written.into_inner());
     remove_others(storage, &files_before, &manifest);

@@ -1,5 +1,6 @@
 //! What is exported: the tables of one snapshot, in chunks.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use arrow::datatypes::SchemaRef;
@@ -32,6 +33,11 @@ pub trait Source: Debug + Sync {
 
     /// Which state it is.
     fn as_of(&self) -> AsOf;
+
+    /// Which workload's data a schema has, by the schema's name. Empty where that is not known.
+    fn data(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 
     /// Its tables.
     fn tables(&self) -> &[TableShape];

@@ -108,7 +108,8 @@ fn source(options: &ExportOptions, progress: &Progress, stop: &AtomicBool) -> Re
     check_fits(&[benchmark.as_ref()], target.room()).map_err(Failure::input)?;
     let database = embedded(&target)?;
     load_into(&database, &[benchmark.as_ref()], progress, stop)?;
-    Ok(Box::new(database.export_source(benchmark.schema()).map_err(Failure::world)?))
+    let source = database.export_source(benchmark.schema()).map_err(Failure::world)?;
+    Ok(Box::new(source.with_data(benchmark.schema(), benchmark.data())))
 }
 
 /// The same options, with columns that follow the commits unless the user says otherwise.
