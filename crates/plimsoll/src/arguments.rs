@@ -6,6 +6,7 @@ mod export;
 mod models;
 mod rehearse;
 mod size;
+mod worker;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -26,6 +27,7 @@ pub use export::{ExportOptions, WantedState};
 pub use models::{AdviseOptions, PredictOptions};
 pub use rehearse::RehearseOptions;
 pub use size::SizeOptions;
+pub use worker::WorkerOptions;
 
 /// Measures what database workloads need from the machine, and what happens when they share it.
 #[derive(Debug, Parser)]
@@ -112,13 +114,18 @@ pub enum Command {
     /// Count the requests that the input asks for, and print the counts
     #[command(hide = true)]
     CountRequests,
+    /// Act as a worker of a cluster: run parts of queries over an export, for targets `cluster:`
+    ///
+    /// docs/cluster.md shows how a cluster of several hosts is started.
+    #[command(hide = true)]
+    Worker(WorkerOptions),
 }
 
 /// The database and its options.
 #[derive(Debug, Args)]
 pub struct TargetOptions {
     /// The database: `embedded:` is the engine in this process, `postgres:` a private PostgreSQL server that is removed
-    /// afterwards, `postgres://user@host:port/database` a server of yours
+    /// afterwards, `postgres://user@host:port/database` a server of yours, `cluster:` several processes for queries
     #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
     pub target: String,
     /// An option of the target, such as lock_policy=nprio or dop=2; may be given several times

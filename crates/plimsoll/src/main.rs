@@ -28,6 +28,7 @@ mod simulate;
 mod size;
 mod study;
 mod targets;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Shared(command) => command.run(Arguments::command()),
         Command::Hog(options) => hog::run(options),
         Command::CountRequests => count_requests::run(),
+        Command::Worker(options) => worker::run(options),
     };
     match outcome {
         Ok(code) => code,

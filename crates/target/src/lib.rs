@@ -1,8 +1,10 @@
 //! Databases to test: implementations of [`Database`](plimsoll_workload::database::Database).
 //!
 //! `embedded` is the engine in this process; PostgreSQL has a crate of its own. `open` understands URLs and options. `export` has
-//! the tables of the engine as a source of exports.
+//! the tables of the engine as a source of exports, which a `cluster` reads.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod embedded;
 mod export;
 mod open;

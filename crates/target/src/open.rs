@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plimsoll_machine::space::available_memory;
+use plimsoll_cluster::options::{self as cluster_options, ClusterOptions, OptionError};
+use plimsoll_machine::space::{available_memory, free_disk};
 use plimsoll_notation::meant_or_all;
 use plimsoll_pg::connection::WireError;
 use plimsoll_pg::url::{ServerUrl, UrlError};
@@ -37,6 +38,8 @@ enum TargetKind {
     Private(ServerSettings),
     /// A PostgreSQL server that was not started by us.
     Server(Box<ServerUrl>, ServerSettings),
+    /// Workers that answer queries together.
+    Cluster(Box<ClusterOptions>),
 }
 
 /// An invalid target or option.
@@ -46,9 +49,11 @@ enum TargetKind {
 pub enum TargetError {
     #[error(
         "there is no target `{0}`; use `{DEFAULT_URL}` (the engine in this process), `{PRIVATE_URL}` (a PostgreSQL server of its own, \
-         removed afterwards) or `postgres://user@host:port/database` (a server of yours)"
+         removed afterwards), `postgres://user@host:port/database` (a server of yours) or `cluster:` (several processes for queries)"
     )]
     NoSuchTarget(String),
+    #[error(transparent)]
+    Cluster(#[from] OptionError),
     #[error(transparent)]
     Url(#[from] UrlError),
     /// A PostgreSQL server has no such option, or it cannot have that value.
@@ -85,6 +90,14 @@ pub enum OpenError {
     /// A PostgreSQL server that was running already.
     #[error(transparent)]
     Server(#[from] DatabaseError),
+    /// A cluster.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cluster(#[from] plimsoll_cluster::ClusterError),
+    /// A cluster, of which this program has nothing.
+    #[cfg(not(feature = "cluster"))]
+    #[error("this program was built without clusters; build it with them: cargo build --release --features cluster")]
+    NoClusters,
 }
 
 /// A URL without the options after it, and these: `postgres:?standby=1&fsync=off`. Options in the URL of a server that
@@ -92,6 +105,7 @@ pub enum OpenError {
 fn without_options(url: &str) -> (&str, impl Iterator<Item = &str>) {
     let (url, options) = match url.split_once('?') {
         Some((kind @ (DEFAULT_URL | PRIVATE_URL), options)) => (kind, options),
+        Some((cluster, options)) if cluster_options::is_cluster(cluster) => (cluster, options),
         _ => (url, ""),
     };
     (url, options.split('&').filter(|option| !option.is_empty()))
@@ -129,6 +143,7 @@ impl Target {
             _ if is_server(url) => {
                 TargetKind::Server(Box::new(ServerUrl::parse(url)?), ServerSettings::for_this_machine())
             }
+            _ if cluster_options::is_cluster(url) => TargetKind::Cluster(Box::new(ClusterOptions::of_url(url)?)),
             _ => return Err(TargetError::NoSuchTarget(url.to_owned())),
         };
         let mut target = Target { kind };
@@ -146,6 +161,9 @@ impl Target {
         {
             return Err(TargetError::Conflict(conflict));
         }
+        if let TargetKind::Cluster(options) = &target.kind {
+            options.check()?;
+        }
         Ok(target)
     }
 
@@ -154,6 +172,7 @@ impl Target {
         match &mut self.kind {
             TargetKind::Embedded(known) => options::set(known, name, value),
             TargetKind::Private(settings) => settings.set(name, value).map_err(refused),
+            TargetKind::Cluster(options) => Ok(options.set(name, value)?),
             TargetKind::Server(_, settings) => {
                 if SERVER_OPTIONS.iter().any(|option| option.name == name && !option.for_any_server) {
                     return Err(TargetError::NotOurs(name.to_owned()));
@@ -171,6 +190,7 @@ impl Target {
             url if is_server(url) => {
                 SERVER_OPTIONS.iter().filter(|option| option.for_any_server).map(|option| option.name).collect()
             }
+            url if cluster_options::is_cluster(url) => cluster_options::option_names(url),
             _ => Vec::new(),
         }
     }
@@ -186,6 +206,7 @@ impl Target {
             TargetKind::Embedded(_) => DEFAULT_URL.to_owned(),
             TargetKind::Private(_) => PRIVATE_URL.to_owned(),
             TargetKind::Server(url, _) => url.to_string(),
+            TargetKind::Cluster(options) => options.url(),
         }
     }
 
@@ -205,6 +226,9 @@ impl Target {
                 let possible = SERVER_OPTIONS.iter().filter(|option| option.for_any_server);
                 possible.map(|option| said(option.name)).collect()
             }
+            TargetKind::Cluster(options) => {
+                options.settings().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            }
         };
         let options = options.into_iter().map(|(name, value)| (format!("target.{name}"), value));
         options.chain([("target.url".to_owned(), self.url().into())]).collect()
@@ -216,6 +240,12 @@ impl Target {
             TargetKind::Embedded(_) => Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? }),
             TargetKind::Private(settings) => settings.room(),
             TargetKind::Server(..) => None,
+            TargetKind::Cluster(options) if options.data.is_some() => None,
+            // The data are in memory until they are exported.
+            TargetKind::Cluster(options) => {
+                let free_bytes = available_memory()?.min(free_disk(&options.folder).ok()?);
+                Some(Room { place: format!("memory and {}", options.folder.display()), free_bytes })
+            }
         }
     }
 
@@ -257,8 +287,20 @@ impl Target {
                 database.govern()?;
                 Ok(Box::new(database))
             }
+            TargetKind::Cluster(options) => open_cluster(options),
         }
     }
+}
+
+#[cfg(feature = "cluster")]
+fn open_cluster(options: &ClusterOptions) -> Result<Box<dyn Database>, OpenError> {
+    let program = std::env::current_exe().unwrap_or_else(|_| "plimsoll".into());
+    Ok(Box::new(plimsoll_cluster::ClusterDatabase::open(options, &program, crate::cluster::loader)?))
+}
+
+#[cfg(not(feature = "cluster"))]
+fn open_cluster(_: &ClusterOptions) -> Result<Box<dyn Database>, OpenError> {
+    Err(OpenError::NoClusters)
 }
 
 #[cfg(test)]

@@ -1,0 +1,203 @@
+//! Plans a query and runs it on the workers, again if one was lost.
+
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::SessionState;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionConfig;
+use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, display_plan_ascii};
+use parking_lot::Mutex;
+use plimsoll_engine::query::{QueryError, remote};
+use plimsoll_workload::database::DatabaseError;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::connection::Channels;
+use crate::data::{Export, ExportStore};
+use crate::error::ClusterError;
+use crate::members::Members;
+use crate::options::ClusterOptions;
+
+/// How often a query is run again because a worker was lost.
+const REPEATS_MAX: u32 = 2;
+
+/// The coordinator of a cluster.
+#[derive(Debug)]
+pub struct Coordinator {
+    /// Before the threads that talk to them.
+    pub members: Members,
+    options: ClusterOptions,
+    channels: Channels,
+    files: Arc<RuntimeEnv>,
+    /// What happened to workers and queries, for readers of the figures.
+    notes: Mutex<Vec<String>>,
+    /// Counts the requests to cancel what is under way.
+    cancelled: watch::Sender<u64>,
+    pub threads: Runtime,
+}
+
+/// The tables that a session sees.
+#[derive(Debug)]
+pub struct Tables {
+    state: SessionState,
+    names: Vec<String>,
+    /// Which state of the data they have.
+    pub snapshot: String,
+}
+
+/// Why a query failed.
+enum Fault {
+    /// It is no query, or none that is understood.
+    Query(QueryError),
+    /// It ended while it was planned or ran.
+    Run(DataFusionError),
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl Coordinator {
+    pub fn new(
+        options: &ClusterOptions,
+        members: Members,
+        channels: Channels,
+        store: ExportStore,
+        threads: Runtime,
+    ) -> Result<Coordinator, ClusterError> {
+        let files = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(store)).build_arc();
+        let files = files.map_err(|error| ClusterError::Engine(error.strip_backtrace()))?;
+        let (notes, cancelled) = (Mutex::default(), watch::Sender::new(0));
+        Ok(Coordinator { members, options: options.clone(), channels, files, notes, cancelled, threads })
+    }
+
+    /// The tables of a schema in an export.
+    pub fn tables(&self, export: &Export, schema: &str) -> Result<Tables, DatabaseError> {
+        let open = async {
+            let state = self.session()?;
+            let mut names = Vec::new();
+            for table in export.tables_of(schema) {
+                let provider: Arc<dyn TableProvider> = export.provider(table, &state).await?;
+                let reference = TableReference::bare(table.name.as_str());
+                state.schema_for_ref(reference)?.register_table(table.name.clone(), provider)?;
+                names.push(table.name.clone());
+            }
+            Ok::<_, DataFusionError>((state, names))
+        };
+        let (state, names) =
+            self.threads.block_on(open).map_err(|error| DatabaseError::Failed(error.strip_backtrace()))?;
+        Ok(Tables { state, names, snapshot: export.manifest.as_of.to_string() })
+    }
+
+    /// A session that plans for the workers.
+    fn session(&self) -> Result<SessionState, DataFusionError> {
+        let ClusterOptions { dop, partition_kib, broadcast_joins, .. } = self.options;
+        let mut config = SessionConfig::new()
+            .with_target_partitions(dop)
+            .with_distributed_worker_resolver(self.members.addresses())
+            .with_distributed_channel_resolver(self.channels.clone())
+            .with_distributed_file_scan_config_bytes_per_partition(partition_kib << 10)?
+            .with_distributed_broadcast_joins(broadcast_joins)?;
+        if !broadcast_joins {
+            // A join that collects its smaller side would run on one worker.
+            let optimizer = &mut config.options_mut().optimizer;
+            optimizer.hash_join_single_partition_threshold = 0;
+            optimizer.hash_join_single_partition_threshold_rows = 0;
+        }
+        let builder = remote::session(config).with_runtime_env(Arc::clone(&self.files));
+        Ok(builder.with_distributed_planner().build())
+    }
+
+    /// Runs a query. If a worker was lost meanwhile, the query runs again as a whole.
+    pub fn query(&self, tables: &Tables, sql: &str) -> Result<Vec<RecordBatch>, DatabaseError> {
+        let mut repeats = 0;
+        loop {
+            let losses = self.members.losses();
+            let fault = match self.threads.block_on(self.run_or_cancel(tables, sql)) {
+                Ok(batches) => return Ok(batches),
+                Err(Fault::Run(error)) if remote::lacking_memory(&error).is_none() => error,
+                Err(fault) => return Err(self.told(tables, fault)),
+            };
+            let lost = self.threads.block_on(self.members.find_lost());
+            let lost = lost.map_err(|error| DatabaseError::ConnectionLost(error.to_string()))?;
+            let is_lost = self.members.losses() != losses;
+            self.notes.lock().extend(lost);
+            if !is_lost || repeats == REPEATS_MAX {
+                return Err(self.told(tables, Fault::Run(fault)));
+            }
+            repeats += 1;
+            self.notes
+                .lock()
+                .push("a query was run again because a worker was lost; its time has both runs".to_owned());
+        }
+    }
+
+    async fn run_or_cancel(&self, tables: &Tables, sql: &str) -> Result<Vec<RecordBatch>, Fault> {
+        let mut cancelled = self.cancelled.subscribe();
+        tokio::select! {
+            outcome = self.run(tables, sql) => outcome,
+            _ = cancelled.changed() => Err(Fault::Cancelled),
+        }
+    }
+
+    async fn run(&self, tables: &Tables, sql: &str) -> Result<Vec<RecordBatch>, Fault> {
+        let state = &tables.state;
+        let logical = remote::plan(state, sql).await.map_err(Fault::Query)?;
+        let plan = state.create_physical_plan(&logical).await.map_err(Fault::Run)?;
+        collect(plan, state.task_ctx()).await.map_err(Fault::Run)
+    }
+
+    /// The plan of a query with its stages, as text for people.
+    pub fn explain(&self, tables: &Tables, sql: &str) -> Result<String, DatabaseError> {
+        let planned = async {
+            let logical = remote::plan(&tables.state, sql).await.map_err(Fault::Query)?;
+            tables.state.create_physical_plan(&logical).await.map_err(Fault::Run)
+        };
+        let plan = self.threads.block_on(planned).map_err(|fault| self.told(tables, fault))?;
+        Ok(display_plan_ascii(plan.as_ref(), false))
+    }
+
+    /// Makes the queries that are under way fail.
+    pub fn cancel(&self) {
+        self.cancelled.send_modify(|count| *count += 1);
+    }
+
+    /// What happened so far, each once, with how often.
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.notes.lock();
+        let mut told: Vec<(&str, usize)> = Vec::new();
+        for note in notes.iter() {
+            match told.iter_mut().find(|(known, _)| known == note) {
+                Some((_, times)) => *times += 1,
+                None => told.push((note, 1)),
+            }
+        }
+        let with_count =
+            |(note, times)| if times == 1 { str::to_owned(note) } else { format!("{note} ({times} times)") };
+        told.into_iter().map(with_count).collect()
+    }
+
+    /// An error in words, with the remedy.
+    fn told(&self, tables: &Tables, fault: Fault) -> DatabaseError {
+        match fault {
+            Fault::Cancelled => DatabaseError::Failed("the query was cancelled".to_owned()),
+            Fault::Query(QueryError::Plan(why)) if why.contains("table") && why.contains("not found") => {
+                let names = tables.names.join(", ");
+                DatabaseError::Failed(format!("cannot plan the query: {why}; the export has the tables {names}"))
+            }
+            Fault::Query(error) => DatabaseError::Failed(error.to_string()),
+            Fault::Run(error) => DatabaseError::Failed(match remote::lacking_memory(&error) {
+                Some(reason) => {
+                    let limit = self.options.memory_mib.map_or_else(String::new, |mib| format!(" (memory_mib={mib})"));
+                    format!(
+                        "the query needs more memory than a worker has{limit}, even with what can be spilled on disk: \
+                         {reason}; raise memory_mib, lower dop or add workers"
+                    )
+                }
+                None => format!("the query failed: {}", error.strip_backtrace()),
+            }),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Queries on several worker processes, compared with the embedded engine over the same data.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "cluster/answers.rs"]
+mod answers;
+#[path = "cluster/command_line.rs"]
+mod command_line;
+#[path = "cluster/losses.rs"]
+mod losses;
+#[path = "cluster/pair.rs"]
+mod pair;
+#[path = "common/program.rs"]
+mod program;
+#[path = "cluster/random_query.rs"]
+mod random_query;
