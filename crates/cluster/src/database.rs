@@ -154,7 +154,8 @@ fn unreadable(why: impl std::fmt::Display) -> DatabaseError {
 }
 
 fn no_writes<T>() -> Result<T, DatabaseError> {
-    let why = "a cluster answers queries only; run transactions on `embedded:` or `postgres:`";
+    let why = "a cluster answers queries only; run transactions on `embedded:` or `postgres:`, or the queries alone (of \
+               `ch` by `--parameter mix=queries`)";
     Err(DatabaseError::Unsupported(why.to_owned()))
 }
 
@@ -216,7 +217,9 @@ impl Database for ClusterDatabase {
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let (coordinator, tables) = (Arc::clone(&self.coordinator), self.tables(schema)?);
-        Ok(Box::new(ClusterSession { coordinator, tables, runs_sql: self.runs_sql() }))
+        // The transactions of a workload that the export was made by would write; those of a file are the user's queries.
+        let is_own = self.runs_sql() && self.data(schema)?.is_none();
+        Ok(Box::new(ClusterSession { coordinator, tables, runs_sql: is_own }))
     }
 
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {

@@ -29,6 +29,7 @@ pub static EXHIBITS: &[CarriedFile] = &[
     source!("interference.toml"),
     source!("interference-triples.toml"),
     source!("scalability.toml"),
+    source!("scale/workers.toml"),
     source!("SR/fig2-cores.toml"),
     source!("SR/fig2-cores-postgres.toml"),
     source!("SR/fig2-cores-asdb.toml"),

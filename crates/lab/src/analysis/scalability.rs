@@ -1,4 +1,4 @@
-//! How throughput scales with clients, along each sweep of their number.
+//! How throughput scales with clients or workers, along each sweep of their number.
 
 use plimsoll_model::usl;
 
@@ -11,12 +11,16 @@ use crate::results::{AxisRole, Interval, Scalability, SweptAxis};
 /// The seed of resampling within the model; laws of equal points are equal.
 const SEED: u64 = 7;
 
-/// Fewer numbers of clients are not enough for a law with three parameters.
+/// The option of targets that counts workers: threads, or processes of a cluster.
+const WORKERS: &str = "workers";
+
+/// Fewer numbers are not enough for a law with three parameters.
 const COUNTS_MIN: usize = 4;
 
-/// The laws of a workload along each axis of its clients.
+/// The laws of a workload along each axis of its clients or of workers.
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxis]) -> Vec<Scalability> {
-    let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Clients && axis.values.len() >= COUNTS_MIN);
+    let counts = |axis: &&SweptAxis| axis.role == AxisRole::Clients || axis.key == WORKERS;
+    let axes = sweep.iter().filter(counts).filter(|axis| axis.values.len() >= COUNTS_MIN);
     let of_axis = |axis: &SweptAxis| {
         // This workload's throughput is not a function of another workload's clients.
         let is_own = axis.key.split_once('.').is_none_or(|(workload, _)| workload == noise.workload());

@@ -56,6 +56,8 @@ const GOVERNOR: &[&str] = &[
     "postgres/governor",
     "settings",
 ];
+/// A cluster, whose data the embedded engine makes.
+const CLUSTER: &[&str] = &["cluster", "engine/columns", "engine/query", "export", "machine/groups"];
 /// Limits of the machine.
 const LIMITS: &[&str] = &["lab/host_limits", "machine/control", "machine/groups", "machine/hog", "machine/limiter"];
 /// Hardware counters.
@@ -106,6 +108,7 @@ pub fn parts(plan: &Plan) -> BTreeSet<&'static str> {
         parts.extend(known.map_or(WORKLOAD_OF_FILE, |(_, parts)| parts));
     }
     let is_embedded = |url: &String| url.starts_with("embedded:");
+    let is_cluster = |url: &String| url.starts_with("cluster:");
     let urls = swept(plan, |place| *place == SweepTarget::Target);
     let urls: Vec<String> =
         urls.into_iter().chain([plan.base.url.clone()]).filter(|url| *url != simulation::URL).collect();
@@ -114,7 +117,10 @@ pub fn parts(plan: &Plan) -> BTreeSet<&'static str> {
         let has_queries = kinds.iter().any(|kind| !TRANSACTIONAL.contains(kind));
         parts.extend(EMBEDDED_QUERIES.iter().filter(|_| has_queries));
     }
-    if !urls.iter().all(is_embedded) {
+    if urls.iter().any(is_cluster) {
+        parts.extend(CLUSTER);
+    }
+    if !urls.iter().all(|url| is_embedded(url) || is_cluster(url)) {
         parts.extend(POSTGRES);
     }
     for (beginning, of_option) in OPTIONS {
@@ -170,5 +176,7 @@ mod tests {
         }
         let queries = of("[[workload]]\nkind = \"tpch\"\n[machine]\ncores = 1\n");
         assert!(queries.contains("engine/query") && queries.contains("machine/limiter"), "{queries:?}");
+        let cluster = of("[target]\nurl = \"cluster:\"\n[[workload]]\nkind = \"tpch\"\n");
+        assert!(cluster.contains("cluster") && !cluster.contains("postgres/server"), "{cluster:?}");
     }
 }

@@ -39,10 +39,10 @@ pub struct KneeLevel {
     pub why_not: Option<String>,
 }
 
-/// The universal scalability law fitted to throughput over clients: `X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1))`.
+/// The universal scalability law fitted to throughput over clients, or over workers: `X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1))`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scalability {
-    /// The sweep key that counts clients.
+    /// The sweep key that counts clients or workers.
     pub axis: String,
     /// The values of all other swept settings.
     pub setting: BTreeMap<String, serde_json::Value>,
@@ -50,15 +50,15 @@ pub struct Scalability {
     pub arm: String,
     /// The workload.
     pub workload: String,
-    /// Throughput of one client, per second. `None`, as all figures here, if not determined.
+    /// Throughput of one client, or one worker, per second. `None`, as all figures here, if not determined.
     pub gamma: Option<Interval>,
     /// Contention: the serial share.
     pub sigma: Option<Interval>,
     /// Coherency: the cost of each pair.
     pub kappa: Option<Interval>,
-    /// The number of clients with the highest throughput; `None` also if the law has no peak.
+    /// The number of clients or workers with the highest throughput; `None` also if the law has no peak.
     pub peak_clients: Option<Interval>,
-    /// `[clients, throughput per second]` of the fitted law, to draw it.
+    /// `[number, throughput per second]` of the fitted law, to draw it.
     pub fit: Vec<(f64, f64)>,
     /// Why it is not determined.
     pub why_not: Option<String>,

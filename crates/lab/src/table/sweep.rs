@@ -33,7 +33,7 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
     }
     out.extend(section("Together over alone", results.interference.iter().flat_map(interference_lines)));
     out.extend(section("Sufficient allocations", results.knees.iter().flat_map(knee_lines)));
-    out.extend(section("Scalability over clients", results.scalability.iter().flat_map(scalability_lines)));
+    out.extend(section("Scalability", results.scalability.iter().flat_map(scalability_lines)));
     out
 }
 

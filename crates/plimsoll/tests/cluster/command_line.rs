@@ -30,8 +30,12 @@ fn a_bench_makes_its_own_data_and_leaves_nothing() {
 fn the_queries_of_ch_run_on_an_export() {
     let folder = exported("ch:1");
     let target = format!("cluster:?workers=2&dop=1&data={}", folder.path().join("out").display());
-    let document =
-        json(&run(&["bench", "ch:1", "--target", &target, "--seconds", "1", "--warmup", "0", "--json"], folder.path()));
+    let bench = ["bench", "ch:1", "--target", &target, "--seconds", "1", "--warmup", "0", "--json"];
+    let both = run(&bench, folder.path());
+    let told = String::from_utf8(both.stdout).unwrap();
+    says("transactions on a cluster", &told, "a cluster answers queries only");
+    let queries = [&bench[..], &["--parameter", "mix=queries"]].concat();
+    let document = json(&run(&queries, folder.path()));
     assert!(items(&document["points"])[0]["workloads"][0]["completed"].as_u64() > Some(0), "{document}");
     let other = run(&["bench", "tpch:0.01", "--target", &target, "--seconds", "1"], folder.path());
     assert_ended(&other, 3);

@@ -195,7 +195,7 @@ pub(in crate::report) fn law_sentence(law: &Scalability) -> String {
         Some(format!("{name} {}{}", write(interval.value), ends.unwrap_or_default()))
     };
     let parts = [
-        told("one client γ", law.gamma, rate),
+        told("throughput of one γ", law.gamma, rate),
         told("contention σ", law.sigma, significant),
         told("coherency κ", law.kappa, small),
         told("most at N =", law.peak_clients, plain),
