@@ -138,6 +138,26 @@ test("the form shows the lines for a statement, and what the console does with i
   expect(document.querySelector<HTMLSelectElement>("#govern-class")!.value).toBe("low");
 });
 
+test("a statement that takes the time is governed from the list", async () => {
+  open();
+  await pass();
+  for (const word of ["select * from items where title like $1", "61 %", "52 % to 70 %", "<i>a</i>", "all others", "raise track_activity_query_size"]) {
+    expect(text("#statements")).toContain(word);
+  }
+  expect(document.querySelector("#statements i")).toBeNull();
+  expect(text("#activity")).toContain("2 sessions are hidden");
+  const buttons = document.querySelectorAll<HTMLButtonElement>("#statements button");
+  expect(buttons.length).toBe(1);
+  Element.prototype.scrollIntoView ??= () => {};
+  buttons[0]!.click();
+  expect(document.querySelector<HTMLTextAreaElement>("#govern-statement")!.value).toBe("7cbb0a35b9c3e2d1");
+  expect(text("#govern-said")).toContain("title like $1");
+  // One that has the focus is not taken away each second.
+  buttons[0]!.focus();
+  await pass();
+  expect(document.querySelector("#statements button")).toBe(buttons[0]);
+});
+
 test("a connection that is lost is told, and forgotten when it is back", async () => {
   open();
   await pass();

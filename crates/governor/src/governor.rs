@@ -37,6 +37,7 @@ use peers::Peers;
 pub use reach::Reach;
 pub use waits::{refusal_message, waits_for};
 
+use crate::activity::Activity;
 use crate::awake::Awake;
 use crate::handover::Predecessor;
 use crate::history::History;
@@ -79,6 +80,8 @@ pub struct Governor {
     pub health: Mutex<Health>,
     /// The version, newer than this governor, on which transactions are replayed all the same; 0 for none.
     trusted_version: AtomicU32,
+    /// Which statements ran in the last minute.
+    pub activity: Mutex<Activity>,
     /// The units that wait for locks, as the last look has shown them.
     pub(crate) blocked: Mutex<Vec<Blocked>>,
     /// Whether the server could be reached when it was last tried.
@@ -190,6 +193,7 @@ impl Governor {
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
             trusted_version: AtomicU32::new(0),
+            activity: Mutex::default(),
             blocked: Mutex::default(),
             reach: Reach::default(),
             history: Mutex::default(),

@@ -12,6 +12,7 @@
 //! `targets` keeps promised response times; `capture` records traffic; `admin` is the console for operators. `handover` passes the sockets to a new
 //! process.
 
+pub mod activity;
 pub mod admin;
 mod agent;
 mod awake;

@@ -9,6 +9,7 @@
 
 mod aiming;
 mod cancels;
+mod claim;
 mod immunity;
 mod key;
 mod leaving;
@@ -20,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use plimsoll_policy::{Claim, ClassIndex, CycleLoss, Login, NoReplay, Ticket};
+use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
 
 use crate::statement::patience::Timeouts;
 pub use cancels::{Cancels, Stake};
@@ -293,19 +294,9 @@ impl SessionCard {
         }
     }
 
-    /// Its request for room in a class.
-    pub fn claim(&self, class: ClassIndex) -> Claim {
-        Claim { ticket: Ticket(self.id.0), class, tenant: self.tenant }
-    }
-
     /// The variable state; hold the lock briefly, and never those of two cards at once.
     pub fn state(&self) -> MutexGuard<'_, CardState> {
         self.state.lock()
-    }
-
-    /// Whether its client is connected to the server itself: the governor only observes it.
-    pub fn is_direct(&self) -> bool {
-        self.worker == NO_WORKER
     }
 
     /// Its server process, once it is known; of a session of a pool, the one that serves it now.

@@ -14,6 +14,8 @@
 //! Beside a server no session rings: the thread itself checks which sessions exist, and which important ones wait for a
 //! lock (`beside`).
 //!
+//! About once a second it looks which statements run (`sampling`).
+//!
 //! For the guards it looks now and then which statements hold up others by accident (`guards`).
 //!
 //! The same thread gives server processes their shares of the cores (`agent`).
@@ -33,6 +35,7 @@ mod look;
 mod outside;
 mod pace;
 mod round;
+mod sampling;
 pub(crate) mod statements;
 mod tracked;
 
@@ -57,6 +60,7 @@ use guards::Guards;
 use outside::Outside;
 use pace::{Budget, Pace, Seen};
 use round::Round;
+use sampling::Sampling;
 
 /// The longest sleep of the thread. After it, the thread checks whether the connection still works.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -124,6 +128,7 @@ struct Watch {
     beside: Beside,
     cycles: Cycles,
     guards: Guards,
+    sampling: Sampling,
     /// How much time looks for late units may take.
     budget: Budget,
     /// The last look for waiters has failed.
@@ -143,8 +148,21 @@ impl Watch {
         let (round, now) = (Round::new(governor.clone()), Instant::now());
         let (outside, cycles) = (Outside::new(now), Cycles::new(now));
         let (beside, budget) = (Beside::new(governor.clone()), Budget::new(now));
-        let guards = Guards::new(governor.clone(), now);
-        Watch { governor, stop, control, agent, round, outside, beside, cycles, guards, budget, has_look_failed: false }
+        let (guards, sampling) = (Guards::new(governor.clone(), now), Sampling::new(governor.clone(), now));
+        Watch {
+            governor,
+            stop,
+            control,
+            agent,
+            round,
+            outside,
+            beside,
+            cycles,
+            guards,
+            sampling,
+            budget,
+            has_look_failed: false,
+        }
     }
 
     fn run(mut self, asks: Sender<()>) {
@@ -177,6 +195,7 @@ impl Watch {
             self.guards.due(&settings, now),
             self.governor.awake.due(now),
             self.governor.pace_due(now),
+            Some(self.sampling.due(now)),
         ];
         due.into_iter().flatten().fold(SLEEP_MAX, Duration::min).max(SLEEP_LEAST)
     }
@@ -212,6 +231,7 @@ impl Watch {
         self.governor.log_left_out();
         self.governor.keep_pace(now);
         self.guard(&settings, now);
+        self.sample(now);
         self.admit_holders(&settings, now);
         is_new
     }
@@ -227,6 +247,18 @@ impl Watch {
             return self.guards.postpone(now);
         };
         if let Err(error) = self.guards.look(up, settings, now) {
+            self.control.lost_or_refused(&error);
+        }
+    }
+
+    /// Looks which statements run, if that is due and this governor is the active one.
+    fn sample(&mut self, now: Instant) {
+        if !self.sampling.due(now).is_zero() {
+            return;
+        }
+        let is_active = self.beside.idle_because().is_none();
+        let Some(up) = self.control.connection().filter(|_| is_active) else { return self.sampling.postpone(now) };
+        if let Err(error) = self.sampling.look(up, now) {
             self.control.lost_or_refused(&error);
         }
     }

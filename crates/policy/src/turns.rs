@@ -69,7 +69,7 @@ impl TurnQueue {
         self.tickets.insert(waiter.ticket, waiter);
     }
 
-    /// All that wait, in the order of their turns if nobody else came.
+    /// All that wait, in the order of their turns if no other came.
     pub fn in_order(&self) -> Vec<&Waiter> {
         let tenants = self.turns.iter().enumerate();
         let mut all: Vec<_> = tenants

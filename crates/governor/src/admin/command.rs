@@ -7,7 +7,8 @@ use super::answer::{Answer, Column, Refusal};
 use super::change;
 use super::show::{
     aborts, capture, class_stats, classes, clients, config, databases, fingerprint, govern, governed, help, levers,
-    lists, mem, names, peers, pools, preemptions, queue, servers, sockets, state, stats, targets, users, version,
+    lists, mem, names, peers, pools, preemptions, queue, servers, sockets, state, statements, stats, targets, users,
+    version,
 };
 use crate::governor::Governor;
 
@@ -82,6 +83,12 @@ pub const COMMANDS: &[Command] = &[
         arguments: "'statement'",
         ..look("FINGERPRINT", "a statement's fingerprint, for rules", fingerprint::COLUMNS, fingerprint::run)
     },
+    look(
+        "STATEMENTS",
+        "what takes the server's time: samples of the last minute",
+        statements::COLUMNS,
+        statements::run,
+    ),
     look("GOVERNED", "statements that GOVERN has put into classes, and their counts", governed::COLUMNS, governed::run),
     Command {
         arguments: "'statement' key = value …",

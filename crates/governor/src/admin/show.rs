@@ -23,6 +23,7 @@ pub(crate) mod queue;
 pub(crate) mod servers;
 pub(crate) mod sockets;
 pub mod state;
+pub(crate) mod statements;
 pub(crate) mod stats;
 pub(crate) mod targets;
 pub(crate) mod users;

@@ -3,6 +3,7 @@
 //! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC (RFC 3339). A
 //! value that is unknown, or about an event that has not happened, is null.
 
+mod activity;
 mod counts;
 mod targets;
 
@@ -20,6 +21,7 @@ use crate::own_process::OwnProcess;
 use crate::registry::{Phase, SessionCard, SessionId};
 use crate::statistics::ClassStatistics;
 
+pub use activity::{ActivityState, RunningStatement};
 pub use counts::{Times, Totals, WindowState};
 pub use targets::{TargetLever, TargetMove, TargetState, TargetsState};
 
@@ -73,6 +75,9 @@ pub struct State {
     /// Statements that are governed from the console, in the order of their beginning.
     #[serde(default)]
     pub governed: Vec<GovernedStatement>,
+    /// What took the server's time in the last minute.
+    #[serde(default)]
+    pub activity: ActivityState,
     /// What works of the governor, and why not.
     pub levers: Vec<Lever>,
     /// Targets, and what is moved for them.
@@ -272,6 +277,7 @@ impl State {
             blocked: blocked(governor, now),
             preemptions: preemptions(governor),
             governed: governed(governor),
+            activity: ActivityState::of(governor, now),
             levers: levers.collect(),
             targets: TargetsState::of(governor, now),
         }

@@ -281,6 +281,7 @@ fn sample() -> state::State {
         beyond_rate: Some(295),
         runaways: Some(0),
     });
+    state.activity = activity();
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),
         works: false,
@@ -288,6 +289,30 @@ fn sample() -> state::State {
         why: "the server's processes cannot be given shares; run as root or with CAP_SYS_NICE".to_owned(),
     });
     state
+}
+
+/// A statement of a class, one that the server has cut, and the others.
+fn activity() -> state::ActivityState {
+    let running = |text: Option<&str>, fingerprint: Option<&str>, class: Option<&str>, samples: u64| {
+        let share = samples as f64 / 100.0;
+        state::RunningStatement {
+            fingerprint: fingerprint.map(str::to_owned),
+            text: text.map(str::to_owned),
+            class: class.map(str::to_owned),
+            share,
+            share_low: (share - 0.09).max(0.0),
+            share_high: share + 0.09,
+            samples,
+            running: samples / 20,
+            longest_s: 4.5,
+        }
+    };
+    let statements = vec![
+        running(Some("select * from items where title like $1"), Some("7cbb0a35b9c3e2d1"), Some("low"), 61),
+        running(Some("select <i>a</i> from many"), None, None, 30),
+        running(None, None, None, 9),
+    ];
+    state::ActivityState { looks: 60, hidden: 2, statements }
 }
 
 /// A target that cannot be met, with the last move for it.

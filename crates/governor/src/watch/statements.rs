@@ -311,12 +311,26 @@ pub(crate) const CANCEL_WAITER: &str = concat!(
     "and a.state operator(pg_catalog.=) 'active' and pg_catalog.pg_blocking_pids(a.pid) operator(pg_catalog.<>) '{}'"
 );
 
+/// Every session whose statement runs: its process, up to 4096 bytes of its text in hexadecimal digits, for how many
+/// milliseconds it has run, whether the server has kept only a part of the text, and true. Of a session that the role may
+/// not see, that is null.
+pub(crate) const RUNNING: &str = "select a.pid, \
+    pg_catalog.encode(pg_catalog.substr(pg_catalog.textsend(a.query), 1, 4096), 'hex'), \
+    (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() operator(pg_catalog.-) a.query_start) \
+    operator(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8, \
+    (pg_catalog.octet_length(pg_catalog.textsend(a.query)) operator(pg_catalog.+) 1) operator(pg_catalog.>=) \
+    pg_catalog.pg_size_bytes(pg_catalog.current_setting('track_activity_query_size')), \
+    a.state operator(pg_catalog.=) 'active' from pg_catalog.pg_stat_activity as a \
+    where (a.state operator(pg_catalog.=) 'active' or a.state is null and a.datid operator(pg_catalog.>) 0::pg_catalog.oid) \
+    and (a.backend_type operator(pg_catalog.=) 'client backend' or a.backend_type is null) \
+    and a.pid operator(pg_catalog.<>) pg_catalog.pg_backend_pid() limit 1000";
+
 /// Temporary files with their sizes. A file's name begins with `pgsql_tmp` and the number of its process.
 pub(crate) const TEMP_FILES: &str = "select f.name, f.size from pg_catalog.pg_tablespace as t, \
     pg_catalog.pg_ls_tmpdir(t.oid) as f where t.spcname operator(pg_catalog.<>) 'pg_global'::pg_catalog.name";
 
 #[cfg(test)]
-pub(crate) const ALL: [&str; 28] = [
+pub(crate) const ALL: [&str; 29] = [
     OPENING,
     OPENING_SINCE_14,
     OPENING_BESIDE,
@@ -343,6 +357,7 @@ pub(crate) const ALL: [&str; 28] = [
     WAITERS,
     WAITERS_SINCE_14,
     THINKING,
+    RUNNING,
     CANCEL_WAITER,
     TEMP_FILES,
 ];

@@ -1,5 +1,7 @@
 //! The thread itself: it wakes when a session rings, acts, reports what works, and ends.
 
+use std::time::Instant;
+
 use plimsoll_pg::connection::Connection;
 use plimsoll_pg::url::ServerUrl;
 use plimsoll_testing::until;
@@ -74,4 +76,31 @@ fn without_a_way_to_ask_it_says_so() {
             assert!(!lever.is_on && lever.why.contains(why), "{lever:?}");
         }
     }
+}
+
+/// Constants may be secrets, and a session beside the governor has no class.
+#[test]
+fn what_runs_is_seen_with_its_class_and_without_its_constants() {
+    let server = server();
+    let (governor, _commands, _poll) = governor(&server, "never", |_| {});
+    let watcher = watch::start(governor.clone());
+    let [relayed, stranger] = [HIGH, LOW].map(|class| Client::new(&governor, &url(&server), class));
+    governor.registry.remove(stranger.card.id);
+    relayed.send("select pg_sleep(600), 'secret'");
+    stranger.send("select 4711 as number, pg_sleep(600)");
+    let minute = || governor.activity.lock().minute(governor.clock(Instant::now()));
+    until("both are seen", || minute().statements.len() == 2);
+    let minute = minute();
+    let mut seen: Vec<_> =
+        minute.statements.iter().map(|of| (of.class, of.running, of.text.clone().unwrap_or_default())).collect();
+    seen.sort();
+    assert_eq!(minute.hidden, 0);
+    assert_eq!((seen[0].0, seen[0].1, seen[1].0, seen[1].1), (None, 1, Some(HIGH), 1));
+    assert!(seen[0].2.contains("number") && !seen[0].2.contains("4711") && !seen[1].2.contains("secret"), "{seen:?}");
+    let mut connection = Connection::open(&url(&server)).unwrap();
+    for client in [&relayed, &stranger] {
+        connection.run(&format!("select pg_cancel_backend({})", client.process())).unwrap();
+        assert_eq!(client.failure(), "57014");
+    }
+    watcher.stop();
 }
