@@ -110,7 +110,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "worker processes that are started",
         possible: "a whole number from 1 to 64",
         kind: Kind::Private,
-        set: |options, value| Some(options.workers = count(value).filter(|count| *count <= WORKERS_MAX)?),
+        set: |options, value| count(value).filter(|count| *count <= WORKERS_MAX).map(|count| options.workers = count),
         get: |options| options.workers.into(),
     },
     ClusterOption {
@@ -119,7 +119,8 @@ const OPTIONS: &[ClusterOption] = &[
         possible: "a number of cores from 0.01, or unlimited",
         kind: Kind::Private,
         set: |options, value| {
-            Some(options.cores = limit(value, |text| text.parse().ok().filter(|cores| *cores >= CORES_MIN))?)
+            let cores = limit(value, |text| text.parse().ok().filter(|cores| *cores >= CORES_MIN));
+            cores.map(|cores| options.cores = cores)
         },
         get: |options| options.cores.map_or_else(|| "unlimited".into(), Value::from),
     },
@@ -128,7 +129,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "MiB that the operators of each worker may keep",
         possible: "a whole number from 1, or unlimited",
         kind: Kind::Private,
-        set: |options, value| Some(options.memory_mib = limit(value, count)?),
+        set: |options, value| limit(value, count).map(|given| options.memory_mib = given),
         get: |options| options.memory_mib.map_or_else(|| "unlimited".into(), Value::from),
     },
     ClusterOption {
@@ -136,7 +137,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "partitions of a stage on each worker",
         possible: NUMBER,
         kind: Kind::Any,
-        set: |options, value| Some(options.dop = count(value)?),
+        set: |options, value| count(value).map(|given| options.dop = given),
         get: |options| options.dop.into(),
     },
     ClusterOption {
@@ -144,7 +145,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "the folder of an export to read",
         possible: "a folder",
         kind: Kind::Any,
-        set: |options, value| Some(options.data = Some(folder(value)?)),
+        set: |options, value| folder(value).map(|path| options.data = Some(path)),
         get: |options| options.data.as_ref().map_or(Value::Null, |folder| folder.display().to_string().into()),
     },
     ClusterOption {
@@ -152,7 +153,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "where the run's export and what queries spill lie",
         possible: "a folder",
         kind: Kind::Private,
-        set: |options, value| Some(options.folder = folder(value)?),
+        set: |options, value| folder(value).map(|given| options.folder = given),
         get: |options| options.folder.display().to_string().into(),
     },
     ClusterOption {
@@ -160,7 +161,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "KiB of a table's files from which another partition pays",
         possible: NUMBER,
         kind: Kind::Any,
-        set: |options, value| Some(options.partition_kib = count(value)?),
+        set: |options, value| count(value).map(|given| options.partition_kib = given),
         get: |options| options.partition_kib.into(),
     },
     ClusterOption {
@@ -168,7 +169,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "whether the smaller side of a join may be sent to all workers",
         possible: "on or off",
         kind: Kind::Any,
-        set: |options, value| Some(options.broadcast_joins = switch(value)?),
+        set: |options, value| switch(value).map(|given| options.broadcast_joins = given),
         get: |options| if options.broadcast_joins { "on" } else { "off" }.into(),
     },
     ClusterOption {
@@ -176,7 +177,7 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "the file with the workers' secret",
         possible: "a file",
         kind: Kind::Own,
-        set: |options, value| Some(options.secret_file = Some(folder(value)?)),
+        set: |options, value| folder(value).map(|path| options.secret_file = Some(path)),
         get: |options| options.secret_file.as_ref().map_or(Value::Null, |file| file.display().to_string().into()),
     },
 ];
