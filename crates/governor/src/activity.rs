@@ -9,10 +9,10 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use plimsoll_notation::sql::{fingerprint, normalised};
-use plimsoll_policy::ClassIndex;
+use plimsoll_policy::{ClassIndex, wilson};
 
 /// How long a sample counts.
-pub const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// How many statements are counted by themselves; the others are counted together.
 const STATEMENTS_MAX: usize = 200;
@@ -172,13 +172,9 @@ impl Activity {
     }
 }
 
-/// A share of samples with its interval (Wilson, 1927).
+/// A share of samples with its interval.
 fn share(samples: u64, of: u64) -> (f64, f64, f64) {
-    let n = of as f64;
-    let p = samples as f64 / n;
-    let middle = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
-    let half = Z / (1.0 + Z * Z / n) * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    (p, (middle - half).max(0.0), (middle + half).min(1.0))
+    (samples as f64 / of as f64, wilson(samples, of, -Z).max(0.0), wilson(samples, of, Z).min(1.0))
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ pub use sole_governor::{GovernorAtServer, GovernorPlace, stands_by_for};
 pub use starvation_bound::StarvationBound;
 pub use target::{
     ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,
-    TargetController, TargetLimit, TargetPhase, TargetView, Times, Why,
+    TargetController, TargetLimit, TargetPhase, TargetView, Times, Why, wilson,
 };
 pub use turns::Claim;
 pub use wait_counts::WaitCounts;

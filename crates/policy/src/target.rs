@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use crate::{parse_length, write_length};
 pub use controller::{ClassSeen, Contradiction, Promise, TargetController};
+pub use evidence::wilson;
 pub use lever::{LeverBounds, LeverKind};
 pub use times::Times;
 pub use view::{Move, TargetPhase, TargetView, Why};

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_pg::connection::WireError;
+use plimsoll_pg::values::bytea;
+use plimsoll_policy::ClassIndex;
 
 use super::control::Up;
+use super::late::cards_of;
 use crate::activity::Seen;
 use crate::governor::Governor;
 
@@ -57,8 +60,10 @@ impl Sampling {
             Some(row) => rows.push(row),
             None => hidden += 1,
         })?;
-        let of_process = |card: Arc<crate::registry::SessionCard>| Some((card.process()?, card.state().class));
-        let classes: HashMap<_, _> = self.governor.registry.all().into_iter().filter_map(of_process).collect();
+        rows.sort_unstable_by_key(|row| row.process);
+        let processes: Vec<i32> = rows.iter().map(|row| row.process).collect();
+        let cards = cards_of(&self.governor, &processes).into_iter();
+        let classes: HashMap<i32, ClassIndex> = cards.map(|(process, card)| (process, card.state().class)).collect();
         let seen = rows.iter().map(|row| Seen {
             text: &row.text,
             is_cut: row.is_cut,
@@ -73,10 +78,9 @@ impl Sampling {
 /// A session whose statement the role may see; `None` for another.
 fn read(row: &[Option<&str>]) -> Option<Row> {
     let [Some(process), Some(text), Some(ran_ms), Some(is_cut), Some(_)] = row else { return None };
-    let text = (0..text.len() / 2).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok());
     Some(Row {
         process: process.parse().ok()?,
-        text: text.collect::<Option<_>>()?,
+        text: bytea(&format!("\\x{text}"))?,
         ran: Duration::from_millis(ran_ms.parse::<i64>().ok()?.try_into().unwrap_or(0)),
         is_cut: *is_cut == "t",
     })

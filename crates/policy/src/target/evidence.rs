@@ -176,10 +176,10 @@ fn is_more_than(share: f64, hits: u64, count: u64, chance: Chance) -> bool {
     1.0 - fewer < chance.probability
 }
 
-/// An end of Wilson's score interval (1927) for a share, from `hits` seen in `count`: the upper one, or the
-/// lower one for deviations below 0. It is good also for few transactions and shares near 0, where the normal interval
-/// is not.
-fn wilson(hits: u64, count: u64, z: f64) -> f64 {
+/// An end of Wilson's score interval (1927) for a share, from `hits` seen in `count`: the upper one, or the lower one for
+/// `z` below 0, the deviations of the normal distribution that the interval covers. It is good also for few observations
+/// and shares near 0, where the normal interval is not.
+pub fn wilson(hits: u64, count: u64, z: f64) -> f64 {
     if count == 0 {
         return if z < 0.0 { 0.0 } else { 1.0 };
     }
