@@ -25,6 +25,10 @@ use crate::options::ClusterOptions;
 /// How often a query is run again because a worker was lost.
 const REPEATS_MAX: u32 = 2;
 
+/// With fewer partitions DataFusion plans no exchange of rows, and without one a query has nothing to distribute: it would run
+/// in the coordinator.
+const PARTITIONS_MIN: usize = 2;
+
 /// The coordinator of a cluster.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -95,7 +99,7 @@ impl Coordinator {
     fn session(&self) -> Result<SessionState, DataFusionError> {
         let ClusterOptions { dop, partition_kib, broadcast_joins, .. } = self.options;
         let mut config = SessionConfig::new()
-            .with_target_partitions(dop)
+            .with_target_partitions(dop.max(PARTITIONS_MIN))
             .with_distributed_worker_resolver(self.members.addresses())
             .with_distributed_channel_resolver(self.channels.clone())
             .with_distributed_file_scan_config_bytes_per_partition(partition_kib << 10)?
@@ -128,9 +132,7 @@ impl Coordinator {
                 return Err(self.told(tables, Fault::Run(fault)));
             }
             repeats += 1;
-            self.notes
-                .lock()
-                .push("a query was run again because a worker was lost; its time has both runs".to_owned());
+            self.note("a query was run again because a worker was lost; its time has both runs".to_owned());
         }
     }
 
@@ -162,6 +164,11 @@ impl Coordinator {
     /// Makes the queries that are under way fail.
     pub fn cancel(&self) {
         self.cancelled.send_modify(|count| *count += 1);
+    }
+
+    /// Keeps something for readers of the figures.
+    pub fn note(&self, note: String) {
+        self.notes.lock().push(note);
     }
 
     /// What happened so far, each once, with how often.

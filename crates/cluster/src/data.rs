@@ -6,14 +6,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DataFusionError, Result, Statistics, exec_err};
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::object_store::ObjectStore;
 use datafusion::object_store::local::LocalFileSystem;
+use datafusion::physical_plan::ExecutionPlan;
 use plimsoll_export::Manifest;
 use plimsoll_export::manifest::{ExportedTable, MANIFEST};
 use sha2::{Digest, Sha256};
@@ -96,7 +100,45 @@ impl Export {
         let schema = options.infer_schema(state, &first).await?;
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
         let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
-        Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
+        let files = ListingTable::try_new(config)?.with_cache(cache);
+        let statistics = files.list_files_for_scan(state, &[], None).await?.statistics;
+        Ok(Arc::new(TableOfFiles { files, statistics }))
+    }
+}
+
+/// The files of a table, and what their footers say of its rows and values, by which joins are ordered.
+#[derive(Debug)]
+struct TableOfFiles {
+    files: ListingTable,
+    statistics: Statistics,
+}
+
+#[async_trait]
+impl TableProvider for TableOfFiles {
+    fn schema(&self) -> SchemaRef {
+        self.files.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.files.scan(state, projection, filters, limit).await
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        self.files.supports_filters_pushdown(filters)
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.statistics.clone())
     }
 }
 

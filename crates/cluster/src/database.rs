@@ -1,26 +1,26 @@
 //! A cluster as a database under test, which answers queries and nothing else.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use datafusion::arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
-use plimsoll_export::{ExportError, ExportOptions, FolderStorage, Source, export};
-use plimsoll_machine::facts::cores_usable;
 use plimsoll_workload::benchmark::Writes;
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, QueryAnswer, Session};
+use plimsoll_workload::database::{
+    Database, DatabaseError, Footprint, LoadedData, Login, QueryAnswer, Session,
+};
+use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::schema::{DeclaredTable, Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
 use crate::connection::Channels;
-use crate::coordinator::{Coordinator, Tables};
-use crate::data::{Export, ExportStore, folder_of};
+use crate::coordinator::Coordinator;
+use crate::data::{Export, ExportStore};
 use crate::error::ClusterError;
+use crate::exports::{ExportWatch, Exporter, Exports, Loader, Newest};
 use crate::members::Members;
 use crate::options::ClusterOptions;
 use crate::processes::Starter;
@@ -30,30 +30,22 @@ use crate::statement::{put_rows, with_values};
 /// The threads that talk to workers and put the last rows together.
 const THREADS: usize = 2;
 
-/// A database that a workload's data are loaded into, to export them for the workers.
-pub trait Loader: Send + Sync {
-    /// The database.
-    fn database(&self) -> &dyn Database;
-
-    /// The state of a schema's tables.
-    fn source(&self, schema: &Schema) -> Result<Box<dyn Source + '_>, DatabaseError>;
-}
-
 /// A cluster. Dropping it ends the workers that were started for it, and removes what the run has written.
 pub struct ClusterDatabase {
-    /// Before the folder, which its workers read.
+    /// Exports while transactions go on; `None` if queries read what was loaded. Before all that it uses.
+    exporter: Option<Exporter>,
+    /// Before the data, which its workers read.
     coordinator: Arc<Coordinator>,
     data: Data,
     loaded: RwLock<BTreeMap<String, LoadedData>>,
-    schemas: RwLock<BTreeMap<String, Arc<Tables>>>,
 }
 
 /// Where the data are.
 enum Data {
-    /// An export of the user's.
-    Given { export: Export, folder: PathBuf },
-    /// Exports that the run makes, by schema, below a folder that it removes.
-    Made { folder: TempDir, loader: Box<dyn Loader> },
+    /// An export of the user's, with the tables of the schemas that were asked for.
+    Given { export: Export, folder: PathBuf, schemas: RwLock<BTreeMap<String, Newest>> },
+    /// Exports that the run makes.
+    Made(Arc<Exports>),
 }
 
 impl ClusterDatabase {
@@ -63,56 +55,68 @@ impl ClusterDatabase {
         program: &Path,
         loader: impl FnOnce() -> Result<Box<dyn Loader>, ClusterError>,
     ) -> Result<ClusterDatabase, ClusterError> {
-        let data = match &options.data {
-            Some(folder) => Data::Given { export: Export::open(folder, "")?, folder: folder.clone() },
-            None => Data::Made { folder: temporary(&options.folder)?, loader: loader()? },
-        };
         let threads =
             Builder::new_multi_thread().worker_threads(THREADS).thread_name("coordinator").enable_all().build();
         let threads = threads.map_err(ClusterError::Threads)?;
-        let (store, channels, members) = match &data {
-            Data::Given { export, folder } if !options.is_private() => {
-                let channels = Channels::new(Secret::find(options.secret_file.as_deref())?);
-                let members = Members::connect(&options.hosts, channels.clone(), &export.digest);
-                (folder.as_path(), channels.clone(), threads.block_on(members)?)
-            }
-            Data::Given { folder, .. } => started(program, options, folder, None)?,
-            Data::Made { folder, .. } => started(program, options, folder.path(), Some(folder.path()))?,
+        let coordinator = |store: &Path, (channels, members), threads| {
+            Coordinator::new(options, members, channels, ExportStore::new(store)?, threads).map(Arc::new)
         };
-        let coordinator = Coordinator::new(options, members, channels, ExportStore::new(store)?, threads)?;
-        let (loaded, schemas) = (RwLock::default(), RwLock::default());
-        Ok(ClusterDatabase { coordinator: Arc::new(coordinator), data, loaded, schemas })
+        let loaded = RwLock::default();
+        let Some(folder) = &options.data else {
+            let folder = temporary(&options.folder)?;
+            let workers = started(program, options, folder.path(), Some(folder.path()))?;
+            let coordinator = coordinator(folder.path(), workers, threads)?;
+            let exports = Arc::new(Exports::new(loader()?, Arc::clone(&coordinator), folder));
+            let exporter = options.export_every.map(|every| {
+                Exporter::start(Arc::clone(&exports), every, options.query_share)
+            });
+            let (exporter, data) = (exporter.transpose()?, Data::Made(exports));
+            return Ok(ClusterDatabase { exporter, coordinator, data, loaded });
+        };
+        let export = Export::open(folder, "")?;
+        let workers = if options.is_private() {
+            started(program, options, folder, None)?
+        } else {
+            let channels = Channels::new(Secret::find(options.secret_file.as_deref())?);
+            let members = Members::connect(&options.hosts, channels.clone(), &export.digest);
+            (channels.clone(), threads.block_on(members)?)
+        };
+        let coordinator = coordinator(folder, workers, threads)?;
+        let data = Data::Given { export, folder: folder.clone(), schemas: RwLock::default() };
+        Ok(ClusterDatabase { exporter: None, coordinator, data, loaded })
     }
 
     /// The plan of a query with its stages, as text for people.
     pub fn explain(&self, schema: &Schema, sql: &str) -> Result<String, DatabaseError> {
-        self.coordinator.explain(&*self.tables(schema)?, sql)
+        let tables = Arc::clone(&*self.newest(schema)?.read());
+        self.coordinator.explain(&tables, sql)
     }
 
-    /// The tables that a session of this schema sees.
-    fn tables(&self, schema: &Schema) -> Result<Arc<Tables>, DatabaseError> {
-        let mut schemas = self.schemas.write();
+    /// The tables that queries on this schema read.
+    fn newest(&self, schema: &Schema) -> Result<Newest, DatabaseError> {
+        let (export, schemas) = match &self.data {
+            Data::Given { export, schemas, .. } => (export, schemas),
+            Data::Made(exports) => return exports.newest(schema),
+        };
+        let mut schemas = schemas.write();
         if let Some(tables) = schemas.get(&*schema.name) {
             return Ok(Arc::clone(tables));
         }
-        let made;
-        let export = match &self.data {
-            Data::Given { export, .. } => export,
-            Data::Made { folder, .. } => {
-                made = Export::open(folder.path(), &schema.name).map_err(failed)?;
-                &made
-            }
-        };
-        let tables = Arc::new(self.coordinator.tables(export, &schema.name)?);
+        let tables = Arc::new(RwLock::new(Arc::new(self.coordinator.tables(export, &schema.name)?)));
         schemas.insert(schema.name.to_string(), Arc::clone(&tables));
         Ok(tables)
     }
 
-    fn loader(&self) -> Result<&dyn Loader, DatabaseError> {
+    fn exports(&self) -> Result<&Arc<Exports>, DatabaseError> {
         match &self.data {
-            Data::Made { loader, .. } => Ok(loader.as_ref()),
+            Data::Made(exports) => Ok(exports),
             Data::Given { folder, .. } => Err(not_loaded(folder)),
         }
+    }
+
+    /// The database that transactions run on; `None` if they are refused.
+    fn writable(&self) -> Option<&dyn Database> {
+        self.exporter.as_ref().map(|exporter| exporter.exports().database())
     }
 }
 
@@ -123,21 +127,17 @@ fn temporary(below: &Path) -> Result<TempDir, ClusterError> {
 }
 
 /// Workers that are started for the run and read below `store`.
-fn started<'a>(
+fn started(
     program: &Path,
     options: &ClusterOptions,
-    store: &'a Path,
+    store: &Path,
     remove: Option<&Path>,
-) -> Result<(&'a Path, Channels, Members), ClusterError> {
+) -> Result<(Channels, Members), ClusterError> {
     let secret = Secret::random()?;
     let channels = Channels::new(secret.clone());
     let starter = Starter::new(program, options, store, remove, secret);
     let members = Members::start(starter, options.workers, channels.clone())?;
-    Ok((store, channels, members))
-}
-
-fn failed(error: ClusterError) -> DatabaseError {
-    DatabaseError::Failed(error.to_string())
+    Ok((channels, members))
 }
 
 fn not_loaded(folder: &Path) -> DatabaseError {
@@ -154,8 +154,8 @@ fn unreadable(why: impl std::fmt::Display) -> DatabaseError {
 }
 
 fn no_writes<T>() -> Result<T, DatabaseError> {
-    let why = "a cluster answers queries only; run transactions on `embedded:` or `postgres:`, or the queries alone (of \
-               `ch` by `--parameter mix=queries`)";
+    let why = "a cluster answers queries only; with export_every=1s transactions run on an engine beside it, or run them on \
+               `embedded:` or `postgres:`, or the queries alone (of `ch` by `--parameter mix=queries`)";
     Err(DatabaseError::Unsupported(why.to_owned()))
 }
 
@@ -173,66 +173,69 @@ impl Database for ClusterDatabase {
 
     fn declare(&self, schema: &Schema, tables: &[DeclaredTable]) -> Result<(), DatabaseError> {
         match &self.data {
-            Data::Made { loader, .. } => loader.database().declare(schema, tables),
+            Data::Made(exports) => exports.database().declare(schema, tables),
             Data::Given { .. } => Ok(()),
         }
     }
 
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        self.loader()?.database().create(schema)
+        self.exports()?.database().create(schema)
     }
 
     fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        let Data::Made { folder, loader } = &self.data else { return Ok(()) };
-        self.schemas.write().remove(&*schema.name);
+        let Data::Made(exports) = &self.data else { return Ok(()) };
         self.loaded.write().remove(&*schema.name);
-        let folder = folder_of(folder.path(), &schema.name);
-        if folder.exists() {
-            fs::remove_dir_all(&folder)
-                .map_err(|error| DatabaseError::Failed(format!("cannot remove {}: {error}", folder.display())))?;
-        }
-        loader.database().drop_tables(schema)
+        exports.remove(schema)?;
+        exports.database().drop_tables(schema)
     }
 
     fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
-        self.loader()?.database().load(schema, table, batch)
+        self.exports()?.database().load(schema, table, batch)
     }
 
-    /// Exports the tables. They are then in files only.
+    /// Exports the tables. Without transactions they are then in files only.
     fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        let Data::Made { folder, loader } = &self.data else { return self.loader().map(drop) };
-        loader.database().finish_load(schema)?;
-        let told = |error: ExportError| DatabaseError::Failed(error.to_string());
-        let storage = FolderStorage::open(&folder_of(folder.path(), &schema.name));
-        let storage = storage.map_err(|error| told(error.into()))?;
-        let options = ExportOptions {
-            threads: cores_usable(),
-            made_by: format!("plimsoll {}", env!("CARGO_PKG_VERSION")),
-            progress: &|_, _| {},
-            stop: &AtomicBool::new(false),
-        };
-        export(loader.source(schema)?.as_ref(), &storage, &options).map_err(told)?;
-        loader.database().drop_tables(schema)
+        let exports = self.exports()?;
+        exports.database().finish_load(schema)?;
+        exports.begin(schema)?;
+        self.writable().map_or_else(|| exports.database().drop_tables(schema), |_| Ok(()))
     }
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        let (coordinator, tables) = (Arc::clone(&self.coordinator), self.tables(schema)?);
-        // The transactions of a workload that the export was made by would write; those of a file are the user's queries.
-        let is_own = self.runs_sql() && self.data(schema)?.is_none();
-        Ok(Box::new(ClusterSession { coordinator, tables, runs_sql: is_own }))
+        match self.writable() {
+            Some(database) => database.session(schema),
+            None => self.query_session(schema, Login::default()),
+        }
     }
 
+    fn query_session(&self, schema: &Schema, _login: Login<'_>) -> Result<Box<dyn Session>, DatabaseError> {
+        let (coordinator, newest) = (Arc::clone(&self.coordinator), self.newest(schema)?);
+        // The transactions of a workload that the export was made by would write; those of a file are the user's queries.
+        let runs_sql = self.runs_sql() && self.data(schema)?.is_none();
+        Ok(Box::new(ClusterSession { coordinator, newest, runs_sql }))
+    }
+
+    /// Makes another export, if transactions have changed anything.
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
-        Ok(())
+        self.exporter.as_ref().map_or(Ok(()), |exporter| exporter.exports().renew())
+    }
+
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
+        let Some(exporter) = &self.exporter else { return Ok(None) };
+        let watch = ExportWatch::open(exporter.exports())?;
+        Ok(watch.map(|watch| Box::new(watch) as Box<dyn CopyWatch>))
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { processes: self.coordinator.members.process_ids(), folder: None }
+        let mut processes = self.coordinator.members.process_ids();
+        // That of the engine.
+        processes.extend(self.writable().map(|_| std::process::id().cast_signed()));
+        Footprint { processes, folder: None }
     }
 
     fn data(&self, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
         match &self.data {
-            Data::Made { .. } => Ok(self.loaded.read().get(&*schema.name).cloned()),
+            Data::Made(_) => Ok(self.loaded.read().get(&*schema.name).cloned()),
             Data::Given { export, .. } => {
                 let data = export.manifest.data.get(&*schema.name);
                 Ok(data.map(|data| LoadedData { data: data.clone(), written: Writes::Nothing }))
@@ -246,7 +249,8 @@ impl Database for ClusterDatabase {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.coordinator.notes()
+        let of_engine = self.writable().map(Database::warnings).unwrap_or_default();
+        self.coordinator.notes().into_iter().chain(of_engine).collect()
     }
 
     fn cancel_statements(&self) {
@@ -257,7 +261,7 @@ impl Database for ClusterDatabase {
 /// A client's connection.
 struct ClusterSession {
     coordinator: Arc<Coordinator>,
-    tables: Arc<Tables>,
+    newest: Newest,
     /// Whether statements run as their SQL.
     runs_sql: bool,
 }
@@ -279,7 +283,7 @@ impl Session for ClusterSession {
             return no_writes();
         }
         let sql = with_values(statement.sql, values).map_err(unreadable)?;
-        put_rows(&self.coordinator.query(&self.tables, &sql)?, rows).map_err(unreadable)
+        put_rows(&self.query(&sql)?.batches, rows).map_err(unreadable)
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {
@@ -291,7 +295,9 @@ impl Session for ClusterSession {
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
-        let batches = self.coordinator.query(&self.tables, sql)?;
-        Ok(QueryAnswer { batches, snapshot: self.tables.snapshot.clone() })
+        // Held until it is answered: the files of these tables stay so long.
+        let tables = Arc::clone(&*self.newest.read());
+        let batches = self.coordinator.query(&tables, sql)?;
+        Ok(QueryAnswer { batches, snapshot: tables.snapshot.clone() })
     }
 }

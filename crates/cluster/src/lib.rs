@@ -2,11 +2,12 @@
 //!
 //! A coordinator in this process reads the SQL, as the embedded engine does, and plans it. The crate
 //! `datafusion-distributed` cuts the plan into stages, whose tasks run on workers: processes of this program, on this machine
-//! or on others. All read the Parquet files of one export, so a query sees one state. Nothing is written.
+//! or on others. All read the Parquet files of one export, so a query sees one state. Transactions run on an engine in
+//! this process, if at all, and queries see their changes from export to export.
 //!
 //! In reading order: [`options`] is what a user can say of a cluster. With the feature `distributed`, `database` is the
-//! target, `coordinator` plans a query and runs it, again if a worker was lost, `members` and `processes` know the workers,
-//! `connection` reaches them, `data` finds the files, and `worker` is the other side.
+//! target, `exports` makes and renews what is read, `coordinator` plans a query and runs it, again if a worker was lost, `members`
+//! and `processes` know the workers, `connection` reaches them, `data` finds the files, and `worker` is the other side.
 
 pub mod options;
 
@@ -21,6 +22,8 @@ mod database;
 #[cfg(feature = "distributed")]
 mod error;
 #[cfg(feature = "distributed")]
+mod exports;
+#[cfg(feature = "distributed")]
 mod hello;
 #[cfg(feature = "distributed")]
 mod members;
@@ -34,8 +37,10 @@ mod statement;
 pub mod worker;
 
 #[cfg(feature = "distributed")]
-pub use database::{ClusterDatabase, Loader};
+pub use database::ClusterDatabase;
 #[cfg(feature = "distributed")]
 pub use error::ClusterError;
+#[cfg(feature = "distributed")]
+pub use exports::Loader;
 #[cfg(feature = "distributed")]
 pub use secret::Secret;

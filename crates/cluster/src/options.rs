@@ -1,10 +1,13 @@
 //! What a user can say of a cluster: `cluster:?workers=4&cores=0.4`, `cluster://one:7450,two:7450?data=/srv/export`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::groups::quota::CORES_MIN;
+use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_notation::{meant_or_all, nearest};
+use plimsoll_policy::{parse_length, write_length};
 use serde_json::Value;
 
 /// A cluster of our own, ended with the run.
@@ -54,6 +57,9 @@ pub enum OptionError {
         "a cluster of yours reads an export that its workers have, too; add ?data=DIR with the folder of that export here"
     )]
     NoData,
+    /// Transactions on data that are only read.
+    #[error("export_every is for data of the run's own, and data={} is only read; leave one of the two out", .0.display())]
+    OnlyRead(PathBuf),
 }
 
 /// The settings of a cluster.
@@ -67,8 +73,12 @@ pub struct ClusterOptions {
     pub cores: Option<f64>,
     /// The memory that the operators of each started worker may keep, MiB; `None` for no limit.
     pub memory_mib: Option<usize>,
+    /// The share of the cores that workers and exports have beside transactions.
+    pub query_share: ThreadShare,
     /// The partitions of a stage on each worker.
     pub dop: usize,
+    /// How often what transactions have changed is exported; `None` if there are none.
+    pub export_every: Option<Duration>,
     /// The folder of the export that is read; `None` if the run makes one.
     pub data: Option<PathBuf>,
     /// The folder for an export that the run makes, and for what queries spill.
@@ -131,6 +141,25 @@ const OPTIONS: &[ClusterOption] = &[
         kind: Kind::Private,
         set: |options, value| limit(value, count).map(|given| options.memory_mib = given),
         get: |options| options.memory_mib.map_or_else(|| "unlimited".into(), Value::from),
+    },
+    ClusterOption {
+        name: "query_share",
+        meaning: "the CPU share of workers and exports beside transactions",
+        possible: "`untouched`, `nice-1` to `nice-19`, or `idle`",
+        kind: Kind::Private,
+        set: |options, value| ThreadShare::parse(value).map(|share| options.query_share = share),
+        get: |options| options.query_share.to_string().into(),
+    },
+    ClusterOption {
+        name: "export_every",
+        meaning: "how often what transactions have changed is exported for queries",
+        possible: "a length of time above zero and up to an hour, such as `1s`, or never, which refuses transactions",
+        kind: Kind::Private,
+        set: |options, value| match value {
+            "never" => Some(options.export_every = None),
+            _ => parse_length(value).filter(|every| !every.is_zero()).map(|every| options.export_every = Some(every)),
+        },
+        get: |options| options.export_every.map_or_else(|| "never".into(), |every| write_length(every).into()),
     },
     ClusterOption {
         name: "dop",
@@ -226,7 +255,9 @@ impl ClusterOptions {
             workers: 2,
             cores: None,
             memory_mib: None,
+            query_share: ThreadShare::default(),
             dop: cores_usable(),
+            export_every: None,
             data: None,
             folder: PathBuf::from("/var/tmp"),
             partition_kib: 1024,
@@ -259,7 +290,11 @@ impl ClusterOptions {
 
     /// Fails if the options do not make a cluster together.
     pub fn check(&self) -> Result<(), OptionError> {
-        if !self.is_private() && self.data.is_none() { Err(OptionError::NoData) } else { Ok(()) }
+        match &self.data {
+            None if !self.is_private() => Err(OptionError::NoData),
+            Some(folder) if self.export_every.is_some() => Err(OptionError::OnlyRead(folder.clone())),
+            _ => Ok(()),
+        }
     }
 
     /// The URL without options.
@@ -292,11 +327,11 @@ mod tests {
     #[test]
     fn urls_and_options_are_read_and_recorded() {
         let mut options = ClusterOptions::of_url("cluster:").expect("good");
-        for (name, value) in [("workers", "4"), ("cores", "0.4"), ("memory_mib", "64"), ("broadcast_joins", "on")] {
+        for (name, value) in [("workers", "4"), ("cores", "0.4"), ("memory_mib", "64"), ("broadcast_joins", "on"), ("export_every", "500ms")] {
             options.set(name, value).expect("good");
         }
         let settings: Vec<String> = options.settings().iter().map(|(name, value)| format!("{name}={value}")).collect();
-        for expect in ["workers=4", "cores=0.4", "memory_mib=64", "broadcast_joins=\"on\"", "data=null"] {
+        for expect in ["workers=4", "cores=0.4", "memory_mib=64", "broadcast_joins=\"on\"", "data=null", "export_every=\"500ms\""] {
             assert!(settings.iter().any(|setting| setting == expect), "{expect}: {settings:?}");
         }
         let hosts = ClusterOptions::of_url("cluster://one:7450,[::1]:7450").expect("good");
@@ -317,9 +352,13 @@ mod tests {
         check("cluster:", "worker", "2", "did you mean `workers`?");
         check("cluster:", "workers", "65", "it can be a whole number from 1 to 64");
         check("cluster:", "cores", "0", "it can be a number of cores from 0.01, or unlimited");
+        check("cluster:", "export_every", "soon", "it can be a length of time");
         check("cluster:", "secret_file", "x", "only for a cluster of yours");
         check("cluster://one:1", "workers", "2", "only for a cluster that is started for the run");
         check("cluster://one:1", "dop", "2", "add ?data=DIR");
         check("cluster://one", "dop", "2", "`one` is not the address of a worker");
+        let mut both = ClusterOptions::of_url("cluster:").expect("good");
+        both.set("data", "out").and_then(|()| both.set("export_every", "1s")).expect("each is good");
+        assert_eq!(both.check(), Err(OptionError::OnlyRead("out".into())));
     }
 }

@@ -3,9 +3,10 @@
 //! A worker ends when its input ends, which the kernel sees to however this process ends. What it spills has no names, and
 //! all processes of the run remove its folder.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use plimsoll_machine::groups::{GroupFolder, OwnGroup, quota};
@@ -73,7 +74,7 @@ impl Starter {
     /// Starts the worker of this number, from 0, and waits until it listens.
     pub fn start(&self, number: usize) -> Result<Process, ClusterError> {
         let failed = |reason: String| ClusterError::Start { number: number + 1, reason };
-        let mut child = self.command().spawn().map_err(|error| failed(error.to_string()))?;
+        let mut child = self.spawn().map_err(|error| failed(error.to_string()))?;
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("it was piped"));
         // From here on the process is ended by dropping it.
         let mut process =
@@ -91,6 +92,12 @@ impl Starter {
             process.group = Some(limit(&process, number, cores)?);
         }
         Ok(process)
+    }
+
+    /// A process has the share of the thread that starts it. A thread cannot take a larger one again, so it is one of its own.
+    fn spawn(&self) -> io::Result<Child> {
+        let start = || self.options.query_share.give_to_own_thread().and_then(|()| self.command().spawn());
+        thread::scope(|scope| scope.spawn(start).join().expect("it does not panic"))
     }
 
     fn command(&self) -> Command {
@@ -146,7 +153,7 @@ impl Drop for Process {
         self.input = None;
         for _ in 0..END_STEPS {
             match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(END_STEP),
+                Ok(None) => thread::sleep(END_STEP),
                 _ => return,
             }
         }

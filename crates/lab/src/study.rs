@@ -88,6 +88,9 @@ const PROPAGATION: &str = "propagation";
 /// default a chunk waits for enough changes, which takes longer.
 const PROPAGATION_AGE: (&str, &str) = ("propagation_age", "50ms");
 
+/// The option of a cluster for how often what transactions have changed is exported for queries.
+pub const EXPORT_EVERY: &str = "export_every";
+
 /// The time that measuring may take where requests are slow, so that a whole study takes some five minutes.
 const BUDGET: Duration = Duration::from_secs(240);
 
@@ -171,7 +174,8 @@ impl<'a> Study<'a> {
     /// The experiment file. Each side can use the whole machine: as many transactional clients as cores, without think
     /// time, one warehouse each; and one analytical client whose queries run on all cores. Idle cores therefore do not
     /// hide the cost of sharing. On the embedded engine queries read the rows that the transactions write, and fresh
-    /// data. On other targets they have tables of their own, of less data.
+    /// data; on a cluster they read the last export of these rows. On other targets they have tables of their own, of less
+    /// data.
     pub fn experiment(&self, lengths: Lengths) -> String {
         self.text(Runs::All, lengths)
     }
@@ -182,12 +186,19 @@ impl<'a> Study<'a> {
         self.text(Runs::Line(attempt), lengths)
     }
 
-    /// Whether queries read the rows that transactions write, from a copy that is kept up to date: on the embedded
-    /// engine, unless its options disable that, or its user's workloads have tables of their own.
+    /// Whether queries read the rows that transactions write, from a copy that is kept up to date: on a cluster that exports
+    /// them, and on the embedded engine, unless its options disable that, or its user's workloads have tables of their own.
     fn reads_fresh_data(&self) -> bool {
         let is = |name: &str, value: &str| self.options.get(name).is_some_and(|said| said == value);
-        let can = self.url.starts_with("embedded:") && !is(PROPAGATION, "off") && !is("column_store", "file");
+        let can = match self.is_embedded() {
+            true => !is(PROPAGATION, "off") && !is("column_store", "file"),
+            false => self.options.contains_key(EXPORT_EVERY) && !is(EXPORT_EVERY, "never"),
+        };
         can && (self.sides.are_own() || self.sides.shares_tables())
+    }
+
+    fn is_embedded(&self) -> bool {
+        self.url.starts_with("embedded:")
     }
 
     /// The kind of a side, its scale if it is not the default, and its parameters.
@@ -216,7 +227,7 @@ impl<'a> Study<'a> {
             ("tpcc" | "ch", true) => Some(clients.min(2) as f64),
             ("tpcc" | "ch", false) => Some(clients as f64),
             ("tpch", true) => Some(0.02),
-            ("tpch", false) if !self.url.starts_with("embedded:") => Some(0.05),
+            ("tpch", false) if !self.is_embedded() => Some(0.05),
             ("tpch", false) => Some(if is_small { 0.1 } else { 1.0 }),
             _ => None,
         }
@@ -242,7 +253,7 @@ impl<'a> Study<'a> {
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
         line(format!("url = {}", quoted(self.url)));
         let mut options = self.options.clone();
-        if self.reads_fresh_data() {
+        if self.is_embedded() && self.reads_fresh_data() {
             let mode = options.entry(PROPAGATION.to_owned()).or_insert_with(|| "background".to_owned());
             if mode == "background" {
                 let (name, age) = PROPAGATION_AGE;
@@ -268,7 +279,7 @@ impl<'a> Study<'a> {
         }
         // Loading into a server is ten times slower. Runs therefore use the data that earlier runs have left, which a
         // window of seconds makes only a little larger.
-        let reload = if self.url.starts_with("embedded:") { "" } else { "\nreload  = \"never\"" };
+        let reload = if self.is_embedded() { "" } else { "\nreload  = \"never\"" };
         line(format!(
             "\n[run]\nwarmup  = \"{}ms\"\nmeasure = \"{}ms\"\nrepeats = {repeats}\nseed    = {}{reload}\ndisturbed = \"keep\"",
             warmup.as_millis(),

@@ -42,6 +42,11 @@ impl ThreadShare {
             ThreadShare::Idle => host.set_scheduling_policy(thread, IDLE),
         }
     }
+
+    /// Gives it to the calling thread, and so to the threads and processes that this one starts.
+    pub fn give_to_own_thread(self) -> io::Result<()> {
+        self.give(&Host::real(), rustix::thread::gettid().as_raw_pid())
+    }
 }
 
 impl fmt::Display for ThreadShare {

@@ -122,7 +122,7 @@ pub enum Command {
 }
 
 /// The database and its options.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct TargetOptions {
     /// The database: `embedded:` is the engine in this process, `postgres:` a private PostgreSQL server that is removed
     /// afterwards, `postgres://user@host:port/database` a server of yours, `cluster:` several processes for queries
@@ -151,7 +151,8 @@ pub struct StudyOptions {
     /// those of CH-benCHmark or TPC-C]
     #[arg(long, value_name = "KIND")]
     pub oltp: Option<String>,
-    /// The queries: file:reports.toml, or a kind with its scale such as tpch:0.1 [default: those of CH-benCHmark or TPC-H]
+    /// The queries: file:reports.toml, or a kind with its scale such as tpch:0.1 [default: those of CH-benCHmark or TPC-H];
+    /// `cluster:` runs these on workers, over exports of the engine that runs the transactions
     #[arg(long, value_name = "KIND")]
     pub olap: Option<String>,
     /// The number of clients that run transactions [default: one for each core]

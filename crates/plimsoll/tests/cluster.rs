@@ -6,6 +6,8 @@
 mod answers;
 #[path = "cluster/command_line.rs"]
 mod command_line;
+#[path = "cluster/live.rs"]
+mod live;
 #[path = "cluster/losses.rs"]
 mod losses;
 #[path = "cluster/pair.rs"]

@@ -11,7 +11,7 @@ use crate::embedded::{Embedded, EmbeddedOptions};
 struct EngineLoader(Embedded);
 
 /// A new engine for the data of a run.
-pub(crate) fn loader() -> Result<Box<dyn Loader>, ClusterError> {
+pub fn loader() -> Result<Box<dyn Loader>, ClusterError> {
     let failed = |error: &dyn std::fmt::Display| ClusterError::Engine(error.to_string());
     let options = EmbeddedOptions::parse(["propagation=background"]).map_err(|error| failed(&error))?;
     Ok(Box::new(EngineLoader(Embedded::new(options).map_err(|error| failed(&error))?)))

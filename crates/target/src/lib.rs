@@ -9,9 +9,11 @@ mod embedded;
 mod export;
 mod open;
 
+#[cfg(feature = "cluster")]
+pub use cluster::loader as cluster_loader;
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use export::EngineSource;
 /// Removes the servers of our own that a killed process has left, and reports this.
 pub use plimsoll_postgres::server::clean_up_leftovers;
 
-pub use open::{DEFAULT_URL, OpenError, PRIVATE_URL, Target, TargetError};
+pub use open::{CLUSTER_URL, DEFAULT_URL, OpenError, PRIVATE_URL, Target, TargetError};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use plimsoll_cluster::options::PRIVATE_URL as CLUSTER_URL;
 use plimsoll_cluster::options::{self as cluster_options, ClusterOptions, OptionError};
 use plimsoll_machine::space::{available_memory, free_disk};
 use plimsoll_notation::meant_or_all;

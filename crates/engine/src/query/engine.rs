@@ -402,12 +402,10 @@ async fn rows_of(
     Ok(batches)
 }
 
-/// DataFusion's rules, the join order where filters have just reached the tables and no column has been dropped yet, and dependencies
-/// that are known.
-fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+/// DataFusion's rules, the order of joins, and dependencies that are known.
+pub(super) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
-    let place = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |place| place + 1);
-    rules.insert(place, Arc::new(JoinOrder));
+    JoinOrder::insert(&mut rules);
     Dependencies::insert(&mut rules);
     rules
 }

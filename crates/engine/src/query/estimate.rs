@@ -6,7 +6,9 @@
 
 use std::collections::HashSet;
 
-use datafusion::common::DFSchema;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, DFSchema, ScalarValue, Statistics};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, Filter, Join, JoinType, LogicalPlan, Operator, TableScan};
@@ -108,8 +110,7 @@ pub fn estimate(plan: &LogicalPlan) -> Estimate {
 fn table(scan: &TableScan) -> Option<Estimate> {
     let provider = source_as_provider(&scan.source).ok()?;
     let Some(provider) = provider.downcast_ref::<ColumnTableProvider>() else {
-        let rows = provider.statistics().and_then(|statistics| statistics.num_rows.get_value().copied())?;
-        return Some(Estimate::unknown(scan.projected_schema.fields().len(), rows as f64));
+        return stated(scan, &provider.statistics()?);
     };
     let table = provider.table();
     let share = conditions_share(provider, scan, &scan.filters.iter().collect::<Vec<_>>());
@@ -125,6 +126,34 @@ fn table(scan: &TableScan) -> Option<Estimate> {
     let unique = keys.filter_map(|key| Some((key.iter().map(place).collect::<Option<HashSet<_>>>()?, rows)));
     let whole = Estimate { rows, columns: projection.iter().map(column).collect(), unique: unique.collect() };
     Some(whole.keep(share))
+}
+
+/// A table that is not one of ours, by its statistics; `None` if they do not tell its rows. Its conditions are counted where
+/// they are checked, above it.
+fn stated(scan: &TableScan, statistics: &Statistics) -> Option<Estimate> {
+    let rows = (*statistics.num_rows.get_value()? as f64).max(1.0);
+    let all: Vec<usize> = (0..scan.source.schema().fields().len()).collect();
+    let projection = scan.projection.as_ref().unwrap_or(&all);
+    let column = |&column: &usize| {
+        let values = statistics.column_statistics.get(column).and_then(distinct_values);
+        let domain = values.map_or(rows, |values| values.clamp(1.0, rows));
+        ColumnEstimate { distinct: domain, domain }
+    };
+    Some(Estimate { rows, columns: projection.iter().map(column).collect(), unique: Vec::new() })
+}
+
+/// The number of distinct values, or else the most that lie between the least and the greatest of a column of integers.
+fn distinct_values(column: &ColumnStatistics) -> Option<f64> {
+    if let Some(distinct) = column.distinct_count.get_value() {
+        return Some(*distinct as f64);
+    }
+    let whole = |value: &ScalarValue| match value.cast_to(&DataType::Int64) {
+        Ok(ScalarValue::Int64(whole)) if value.data_type().is_integer() || value.data_type() == DataType::Date32 => whole,
+        _ => None,
+    };
+    let end = |value: &Precision<ScalarValue>| value.get_value().and_then(whole);
+    let (least, greatest) = (end(&column.min_value)?, end(&column.max_value)?);
+    Some(greatest as f64 - least as f64 + 1.0)
 }
 
 /// The share of a table's rows that satisfy conditions, by trial on its sample.

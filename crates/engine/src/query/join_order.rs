@@ -30,6 +30,14 @@ use crate::query::join_order::graph::{JoinGraph, turned};
 #[derive(Debug)]
 pub struct JoinOrder;
 
+impl JoinOrder {
+    /// Adds it where filters have just reached the tables and no column has been dropped yet.
+    pub fn insert(rules: &mut Vec<Arc<dyn OptimizerRule + Send + Sync>>) {
+        let place = rules.iter().position(|rule| rule.name() == "push_down_filter");
+        rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(JoinOrder));
+    }
+}
+
 impl OptimizerRule for JoinOrder {
     fn name(&self) -> &str {
         "join_order"

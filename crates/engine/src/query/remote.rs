@@ -12,26 +12,26 @@ use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::Optimizer;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
 use crate::columns::{DiskFolder, FolderError};
 use crate::query::QueryError;
 use crate::query::dependencies::Dependencies;
+use crate::query::engine::logical_rules;
 use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::postgresql;
 use crate::query::push_filters::PushFilters;
 use crate::query::usage::UsageMeter;
 
-/// A session that reads queries as this engine does, with DataFusion's rules where ours need the engine's tables. What
-/// DataFusion's rules do wrongly is corrected.
-pub fn session(config: SessionConfig) -> SessionStateBuilder {
-    let mut logical = Optimizer::new().rules;
-    Dependencies::insert(&mut logical);
+/// A session that reads queries as this engine does, and orders joins as it does by the statistics of the tables. It has
+/// DataFusion's rules where ours need the engine's tables; what they do wrongly is corrected.
+pub fn session(mut config: SessionConfig) -> SessionStateBuilder {
+    // The build side of a hash table is decided with the order of joins.
+    config.options_mut().optimizer.join_reordering = false;
     let mut physical = PhysicalOptimizer::new().rules;
     PushFilters::replace(&mut physical);
-    dialect(config).with_optimizer_rules(logical).with_physical_optimizer_rules(physical)
+    dialect(config).with_optimizer_rules(logical_rules()).with_physical_optimizer_rules(physical)
 }
 
 /// A session without rules that reads queries as this engine does.

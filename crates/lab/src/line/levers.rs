@@ -1,8 +1,10 @@
 //! The levers by which a target can isolate workloads, and the effect of each in the model.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use plimsoll_machine::control::LLC_WAYS;
+use plimsoll_policy::{parse_length, write_length};
 
 use crate::results::Results;
 
@@ -37,6 +39,9 @@ impl Effect {
 /// The weight of `SCHED_IDLE` over that of nice 0 (Linux: 3 and 1024).
 const IDLE_WEIGHT: f64 = 3.0 / 1024.0;
 
+/// Time between exports of a cluster that leaves most of it to transactions.
+const RARE_EXPORTS: Duration = Duration::from_secs(10);
+
 /// The value of an option in the study, as text; `None` if it is left to the server.
 pub(super) fn own(results: &Results, option: &str) -> Option<String> {
     let value = results.experiment.settings.get(&format!("target.{option}"))?;
@@ -47,11 +52,16 @@ pub(super) fn own(results: &Results, option: &str) -> Option<String> {
 /// are queries although the driver counts them as transactions, if there is one.
 pub(super) fn of(results: &Results, protect: &str, queries: Option<&str>) -> Vec<Lever> {
     let Some(other) = results.experiment.workloads.iter().find(|name| *name != protect) else { return Vec::new() };
-    let is_embedded = own(results, "url").as_deref() == Some("embedded:");
+    let url = own(results, "url").unwrap_or_default();
+    let (is_embedded, is_cluster) = (url == "embedded:", url == "cluster:");
     let analytical = is_analytical(results, other) || queries == Some(other);
     let dop = own(results, "dop").and_then(|dop| dop.parse::<u32>().ok()).filter(|dop| *dop > 1 && analytical);
-    let dop = dop.map(|_| serial(other, is_embedded));
-    let others = if is_embedded { embedded(results, protect, other, analytical) } else { governed(results, other) };
+    let dop = dop.map(|_| serial(other, is_embedded || is_cluster));
+    let others = match (is_embedded, is_cluster) {
+        (true, _) => embedded(results, protect, other, analytical),
+        (_, true) => clustered(results, other, analytical),
+        _ => governed(results, other),
+    };
     let both = others.iter().filter_map(|lever| Some(lever.clone().with(other, dop.clone()?)));
     let both: Vec<Lever> = both.collect();
     let apart =
@@ -108,11 +118,11 @@ impl Lever {
     }
 }
 
-/// Queries that run on one core each.
-fn serial(other: &str, is_embedded: bool) -> Lever {
+/// Queries that run on one core each, by an option of the target or by one of the server.
+fn serial(other: &str, is_option: bool) -> Lever {
     let effect = Effect { dop: Some(1.0), ..Effect::NONE };
     let lever = Lever::new(format!("{other} at dop 1"), &[("dop", "1".to_owned())], effect);
-    match is_embedded {
+    match is_option {
         true => lever.done_by(&["[target.options]: dop = 1"]),
         false => lever.done_by(&["for its role: ALTER ROLE … SET max_parallel_workers_per_gather = 0"]),
     }
@@ -132,16 +142,35 @@ fn half_of_clients(results: &Results, other: &str) -> Option<usize> {
     clients.map(|one| one.clients).max().filter(|clients| *clients > 1).map(|clients| clients / 2)
 }
 
+/// Smaller CPU shares of queries, if they have none yet.
+fn query_shares(results: &Results, other: &str, other_is_analytical: bool) -> Vec<Lever> {
+    if !other_is_analytical || own(results, "query_share").as_deref() != Some("untouched") {
+        return Vec::new();
+    }
+    let lever = |(share, words, weight): (String, String, f64)| {
+        let effect = Effect { weight, ..Effect::NONE };
+        let how = format!("[target.options]: query_share = \"{share}\"");
+        Lever::new(format!("{other} {words}"), &[("query_share", share)], effect).done_by(&[&how])
+    };
+    shares().map(lever).collect()
+}
+
+/// Levers of a cluster whose transactions run on an engine: CPU shares of its workers, and exports that are rarer.
+fn clustered(results: &Results, other: &str, other_is_analytical: bool) -> Vec<Lever> {
+    let mut levers = query_shares(results, other, other_is_analytical);
+    let every = own(results, "export_every").and_then(|every| parse_length(&every));
+    if other_is_analytical && let Some(every) = every.filter(|every| *every < RARE_EXPORTS) {
+        let rare = write_length(RARE_EXPORTS);
+        let words = format!("{other} on exports every {rare} in place of {}", write_length(every));
+        let how = format!("[target.options]: export_every = \"{rare}\"");
+        levers.push(Lever::new(words, &[("export_every", rare)], Effect::NONE).done_by(&[&how]));
+    }
+    levers
+}
+
 /// Levers of the embedded engine: CPU shares and admission of queries, CPU priorities of transactions, a core split.
 fn embedded(results: &Results, protect: &str, other: &str, other_is_analytical: bool) -> Vec<Lever> {
-    let mut levers = Vec::new();
-    if other_is_analytical && own(results, "query_share").as_deref() == Some("untouched") {
-        levers.extend(shares().map(|(share, words, weight)| {
-            let effect = Effect { weight, ..Effect::NONE };
-            let how = format!("[target.options]: query_share = \"{share}\"");
-            Lever::new(format!("{other} {words}"), &[("query_share", share)], effect).done_by(&[&how])
-        }));
-    }
+    let mut levers = query_shares(results, other, other_is_analytical);
     if other_is_analytical
         && own(results, "query_mpl").as_deref() == Some("none")
         && let Some(mpl) = half_of_clients(results, other)

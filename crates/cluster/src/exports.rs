@@ -1,0 +1,258 @@
+//! The exports that a run makes: one after loading, and further ones while transactions go on.
+//!
+//! A query reads the newest export that was complete when it began. An export removes the files of the one before the last, so
+//! it begins only when no query reads that one any more.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use plimsoll_export::{ExportError, ExportOptions, FolderStorage, Source, export};
+use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::thread_share::ThreadShare;
+use plimsoll_workload::database::{Database, DatabaseError};
+use plimsoll_workload::freshness::{CopyState, CopyWatch};
+use plimsoll_workload::schema::Schema;
+use tempfile::TempDir;
+
+use crate::coordinator::{Coordinator, Tables};
+use crate::data::{Export, folder_of};
+use crate::error::ClusterError;
+
+/// How often it is looked whether queries still read old files.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// A database that a workload's data are loaded into, to export them for the workers.
+pub trait Loader: Send + Sync {
+    /// The database.
+    fn database(&self) -> &dyn Database;
+
+    /// The state of a schema's tables.
+    fn source(&self, schema: &Schema) -> Result<Box<dyn Source + '_>, DatabaseError>;
+}
+
+/// The tables of the newest export of a schema.
+pub type Newest = Arc<RwLock<Arc<Tables>>>;
+
+/// The exports of a run.
+pub struct Exports {
+    loader: Box<dyn Loader>,
+    coordinator: Arc<Coordinator>,
+    schemas: Mutex<BTreeMap<String, Exported>>,
+    /// Held while tables are exported or dropped.
+    round: Mutex<()>,
+    progress: Mutex<Progress>,
+    stop: AtomicBool,
+    /// Removed at the end.
+    folder: TempDir,
+}
+
+/// A schema and those of its exports that queries may read.
+struct Exported {
+    schema: Schema,
+    newest: Newest,
+    /// The one before.
+    last: Weak<Tables>,
+}
+
+/// How far the exports are.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The changes that had been published when the last complete round began: its exports have them.
+    applied: u64,
+    /// When the current round began; `None` between rounds.
+    began: Option<Instant>,
+    /// The time of all rounds that have ended.
+    spent: Duration,
+}
+
+impl Exports {
+    pub fn new(loader: Box<dyn Loader>, coordinator: Arc<Coordinator>, folder: TempDir) -> Exports {
+        let (schemas, round, progress, stop) = Default::default();
+        Exports { loader, coordinator, schemas, round, progress, stop, folder }
+    }
+
+    /// The database whose tables are exported.
+    pub fn database(&self) -> &dyn Database {
+        self.loader.database()
+    }
+
+    /// The tables of the newest export of a schema.
+    pub fn newest(&self, schema: &Schema) -> Result<Newest, DatabaseError> {
+        let newest = self.schemas.lock().get(&*schema.name).map(|exported| Arc::clone(&exported.newest));
+        newest.ok_or_else(|| {
+            DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name))
+        })
+    }
+
+    /// Makes the first export of a schema that was loaded.
+    pub fn begin(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        let _round = self.round.lock();
+        let newest = Arc::new(RwLock::new(self.export(schema)?));
+        let exported = Exported { schema: schema.clone(), newest, last: Weak::new() };
+        self.schemas.lock().insert(schema.name.to_string(), exported);
+        Ok(())
+    }
+
+    /// Removes the export of a schema.
+    pub fn remove(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        let _round = self.round.lock();
+        self.schemas.lock().remove(&*schema.name);
+        // Its changes are no longer among those that are counted.
+        self.progress.lock().applied = 0;
+        let folder = folder_of(self.folder.path(), &schema.name);
+        let failed = |error| DatabaseError::Failed(format!("cannot remove {}: {error}", folder.display()));
+        if folder.exists() { fs::remove_dir_all(&folder).map_err(failed) } else { Ok(()) }
+    }
+
+    /// Exports what transactions have changed since the last export. Waits for queries that read the one before.
+    pub fn renew(&self) -> Result<(), DatabaseError> {
+        let _round = self.round.lock();
+        let Some(mut watch) = self.database().freshness()? else { return Ok(()) };
+        // Before any snapshot is taken, so that the exports have these changes, and perhaps more.
+        let published = watch.look()?.published;
+        if published == self.progress.lock().applied {
+            return Ok(());
+        }
+        self.progress.lock().began = Some(Instant::now());
+        let known: Vec<Schema> = self.schemas.lock().values().map(|exported| exported.schema.clone()).collect();
+        let outcome = known.iter().try_for_each(|schema| self.replace(schema));
+        self.progress.lock().end(outcome.is_ok().then_some(published));
+        outcome
+    }
+
+    fn replace(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        while self.schemas.lock().get(&*schema.name).is_some_and(|exported| exported.last.strong_count() > 0) {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(DatabaseError::Failed("stopped before an export".to_owned()));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        let tables = self.export(schema)?;
+        if let Some(exported) = self.schemas.lock().get_mut(&*schema.name) {
+            let last = std::mem::replace(&mut *exported.newest.write(), tables);
+            exported.last = Arc::downgrade(&last);
+        }
+        Ok(())
+    }
+
+    fn export(&self, schema: &Schema) -> Result<Arc<Tables>, DatabaseError> {
+        let told = |error: ExportError| DatabaseError::Failed(error.to_string());
+        let storage = FolderStorage::open(&folder_of(self.folder.path(), &schema.name));
+        let storage = storage.map_err(|error| told(error.into()))?;
+        let options = ExportOptions {
+            threads: cores_usable(),
+            made_by: format!("plimsoll {}", env!("CARGO_PKG_VERSION")),
+            progress: &|_, _| {},
+            stop: &self.stop,
+        };
+        export(self.loader.source(schema)?.as_ref(), &storage, &options).map_err(told)?;
+        let export = Export::open(self.folder.path(), &schema.name);
+        let export = export.map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        self.coordinator.tables(&export, &schema.name).map(Arc::new)
+    }
+}
+
+impl Progress {
+    /// Ends a round, whose exports have the first `applied` changes; `None` if it failed.
+    fn end(&mut self, applied: Option<u64>) {
+        self.spent += self.began.take().map(|began| began.elapsed()).unwrap_or_default();
+        self.applied = applied.unwrap_or(self.applied);
+    }
+}
+
+/// Exports again and again, until it is dropped.
+pub struct Exporter {
+    exports: Arc<Exports>,
+    /// The end of the pause between two rounds, and of the thread.
+    stopped: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    /// Begins a round every so often, or when the one before has ended if that takes longer. Its threads have a share of
+    /// the cores as queries do.
+    pub fn start(exports: Arc<Exports>, every: Duration, share: ThreadShare) -> Result<Exporter, ClusterError> {
+        let stopped = Arc::new((Mutex::new(false), Condvar::new()));
+        let (of_thread, until) = (Arc::clone(&exports), Arc::clone(&stopped));
+        let run = move || {
+            if let Err(error) = share.give_to_own_thread() {
+                of_thread.coordinator.note(format!("exports have more of the cores than queries: {error}"));
+            }
+            let (is_stopped, woken) = &*until;
+            let mut next = Instant::now() + every;
+            let mut stopped = is_stopped.lock();
+            while !*stopped {
+                if !woken.wait_until(&mut stopped, next).timed_out() {
+                    continue;
+                }
+                drop(stopped);
+                next = Instant::now() + every;
+                if let Err(error) = of_thread.renew() {
+                    of_thread.coordinator.note(format!("an export failed, so queries read an older one: {error}"));
+                }
+                stopped = is_stopped.lock();
+            }
+        };
+        let thread = thread::Builder::new().name("exporter".to_owned()).spawn(run).map_err(ClusterError::Threads)?;
+        Ok(Exporter { exports, stopped, thread: Some(thread) })
+    }
+
+    /// What it exports.
+    pub fn exports(&self) -> &Arc<Exports> {
+        &self.exports
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.exports.stop.store(true, Ordering::Relaxed);
+        let (is_stopped, woken) = &*self.stopped;
+        *is_stopped.lock() = true;
+        woken.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // Its panic was told when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How far the newest exports are behind the transactions.
+pub struct ExportWatch {
+    exports: Arc<Exports>,
+    changes: Box<dyn CopyWatch>,
+}
+
+impl ExportWatch {
+    /// `None` if nothing is loaded.
+    pub fn open(exports: &Arc<Exports>) -> Result<Option<ExportWatch>, DatabaseError> {
+        let changes = exports.database().freshness()?;
+        Ok(changes.map(|changes| ExportWatch { exports: Arc::clone(exports), changes }))
+    }
+}
+
+impl CopyWatch for ExportWatch {
+    fn look(&mut self) -> Result<CopyState, DatabaseError> {
+        let (applied, exporting) = {
+            let progress = self.exports.progress.lock();
+            let current = progress.began.map(|began| began.elapsed()).unwrap_or_default();
+            (progress.applied, progress.spent + current)
+        };
+        // After it, since nothing is applied that was not published.
+        let state = self.changes.look()?;
+        Ok(CopyState {
+            applied,
+            readable: applied,
+            applying: Some(exporting),
+            merged: None,
+            // The engine's own columns, which are another copy.
+            delta_bytes: None,
+            versions: None,
+            ..state
+        })
+    }
+}
