@@ -63,6 +63,15 @@ enum Fault {
     Cancelled,
 }
 
+/// Whether a connection broke, as when a worker that has too little of the cores does not answer in time. A worker that lost
+/// its connection to another one tells so as text.
+fn is_disconnected(error: &DataFusionError) -> bool {
+    let text = error.strip_backtrace();
+    ["h2 protocol error", "transport error", "error reading a body from connection"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
 impl Coordinator {
     pub fn new(
         options: &ClusterOptions,
@@ -114,7 +123,7 @@ impl Coordinator {
         Ok(builder.with_distributed_planner().build())
     }
 
-    /// Runs a query. If a worker was lost meanwhile, the query runs again as a whole.
+    /// Runs a query. If a worker or a connection to one was lost meanwhile, the query runs again as a whole.
     pub fn query(&self, tables: &Tables, sql: &str) -> Result<Vec<RecordBatch>, DatabaseError> {
         let mut repeats = 0;
         loop {
@@ -126,13 +135,17 @@ impl Coordinator {
             };
             let lost = self.threads.block_on(self.members.find_lost());
             let lost = lost.map_err(|error| DatabaseError::ConnectionLost(error.to_string()))?;
-            let is_lost = self.members.losses() != losses;
             self.notes.lock().extend(lost);
-            if !is_lost || repeats == REPEATS_MAX {
+            let what = match self.members.losses() == losses {
+                false => "worker",
+                true if is_disconnected(&fault) => "connection to a worker",
+                true => return Err(self.told(tables, Fault::Run(fault))),
+            };
+            if repeats == REPEATS_MAX {
                 return Err(self.told(tables, Fault::Run(fault)));
             }
             repeats += 1;
-            self.note("a query was run again because a worker was lost; its time has both runs".to_owned());
+            self.note(format!("a query was run again because a {what} was lost; its time has both runs"));
         }
     }
 

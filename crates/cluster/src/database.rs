@@ -7,9 +7,7 @@ use std::sync::Arc;
 use datafusion::arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 use plimsoll_workload::benchmark::Writes;
-use plimsoll_workload::database::{
-    Database, DatabaseError, Footprint, LoadedData, Login, QueryAnswer, Session,
-};
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, Login, QueryAnswer, Session};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::schema::{DeclaredTable, Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value};
@@ -67,9 +65,8 @@ impl ClusterDatabase {
             let workers = started(program, options, folder.path(), Some(folder.path()))?;
             let coordinator = coordinator(folder.path(), workers, threads)?;
             let exports = Arc::new(Exports::new(loader()?, Arc::clone(&coordinator), folder));
-            let exporter = options.export_every.map(|every| {
-                Exporter::start(Arc::clone(&exports), every, options.query_share)
-            });
+            let exporter =
+                options.export_every.map(|every| Exporter::start(Arc::clone(&exports), every, options.query_share));
             let (exporter, data) = (exporter.transpose()?, Data::Made(exports));
             return Ok(ClusterDatabase { exporter, coordinator, data, loaded });
         };

@@ -327,11 +327,19 @@ mod tests {
     #[test]
     fn urls_and_options_are_read_and_recorded() {
         let mut options = ClusterOptions::of_url("cluster:").expect("good");
-        for (name, value) in [("workers", "4"), ("cores", "0.4"), ("memory_mib", "64"), ("broadcast_joins", "on"), ("export_every", "500ms")] {
+        for (name, value) in [
+            ("workers", "4"),
+            ("cores", "0.4"),
+            ("memory_mib", "64"),
+            ("broadcast_joins", "on"),
+            ("export_every", "500ms"),
+        ] {
             options.set(name, value).expect("good");
         }
         let settings: Vec<String> = options.settings().iter().map(|(name, value)| format!("{name}={value}")).collect();
-        for expect in ["workers=4", "cores=0.4", "memory_mib=64", "broadcast_joins=\"on\"", "data=null", "export_every=\"500ms\""] {
+        for expect in
+            ["workers=4", "cores=0.4", "memory_mib=64", "broadcast_joins=\"on\"", "data=null", "export_every=\"500ms\""]
+        {
             assert!(settings.iter().any(|setting| setting == expect), "{expect}: {settings:?}");
         }
         let hosts = ClusterOptions::of_url("cluster://one:7450,[::1]:7450").expect("good");

@@ -23,6 +23,7 @@ mod failed;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod freshness;
+mod frontier;
 mod gaps;
 mod header;
 mod input;
@@ -204,6 +205,7 @@ fn parts(page: &Page) -> Vec<PageSection> {
         part("policies", "Who gains, who pays", policies::section_of(page)),
         part("levers", "Which lever took it", levers::section_of(page)),
         part("interference", "Interference", interference::section_of(page)),
+        part("frontier", "Frontier", frontier::section_of(page)),
         part("predicted", "Mixes, predicted from each alone", predicted::section_of(page)),
         part("throughput", "Throughput", throughput::section_of(page)),
         part("speed-up", "Speed-up", speed_up::section_of(page)),

@@ -148,7 +148,9 @@ fn distinct_values(column: &ColumnStatistics) -> Option<f64> {
         return Some(*distinct as f64);
     }
     let whole = |value: &ScalarValue| match value.cast_to(&DataType::Int64) {
-        Ok(ScalarValue::Int64(whole)) if value.data_type().is_integer() || value.data_type() == DataType::Date32 => whole,
+        Ok(ScalarValue::Int64(whole)) if value.data_type().is_integer() || value.data_type() == DataType::Date32 => {
+            whole
+        }
         _ => None,
     };
     let end = |value: &Precision<ScalarValue>| value.get_value().and_then(whole);

@@ -254,6 +254,24 @@ fn shares_and_admission_of_queries_are_levers_of_the_embedded_engine() {
     assert!(!has(&of_transactions, "query_share", "idle"), "{of_transactions:?}");
 }
 
+/// Workers of a cluster get smaller shares, too, and exports can be rarer; no option of a governor is among its levers.
+#[test]
+fn shares_and_rare_exports_are_levers_of_a_cluster() {
+    let options = options();
+    let mut first = run(&study(&options).experiment(lengths()), 0.0, helped);
+    for (key, value) in [("url", "cluster:"), ("query_share", "untouched"), ("export_every", "1s")] {
+        first.experiment.settings.insert(format!("target.{key}"), value.into());
+    }
+    first.points.iter_mut().flat_map(|point| &mut point.workloads).for_each(|one| {
+        one.driven.analytical = one.name == "olap";
+    });
+    let wanted = LineRequest { protect: None, queries: None, slo: SLO, measured_max: 1 };
+    let tried = Attempt::consider(&first, &wanted).expect("both ran").line.tried;
+    let has = |key: &str, value: &str| tried.iter().any(|one| is(&one.options, key, value));
+    assert!(has("query_share", "nice-19") && has("query_share", "idle") && has("export_every", "10s"), "{tried:?}");
+    assert!(!tried.iter().any(|one| one.options.keys().any(|key| key.starts_with("governor"))), "{tried:?}");
+}
+
 #[test]
 fn the_workload_to_protect_has_its_name_or_that_of_its_side() {
     let file = |name: &str| SideRequest { kind: Some(format!("file:../../docs/examples/{name}.toml")), clients: None };

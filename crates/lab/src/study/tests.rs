@@ -79,6 +79,8 @@ fn queries_of_the_embedded_engine_read_what_transactions_write() {
     check("embedded:", &[("propagation", "blocking")], ["ch", "ch"], Some("blocking"));
     check("embedded:", &[("propagation", "off")], ["tpcc", "tpch"], Some("off"));
     check("embedded:", &[("column_store", "file")], ["tpcc", "tpch"], None);
+    check("cluster:", &[("export_every", "1s")], ["ch", "ch"], None);
+    check("cluster:", &[("export_every", "never")], ["tpcc", "tpch"], None);
     check(URL, &[], ["tpcc", "tpch"], None);
 }
 

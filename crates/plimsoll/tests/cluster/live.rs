@@ -24,7 +24,8 @@ fn live(every: &str) -> (ClusterDatabase, Arc<dyn Benchmark>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut options = ClusterOptions::of_url("cluster:").unwrap();
     let place = folder.path().display().to_string();
-    for (name, value) in [("folder", place.as_str()), ("dop", "2"), ("export_every", every), ("query_share", "nice-5")] {
+    for (name, value) in [("folder", place.as_str()), ("dop", "2"), ("export_every", every), ("query_share", "nice-5")]
+    {
         options.set(name, value).unwrap();
     }
     let program = Path::new(env!("CARGO_BIN_EXE_plimsoll"));
