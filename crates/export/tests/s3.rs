@@ -6,7 +6,6 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +19,7 @@ use plimsoll_export::{
     AsOf, ChunkReader, ExportError, ExportOptions, ExportReport, Source, SourceError, Storage, TableShape, export,
     verify,
 };
-use plimsoll_testing::until;
+use plimsoll_testing::{python, until};
 
 /// Appears in no message.
 const SECRET: &str = "wJalrXUtnFEMI-not-to-be-shown";
@@ -80,14 +79,6 @@ fn exported(numbers: &[i64], storage: &dyn Storage) -> Result<ExportReport, Expo
     let stop = AtomicBool::new(false);
     let options = ExportOptions { threads: 1, made_by: "a test".to_owned(), progress: &|_, _| {}, stop: &stop };
     export(&Numbers::new(numbers), storage, &options)
-}
-
-/// The python of the environment that `docs/python-environment` makes.
-fn python() -> PathBuf {
-    let remedy = "run ./check, or set it: export PLIMSOLL_PYTHON_BIN=\"$(docs/python-environment)\"";
-    PathBuf::from(
-        env::var_os("PLIMSOLL_PYTHON_BIN").unwrap_or_else(|| panic!("PLIMSOLL_PYTHON_BIN is not set; {remedy}")),
-    )
 }
 
 /// A server of moto, which ends with its value.

@@ -125,7 +125,8 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct TargetOptions {
     /// The database: `embedded:` is the engine in this process, `postgres:` a private PostgreSQL server that is removed
-    /// afterwards, `postgres://user@host:port/database` a server of yours, `cluster:` several processes for queries
+    /// afterwards, `postgres://user@host:port/database` a server of yours, `cluster:` several processes for queries,
+    /// `duckdb:` a DuckDB for queries
     #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
     pub target: String,
     /// An option of the target, such as lock_policy=nprio or dop=2; may be given several times

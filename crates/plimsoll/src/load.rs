@@ -7,7 +7,7 @@ use plimsoll_commands::failure::Failure;
 use plimsoll_commands::interrupt;
 use plimsoll_commands::output::{print, print_json};
 use plimsoll_lab::targets::Targets;
-use plimsoll_target::{DEFAULT_URL, PRIVATE_URL};
+use plimsoll_target::{DEFAULT_URL, DUCKDB_URL, PRIVATE_URL};
 use plimsoll_workload::registry::Catalog;
 
 use crate::arguments::LoadOptions;
@@ -20,8 +20,8 @@ use crate::targets::TARGETS;
 pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
     let target = parse_target(&options.target)?;
     let is_kept = options.target.options.iter().any(|option| option.starts_with("data_folder="));
-    if target.url() == PRIVATE_URL || (target.url() == DEFAULT_URL && !is_kept) {
-        let url = target.url();
+    let url = target.url();
+    if url == PRIVATE_URL || url == DUCKDB_URL || (url == DEFAULT_URL && !is_kept) {
         let instead = if url == DEFAULT_URL {
             "keep it with --option durability=sync --option data_folder=DIR, or name a server: --target postgres://user@host/database"
         } else {
@@ -38,7 +38,7 @@ pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
     let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
     progress.clear();
     drop(database);
-    let (name, url, seconds) = (benchmark.name(), target.url(), began.elapsed().as_secs_f64());
+    let (name, seconds) = (benchmark.name(), began.elapsed().as_secs_f64());
     if options.json {
         print_json(&serde_json::json!({ "workload": name, "scale": scale, "target": url, "elapsed_s": seconds }))?;
     } else {

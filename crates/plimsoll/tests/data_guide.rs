@@ -5,23 +5,15 @@
 #[path = "common/program.rs"]
 mod program;
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use plimsoll_testing::python;
 use program::{assert_ended, json, names, run};
 
 fn root() -> PathBuf {
     Path::new("../..").canonicalize().unwrap()
-}
-
-/// The python of the environment that `docs/python-environment` makes.
-fn python() -> PathBuf {
-    let remedy = "run ./check, or set it: export PLIMSOLL_PYTHON_BIN=\"$(docs/python-environment)\"";
-    PathBuf::from(
-        env::var_os("PLIMSOLL_PYTHON_BIN").unwrap_or_else(|| panic!("PLIMSOLL_PYTHON_BIN is not set; {remedy}")),
-    )
 }
 
 /// The experiment that the guide's blocks are about.
@@ -35,7 +27,6 @@ fn experiment(guide: &str) -> &str {
 
 #[test]
 fn the_guide_to_the_data_works() {
-    let python = python();
     let guide = root().join("docs/data.md");
     let text = fs::read_to_string(&guide).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -47,6 +38,6 @@ fn the_guide_to_the_data_works() {
         assert!(text.contains(&format!("\n| `{name}` | ")), "the guide does not say what {name} is");
     }
     let script = Path::new("tests/data_guide.py");
-    let output = Command::new(python).args([script, &guide, &out]).arg("reads.clients").output().unwrap();
+    let output = Command::new(python()).args([script, &guide, &out]).arg("reads.clients").output().unwrap();
     assert_ended(&output, 0);
 }

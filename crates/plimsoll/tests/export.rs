@@ -5,13 +5,13 @@
 #[path = "common/program.rs"]
 mod program;
 
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use plimsoll_pg::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_testing::python;
 use program::{RunningProgram, assert_ended, items, json, names, plimsoll, printed, run, said};
 
 /// The first example of the command's help, at a small scale.
@@ -132,14 +132,6 @@ fn bad_input_is_refused_with_the_remedy_and_leaves_nothing() {
         assert_eq!(names(folder.path()), ["thesis"], "{arguments:?}");
         assert_eq!(names(&folder.path().join("thesis")), ["thesis.tex"]);
     }
-}
-
-/// The python of the environment that `docs/python-environment` makes.
-fn python() -> PathBuf {
-    let remedy = "run ./check, or set it: export PLIMSOLL_PYTHON_BIN=\"$(docs/python-environment)\"";
-    PathBuf::from(
-        env::var_os("PLIMSOLL_PYTHON_BIN").unwrap_or_else(|| panic!("PLIMSOLL_PYTHON_BIN is not set; {remedy}")),
-    )
 }
 
 #[test]

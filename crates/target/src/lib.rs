@@ -1,6 +1,6 @@
 //! Databases to test: implementations of [`Database`](plimsoll_workload::database::Database).
 //!
-//! `embedded` is the engine in this process; PostgreSQL has a crate of its own. `open` understands URLs and options. `export` has
+//! `embedded` is the engine in this process; PostgreSQL and DuckDB have crates of their own. `open` understands URLs and options. `export` has
 //! the tables of the engine as a source of exports, which a `cluster` reads.
 
 #[cfg(feature = "cluster")]
@@ -13,6 +13,8 @@ mod open;
 pub use cluster::loader as cluster_loader;
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use export::EngineSource;
+/// The URL of DuckDB in a process of its own.
+pub use plimsoll_duckdb::options::URL as DUCKDB_URL;
 /// Removes the servers of our own that a killed process has left, and reports this.
 pub use plimsoll_postgres::server::clean_up_leftovers;
 

@@ -5,6 +5,8 @@ use std::path::Path;
 
 pub use plimsoll_cluster::options::PRIVATE_URL as CLUSTER_URL;
 use plimsoll_cluster::options::{self as cluster_options, ClusterOptions, OptionError};
+use plimsoll_duckdb::options::{self as duckdb_options, DuckDbOptions, URL as DUCKDB_URL};
+use plimsoll_duckdb::{DuckDb, DuckDbError};
 use plimsoll_machine::space::{available_memory, free_disk};
 use plimsoll_notation::meant_or_all;
 use plimsoll_pg::connection::WireError;
@@ -41,6 +43,8 @@ enum TargetKind {
     Server(Box<ServerUrl>, ServerSettings),
     /// Workers that answer queries together.
     Cluster(Box<ClusterOptions>),
+    /// DuckDB in a process of its own.
+    DuckDb(DuckDbOptions),
 }
 
 /// An invalid target or option.
@@ -50,11 +54,14 @@ enum TargetKind {
 pub enum TargetError {
     #[error(
         "there is no target `{0}`; use `{DEFAULT_URL}` (the engine in this process), `{PRIVATE_URL}` (a PostgreSQL server of its own, \
-         removed afterwards), `postgres://user@host:port/database` (a server of yours) or `cluster:` (several processes for queries)"
+         removed afterwards), `postgres://user@host:port/database` (a server of yours), `cluster:` (several processes for queries) or \
+         `{DUCKDB_URL}` (DuckDB, for queries)"
     )]
     NoSuchTarget(String),
     #[error(transparent)]
     Cluster(#[from] OptionError),
+    #[error(transparent)]
+    DuckDb(#[from] duckdb_options::OptionError),
     #[error(transparent)]
     Url(#[from] UrlError),
     /// A PostgreSQL server has no such option, or it cannot have that value.
@@ -91,6 +98,9 @@ pub enum OpenError {
     /// A PostgreSQL server that was running already.
     #[error(transparent)]
     Server(#[from] DatabaseError),
+    /// DuckDB.
+    #[error(transparent)]
+    DuckDb(#[from] DuckDbError),
     /// A cluster.
     #[cfg(feature = "cluster")]
     #[error(transparent)]
@@ -105,7 +115,7 @@ pub enum OpenError {
 /// is already running, such as `sslmode`, stay part of that URL.
 fn without_options(url: &str) -> (&str, impl Iterator<Item = &str>) {
     let (url, options) = match url.split_once('?') {
-        Some((kind @ (DEFAULT_URL | PRIVATE_URL), options)) => (kind, options),
+        Some((kind @ (DEFAULT_URL | PRIVATE_URL | DUCKDB_URL), options)) => (kind, options),
         Some((cluster, options)) if cluster_options::is_cluster(cluster) => (cluster, options),
         _ => (url, ""),
     };
@@ -141,6 +151,7 @@ impl Target {
         let kind = match url {
             DEFAULT_URL => TargetKind::Embedded(Box::default()),
             PRIVATE_URL => TargetKind::Private(ServerSettings::for_this_machine()),
+            DUCKDB_URL => TargetKind::DuckDb(DuckDbOptions::default()),
             _ if is_server(url) => {
                 TargetKind::Server(Box::new(ServerUrl::parse(url)?), ServerSettings::for_this_machine())
             }
@@ -174,6 +185,7 @@ impl Target {
             TargetKind::Embedded(known) => options::set(known, name, value),
             TargetKind::Private(settings) => settings.set(name, value).map_err(refused),
             TargetKind::Cluster(options) => Ok(options.set(name, value)?),
+            TargetKind::DuckDb(options) => Ok(options.set(name, value)?),
             TargetKind::Server(_, settings) => {
                 if SERVER_OPTIONS.iter().any(|option| option.name == name && !option.for_any_server) {
                     return Err(TargetError::NotOurs(name.to_owned()));
@@ -188,6 +200,7 @@ impl Target {
         match without_options(url).0 {
             DEFAULT_URL => options::names().collect(),
             PRIVATE_URL => SERVER_OPTIONS.iter().map(|option| option.name).collect(),
+            DUCKDB_URL => duckdb_options::option_names().collect(),
             url if is_server(url) => {
                 SERVER_OPTIONS.iter().filter(|option| option.for_any_server).map(|option| option.name).collect()
             }
@@ -208,6 +221,7 @@ impl Target {
             TargetKind::Private(_) => PRIVATE_URL.to_owned(),
             TargetKind::Server(url, _) => url.to_string(),
             TargetKind::Cluster(options) => options.url(),
+            TargetKind::DuckDb(_) => DUCKDB_URL.to_owned(),
         }
     }
 
@@ -230,6 +244,7 @@ impl Target {
             TargetKind::Cluster(options) => {
                 options.settings().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
             }
+            TargetKind::DuckDb(options) => options.settings().map(|(name, value)| (name.to_owned(), value)).collect(),
         };
         let options = options.into_iter().map(|(name, value)| (format!("target.{name}"), value));
         options.chain([("target.url".to_owned(), self.url().into())]).collect()
@@ -238,7 +253,9 @@ impl Target {
     /// Where its data will lie and how much fits; `None` for a server not started by us.
     pub fn room(&self) -> Option<Room> {
         match &self.kind {
-            TargetKind::Embedded(_) => Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? }),
+            TargetKind::Embedded(_) | TargetKind::DuckDb(_) => {
+                Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? })
+            }
             TargetKind::Private(settings) => settings.room(),
             TargetKind::Server(..) => None,
             TargetKind::Cluster(options) if options.data.is_some() => None,
@@ -289,6 +306,7 @@ impl Target {
                 Ok(Box::new(database))
             }
             TargetKind::Cluster(options) => open_cluster(options),
+            TargetKind::DuckDb(options) => Ok(Box::new(DuckDb::open(options.clone())?)),
         }
     }
 }
@@ -382,7 +400,13 @@ mod tests {
         assert_eq!((&settings["target.standby"], &settings["target.fsync"]), (&1.into(), &"on".into()));
         assert_eq!((target.url().as_str(), Target::has_users("postgres:?standby=1")), ("postgres:", true));
         assert!(Target::option_names("postgres:?standby=1").contains(&"max_standby_streaming_delay"));
-        assert_eq!(Target::parse("embedded:?dop=3", None).expect("good").settings()["target.dop"], 3);
+        for url in ["embedded:?dop=3", "duckdb:?dop=3"] {
+            let target = Target::parse(url, None).expect("good");
+            assert_eq!(
+                (target.settings()["target.dop"].clone(), target.url().as_str()),
+                (3.into(), &url[..url.len() - 6])
+            );
+        }
     }
 
     #[test]
@@ -426,6 +450,7 @@ mod tests {
             ("postgres://localhost/shop", Some("fsync=off"), "`fsync` is only for a server of our own"),
             ("postgres://localhost/shop", Some("durability=sync"), "has no option `durability`"),
             ("postgres://localhost/shop?sslmod=require", None, "sslmode"),
+            ("duckdb:", Some("dopp=2"), "`duckdb:` has no option `dopp` (did you mean `dop`?)"),
             ("embedded:", Some("dop"), "has no value; write KEY=VALUE"),
             ("embedded:", Some("lock_polcy=nprio"), "did you mean `lock_policy`?"),
             ("embedded:", Some("lock_policy=fair"), format!("it can be {locks}").as_str()),

@@ -15,7 +15,8 @@
 //!
 //! `./check` counts these lines and prints them at its end.
 //!
-//! [`postgres_version`] finds the versions of PostgreSQL that tests run against.
+//! [`postgres_version`] finds the versions of PostgreSQL that tests run against, and [`python`] the Python that has the
+//! packages of the guides.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -164,6 +165,17 @@ pub fn postgres_version(major: u32) -> Option<PathBuf> {
         said.lines().filter_map(|line| line.split_once('\t')).find(|(version, _)| *version == major.to_string());
     let (_, folder) = found.unwrap_or_else(|| panic!("{tool} knows no PostgreSQL {major}:\n{said}"));
     Some(PathBuf::from(folder))
+}
+
+/// The Python of the environment that `docs/python-environment` makes.
+///
+/// # Panics
+/// If `PLIMSOLL_PYTHON_BIN` does not name it.
+#[track_caller]
+pub fn python() -> PathBuf {
+    let remedy = "run ./check, or set it: export PLIMSOLL_PYTHON_BIN=\"$(docs/python-environment)\"";
+    let python = std::env::var_os("PLIMSOLL_PYTHON_BIN");
+    python.unwrap_or_else(|| panic!("PLIMSOLL_PYTHON_BIN is not set; {remedy}")).into()
 }
 
 /// Longer than anything that a test waits for, also on a busy machine; only a broken test waits this long.

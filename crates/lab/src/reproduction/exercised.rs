@@ -109,6 +109,7 @@ pub fn parts(plan: &Plan) -> BTreeSet<&'static str> {
     }
     let is_embedded = |url: &String| url.starts_with("embedded:");
     let is_cluster = |url: &String| url.starts_with("cluster:");
+    let is_duckdb = |url: &String| url.starts_with("duckdb:");
     let urls = swept(plan, |place| *place == SweepTarget::Target);
     let urls: Vec<String> =
         urls.into_iter().chain([plan.base.url.clone()]).filter(|url| *url != simulation::URL).collect();
@@ -120,7 +121,10 @@ pub fn parts(plan: &Plan) -> BTreeSet<&'static str> {
     if urls.iter().any(is_cluster) {
         parts.extend(CLUSTER);
     }
-    if !urls.iter().all(|url| is_embedded(url) || is_cluster(url)) {
+    if urls.iter().any(is_duckdb) {
+        parts.insert("duckdb");
+    }
+    if !urls.iter().all(|url| is_embedded(url) || is_cluster(url) || is_duckdb(url)) {
         parts.extend(POSTGRES);
     }
     for (beginning, of_option) in OPTIONS {
@@ -178,5 +182,7 @@ mod tests {
         assert!(queries.contains("engine/query") && queries.contains("machine/limiter"), "{queries:?}");
         let cluster = of("[target]\nurl = \"cluster:\"\n[[workload]]\nkind = \"tpch\"\n");
         assert!(cluster.contains("cluster") && !cluster.contains("postgres/server"), "{cluster:?}");
+        let swept = of("[[workload]]\nkind = \"tpch\"\n[sweep]\ntarget = [\"duckdb:\", \"embedded:?batch_rows=1\"]\n");
+        assert!(swept.contains("duckdb") && swept.contains("engine/query") && !swept.contains("pg"), "{swept:?}");
     }
 }
