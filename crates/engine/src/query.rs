@@ -35,6 +35,7 @@ pub mod jobs;
 mod join_order;
 mod key_bitmap;
 mod morsel;
+mod own_texts;
 mod pass_through;
 pub mod pipelines;
 mod pool;
@@ -55,7 +56,7 @@ pub mod threads;
 mod usage;
 mod workers;
 
-pub use engine::{QueryEngine, QueryOptions, QueryOutput};
+pub use engine::{BATCH_ROWS, QueryEngine, QueryOptions, QueryOutput};
 pub use usage::QueryUsage;
 
 use crate::columns::FolderError;

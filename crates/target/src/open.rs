@@ -463,6 +463,7 @@ mod tests {
             ("embedded:", Some("early_lock_release=yes"), "it can be `on` or `off`"),
             ("embedded:", Some("undo_delay=12"), "it can be a length of time up to an hour, such as `12ms`"),
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
+            ("embedded:", Some("batch_rows=0"), "it can be a number from 1 to 65536"),
             ("embedded:", Some("column_store=disk"), "it can be `memory` or `file`"),
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),
             ("embedded:", Some("durability=full"), "it can be `none`, `async` or `sync`"),

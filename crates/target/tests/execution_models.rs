@@ -1,4 +1,5 @@
-//! DuckDB beside the embedded engine: their answers agree, and DuckDB's process ends when it should.
+//! Execution models side by side: vectors, a row at a time, and DuckDB. Their answers agree, and DuckDB's process ends
+//! when it should.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -75,6 +76,32 @@ fn duckdb_answers_all_queries_as_the_engine_does() {
     let queries = tpch.queries();
     assert_eq!(queries.len(), 22);
     assert_same(&answers(&*tpch, &*duckdb, &queries), &answers(&*tpch, &*engine, &queries));
+}
+
+#[test]
+fn a_row_at_a_time_the_queries_of_the_exhibit_answer_as_with_vectors() {
+    let (tpch, database) = loaded("tpch:0.01", "embedded:", &["dop=1"]);
+    let mut queries = tpch.queries();
+    queries.retain(|(name, _)| ["q1", "q3", "q6", "q9", "q18"].contains(&name.as_str()));
+    let with = |rows: &str| {
+        assert_eq!(database.set_option("batch_rows", rows), Ok(OptionChange::Applied));
+        answers(&*tpch, &*database, &queries)
+    };
+    assert_same(&with("1"), &with("16384"));
+}
+
+/// The scan evaluates conditions on whole morsels; it also did so with small batches, so that conditions were always vectorised.
+#[test]
+fn with_batches_of_one_row_a_condition_sees_one_row_at_a_time() {
+    let (tpch, database) = loaded("tpch:0.01", "embedded:", &["dop=1"]);
+    let batches = |rows: &str| {
+        assert_eq!(database.set_option("batch_rows", rows), Ok(OptionChange::Applied));
+        let mut session = database.session(tpch.schema()).unwrap();
+        session.query("select s_suppkey, s_name from supplier where s_suppkey > 0").unwrap().batches
+    };
+    assert_eq!(batches("16384").len(), 1);
+    let rows: Vec<usize> = batches("1").iter().map(|batch| batch.num_rows()).collect();
+    assert_eq!(rows, vec![1; 100]);
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::jobs::{CacheJobs, JobFigures, JobPlanner};
 use crate::query::join_order::JoinOrder;
 use crate::query::key_bitmap::KeyBitmaps;
+use crate::query::own_texts::OwnTexts;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
 use crate::query::pipelines::{Learner, LoadProbe};
 use crate::query::pool::QueryPool;
@@ -51,6 +52,9 @@ const SHARED_BUILD_ROWS: usize = 16 << 20;
 /// table: the array takes four bytes per number, at most 100 per key.
 const KEY_DENSITY_MIN: f64 = 0.04;
 
+/// The default of [`QueryOptions::batch_rows`].
+pub const BATCH_ROWS: usize = 16 * 1024;
+
 /// The options of a [`QueryEngine`].
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
@@ -71,7 +75,8 @@ pub struct QueryOptions {
     pub thread_name: String,
     /// What each worker thread does first.
     pub thread_start: ThreadStart,
-    /// Rows per batch.
+    /// The rows that an operator passes on at a time. With fewer than [`BATCH_ROWS`], scans, conditions and aggregation in arrays
+    /// do not handle more at a time, either.
     pub batch_rows: usize,
     /// The memory that each query may keep, in MiB; `None` for no limit.
     pub memory_grant_mib: Option<usize>,
@@ -91,7 +96,7 @@ impl Default for QueryOptions {
             cache: None,
             thread_name: "query".to_string(),
             thread_start: ThreadStart::default(),
-            batch_rows: 16 * 1024,
+            batch_rows: BATCH_ROWS,
             memory_grant_mib: None,
             spill_folder: DEFAULT_FOLDER.into(),
         }
@@ -418,6 +423,7 @@ fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let place = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name()).unwrap_or(rules.len());
     rules.insert(place, Arc::new(ArrayAggregation));
     rules.push(Arc::new(KeyBitmaps));
+    rules.push(Arc::new(OwnTexts));
     rules
 }
 

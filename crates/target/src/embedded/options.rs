@@ -32,6 +32,12 @@ struct TargetOption {
 /// Every option of the embedded engine.
 static OPTIONS: &[TargetOption] = &[
     TargetOption {
+        name: "batch_rows",
+        about: "the rows that an operator of a query passes on at a time; `1`, a row at a time through the same operators",
+        set: |options, value| put(&mut options.queries.batch_rows, count(value, BATCH_ROWS_MAX)),
+        get: |options| options.queries.batch_rows.into(),
+    },
+    TargetOption {
         name: "cache_classes",
         about: "`on`: operators of queries run on threads of their cache class, which may fill only the ways of the cache that the class uses again; \
                 unbound where the cache cannot be shared out",
@@ -345,6 +351,9 @@ static OPTIONS: &[TargetOption] = &[
 /// The most threads of anything, and the most MiB of anything.
 const THREADS_MAX: u64 = 1024;
 const MIB_MAX: u64 = 1 << 20;
+
+/// The rows of a chunk of columns, beyond which no scan reads at a time.
+const BATCH_ROWS_MAX: u64 = 1 << 16;
 
 /// The slices that the kernel gives.
 const SLICES: std::ops::RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_millis(100);

@@ -14,7 +14,7 @@ use super::*;
 use crate::columns::{Chunk, ChunkOverlay, ColumnSnapshot, ColumnTable, Patch, SnapshotTable};
 use crate::query::printed::sorted_rows;
 use crate::query::stock::Stock;
-use crate::query::{QueryEngine, QueryOptions};
+use crate::query::{BATCH_ROWS, QueryEngine, QueryOptions};
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -86,7 +86,8 @@ fn stock(table: &ColumnTable, sql: &str) -> Vec<Vec<String>> {
 }
 
 fn engine(dop: usize, memory_grant_mib: Option<usize>) -> QueryEngine {
-    let options = QueryOptions { dop, workers: 2, batch_rows: 100, memory_grant_mib, ..QueryOptions::default() };
+    let batch_rows = if dop == 1 { 100 } else { BATCH_ROWS };
+    let options = QueryOptions { dop, workers: 2, batch_rows, memory_grant_mib, ..QueryOptions::default() };
     QueryEngine::new(options).unwrap()
 }
 

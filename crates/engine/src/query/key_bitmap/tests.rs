@@ -9,7 +9,7 @@ use super::*;
 use crate::columns::{ColumnSnapshot, ColumnTable};
 use crate::query::printed::sorted_rows;
 use crate::query::stock::Stock;
-use crate::query::{QueryEngine, QueryOptions};
+use crate::query::{BATCH_ROWS, QueryEngine, QueryOptions};
 
 /// A number of rows with a key that may be null, an integer of half its size, and a plain one.
 fn batch(rows: usize, keys: std::ops::Range<i64>, random: &mut Pcg64) -> RecordBatch {
@@ -52,7 +52,8 @@ fn answers_are_those_of_hash_tables_alone() {
         for (sql, has_bits) in JOINS {
             let expect = stock.sorted_rows(sql);
             for dop in [1, 3] {
-                let options = QueryOptions { dop, workers: 2, batch_rows: 500, ..QueryOptions::default() };
+                let batch_rows = if seed % 2 == 0 { 500 } else { BATCH_ROWS };
+                let options = QueryOptions { dop, workers: 2, batch_rows, ..QueryOptions::default() };
                 let engine = QueryEngine::new(options).unwrap();
                 let plan = engine.explain(&snapshot, sql, None).unwrap();
                 assert_eq!(plan.contains("KeyBitmapExec"), has_bits, "{sql}:\n{plan}");

@@ -290,15 +290,17 @@ fn check(engine: &QueryEngine, world: &World, dop: usize, seed: u64) {
 
 #[test]
 fn changes_over_chunks_with_holes_answer_as_a_table_of_the_same_rows() {
-    // Small batches, so that chunks have many; half of the time with a grant, which copies them out of their chunks.
+    // Small batches, so that chunks have many; sometimes with a grant, which copies them out of their chunks; sometimes whole
+    // chunks.
     let options = QueryOptions { dop: 1, workers: 2, batch_rows: 64, ..QueryOptions::default() };
     let free = QueryEngine::new(options.clone()).unwrap();
+    let whole = QueryEngine::new(QueryOptions { batch_rows: BATCH_ROWS, ..options.clone() }).unwrap();
     let granted = QueryEngine::new(QueryOptions { memory_grant_mib: Some(64), ..options }).unwrap();
     // Queries take far longer where DataFusion is not optimized.
     let seeds = if cfg!(debug_assertions) { 4 } else { 40 };
     for seed in 0..seeds {
         let world = World::random(&mut Pcg64::seed_from_u64(seed));
-        let engine = if seed % 2 == 0 { &free } else { &granted };
+        let engine = [&free, &granted, &whole, &granted][seed as usize % 4];
         check(engine, &world, 1 + (seed as usize / 2) % 3, seed);
     }
 }

@@ -12,6 +12,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
 
 use crate::columns::chunk::LoadedColumns;
+use crate::query::BATCH_ROWS;
 use crate::query::morsel::{Morsel, PatchedColumn};
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::filters::Filters;
@@ -102,8 +103,10 @@ impl Morsels {
     /// The next rows; `None` after the last.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<NextRows>>> {
         loop {
-            // Without conditions a morsel becomes a batch as it is; with a grant, batches must not be larger than asked for.
-            let rows_max = if self.filters.are_empty() || self.are_batches { self.batch_rows } else { MORSEL_ROWS };
+            // Without conditions a morsel becomes a batch as it is; with a grant, batches must not be larger than asked for; and if
+            // fewer rows than by default are asked for, no operator is to handle more of them at a time.
+            let is_batch = self.filters.are_empty() || self.are_batches || self.batch_rows < BATCH_ROWS;
+            let rows_max = if is_batch { self.batch_rows } else { MORSEL_ROWS };
             if let Some((chunk, next)) = &mut self.place
                 && *next < chunk.rows
             {
