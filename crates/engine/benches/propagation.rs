@@ -14,6 +14,7 @@ use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use plimsoll_engine::delta::{DeltaOptions, Propagation};
+use plimsoll_engine::table::IndexKind;
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet};
 use plimsoll_engine::transaction::{Connection, Purpose};
@@ -46,7 +47,7 @@ fn declaration(numbers: &[&str], texts: &[&str], text_bytes: u16) -> TableDeclar
     };
     let (columns, fields): (Vec<_>, Vec<_>) = numbers.chain(texts).map(both).unzip();
     let spec = TableSpec { name: "stock".to_owned(), columns, primary_key: vec![0], secondary: vec![] };
-    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
+    TableDeclaration { spec, primary: IndexKind::Tree, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
 }
 
 /// That table with these columns in it.

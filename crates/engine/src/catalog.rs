@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use crate::log::Log;
 use crate::log::record::Unit;
 use crate::table::layout::TableSpec;
-use crate::table::{RowTable, TableError};
+use crate::table::{IndexKind, RowTable, TableError};
 
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
@@ -35,10 +35,15 @@ pub(crate) struct Contents {
 
 impl Catalog {
     /// Adds an empty table, and logs it if the engine has a log.
-    pub(crate) fn create(&self, spec: TableSpec, log: Option<&Log>) -> Result<Arc<RowTable>, TableError> {
+    pub(crate) fn create(
+        &self,
+        spec: TableSpec,
+        primary: IndexKind,
+        log: Option<&Log>,
+    ) -> Result<Arc<RowTable>, TableError> {
         let mut tables = self.tables.write();
         let number = tables.list.len() as u32;
-        let table = Arc::new(RowTable::new(number, tables.indexes, spec)?);
+        let table = Arc::new(RowTable::new(number, tables.indexes, spec, primary)?);
         if let Some(log) = log {
             let mut unit = Unit::default();
             unit.create_table(number, &table.spec);
@@ -53,7 +58,8 @@ impl Catalog {
     /// Adds an empty table with this number, which must be higher than all earlier ones.
     pub(crate) fn restore(&self, number: u32, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
         let mut tables = self.tables.write();
-        let table = Arc::new(RowTable::new(number, tables.indexes, spec)?);
+        // The log does not have the kinds of indexes; trees serve all reads.
+        let table = Arc::new(RowTable::new(number, tables.indexes, spec, IndexKind::Tree)?);
         tables.skip_to(number);
         tables.add(Arc::clone(&table));
         Ok(table)

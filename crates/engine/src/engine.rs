@@ -16,7 +16,7 @@ use crate::log::{Log, LogError, LogStatistics, Ticket};
 use crate::recovery::RecoveryReport;
 use crate::table::heap::FREE_SLOTS_MIN;
 use crate::table::layout::TableSpec;
-use crate::table::{RowTable, TableError};
+use crate::table::{IndexKind, RowTable, TableError};
 use crate::transaction::Connection;
 
 /// The options of an engine.
@@ -126,7 +126,13 @@ impl Engine {
 
     /// Adds an empty table. Names need not differ: tables are identified by their numbers.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
-        let table = self.catalog.create(spec, self.catalog_log())?;
+        self.create_table_with(spec, IndexKind::Tree)
+    }
+
+    /// Adds an empty table whose primary key is an index of that kind. A database that outlives its process
+    /// [recovers](crate::recovery) trees.
+    pub fn create_table_with(&self, spec: TableSpec, primary: IndexKind) -> Result<Arc<RowTable>, TableError> {
+        let table = self.catalog.create(spec, primary, self.catalog_log())?;
         table.heap.set_free_slots_min(self.options.free_slots_min);
         Ok(table)
     }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use heap::{Heap, RowId};
 use index::Index;
+pub use index::IndexKind;
 use key::{KEY_BYTES_MAX, KeyLayout};
 use layout::{COLUMNS_MAX, RowLayout, TableSpec};
 
@@ -85,22 +86,23 @@ pub enum TableError {
 }
 
 impl RowTable {
-    /// An empty table; its indexes are numbered from `first_index`.
-    pub fn new(number: u32, first_index: u32, spec: TableSpec) -> Result<Self, TableError> {
+    /// An empty table with a primary key of that kind; secondary indexes are trees, because they are read by ranges. Its
+    /// indexes are numbered from `first_index`.
+    pub fn new(number: u32, first_index: u32, spec: TableSpec, primary: IndexKind) -> Result<Self, TableError> {
         if spec.columns.len() > COLUMNS_MAX {
             return Err(TableError::TooManyColumns { table: spec.name, columns: spec.columns.len() });
         }
-        let primary = (!spec.primary_key.is_empty()).then_some((&spec.primary_key, true));
-        let secondary = spec.secondary.iter().map(|columns| (columns, false));
+        let primary = (!spec.primary_key.is_empty()).then_some((&spec.primary_key, true, primary));
+        let secondary = spec.secondary.iter().map(|columns| (columns, false, IndexKind::Tree));
         let mut indexes = Vec::new();
-        for (position, (columns, unique)) in primary.into_iter().chain(secondary).enumerate() {
+        for (position, (columns, unique, kind)) in primary.into_iter().chain(secondary).enumerate() {
             if let Some(&column) = columns.iter().find(|&&column| spec.columns[column].nullable) {
                 let column = spec.columns[column].name.clone();
                 return Err(TableError::NullableKey { table: spec.name.clone(), column });
             }
             let keys = KeyLayout::new(&spec, columns, unique)
                 .ok_or_else(|| TableError::KeyTooLong { table: spec.name.clone(), index: position })?;
-            indexes.push(Index::new(first_index + position as u32, keys, unique));
+            indexes.push(Index::new(first_index + position as u32, keys, unique, kind));
         }
         let heap = Heap::new(RowLayout::new(&spec.columns));
         Ok(RowTable { number, spec, heap, indexes, is_loading: AtomicBool::new(false), outlet: OnceLock::new() })
@@ -119,6 +121,11 @@ impl RowTable {
             column: spec.name.clone(),
             reason,
         })
+    }
+
+    /// The kind of its primary key's index; `None` without a primary key.
+    pub fn primary(&self) -> Option<IndexKind> {
+        self.indexes.first().filter(|index| index.unique).map(Index::kind)
     }
 
     /// Whether a column belongs to an index.

@@ -28,7 +28,7 @@ use crate::lock::Mode;
 use crate::log::{Log, LogError, Ticket};
 use crate::table::heap::RowId;
 use crate::table::layout::{RowLayout, TableSpec};
-use crate::table::{RowTable, TableError};
+use crate::table::{IndexKind, RowTable, TableError};
 use crate::transaction::TransactionError;
 
 /// One table as declared.
@@ -36,6 +36,8 @@ use crate::transaction::TransactionError;
 pub struct TableDeclaration {
     /// Its columns and indexes.
     pub spec: TableSpec,
+    /// The kind of its primary key's index.
+    pub primary: IndexKind,
     /// The schema of the batches that fill it, and of its column copy; with the same columns as `spec`, but with the
     /// logical types of integers: decimals, dates, timestamps.
     pub arrow: SchemaRef,
@@ -155,7 +157,8 @@ impl TableSet {
     /// Empty tables.
     pub fn create(engine: &Arc<Engine>, tables: Vec<TableDeclaration>) -> Result<Self, TableSetError> {
         let entry = |declaration: TableDeclaration| {
-            let rows = declaration.keeps_rows.then(|| engine.create_table(declaration.spec.clone())).transpose()?;
+            let create = || engine.create_table_with(declaration.spec.clone(), declaration.primary);
+            let rows = declaration.keeps_rows.then(create).transpose()?;
             rows.iter().for_each(|rows| rows.set_loading(true));
             Ok::<_, TableSetError>(Entry { declaration, rows, loaded: Mutex::default() })
         };

@@ -25,6 +25,7 @@ use crate::log::LogError;
 use crate::log::record::Unit;
 use crate::table::RowTable;
 use crate::table::heap::RowId;
+use crate::table::index::{Gap, Index};
 use crate::value::ValueError;
 
 /// Why an operation or a transaction failed.
@@ -53,6 +54,15 @@ pub enum TransactionError {
         table: String,
         /// The column.
         column: String,
+    },
+    /// The primary key of the table is a hash index, which has no ranges.
+    #[error(
+        "ranges of the primary key of {table} cannot be read, because its index is a hash table; open the database with \
+         `index=tree`, or declare that statements read these ranges"
+    )]
+    NoRanges {
+        /// The table.
+        table: String,
     },
     /// The changes could not be logged. The transaction was rolled back. With early lock release, however, its changes
     /// stay visible without being durable, and the log has failed for all transactions.
@@ -329,6 +339,16 @@ impl Connection {
     fn end(&mut self) {
         self.work.release_locks();
         self.state = TransactionState::Idle;
+    }
+}
+
+/// The lock on a gap of an index. A hash index has no neighbours, so its gaps are neither split nor merged: each is that of
+/// a hash, and none below a row is ever locked.
+fn gap_name(index: &Index, gap: Gap) -> LockName {
+    match gap {
+        Gap::Below(row) => LockName::gap(index.number, Some(row)),
+        Gap::End => LockName::gap(index.number, None),
+        Gap::Hash(hash) => LockName::absent(index.number, hash),
     }
 }
 

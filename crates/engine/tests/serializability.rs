@@ -28,6 +28,7 @@ use plimsoll_engine::clock::MonotonicClock;
 use plimsoll_engine::lock::LockStatistics;
 use plimsoll_engine::log::reader::LogReader;
 use plimsoll_engine::log::replay;
+use plimsoll_engine::table::IndexKind;
 use plimsoll_engine::transaction::TransactionError;
 use plimsoll_engine::{Durability, Engine, EngineOptions, Log, LogOptions};
 use plimsoll_policy::{
@@ -96,6 +97,8 @@ struct World {
     /// Whether the slots of deleted rows are reused at once.
     reuses_slots: bool,
     key_range_locks: bool,
+    /// The index of the primary keys.
+    index: IndexKind,
 }
 
 impl World {
@@ -107,7 +110,13 @@ impl World {
             (Durability::None, false),
             (Durability::Async, false),
         ][seed as usize % 5];
-        World { durability, early_lock_release, reuses_slots: (seed / 5).is_multiple_of(2), key_range_locks: true }
+        World {
+            durability,
+            early_lock_release,
+            reuses_slots: (seed / 5).is_multiple_of(2),
+            key_range_locks: true,
+            index: IndexKind::ALL[(seed / 40) as usize % IndexKind::ALL.len()],
+        }
     }
 
     fn engine(self, seed: u64, files: &MemoryFiles) -> Arc<Engine> {
@@ -140,12 +149,12 @@ struct Attempt {
     has_committed: bool,
 }
 
-fn run_programs(engine: &Arc<Engine>, random: &mut Pcg64, keys: i64) -> Result<Vec<Attempt>, String> {
+fn run_programs(engine: &Arc<Engine>, random: &mut Pcg64, keys: i64, index: IndexKind) -> Result<Vec<Attempt>, String> {
     let numbers = Arc::new(AtomicU64::new(0));
     let (send, receive) = mpsc::channel();
     let thread_count = random.random_range(2..=8);
     for thread in 0..thread_count {
-        let programs: Vec<_> = (0..6).map(|at| program(random, keys, thread * 100 + at + 1)).collect();
+        let programs: Vec<_> = (0..6).map(|at| program(random, keys, thread * 100 + at + 1, index)).collect();
         let mut pace = Pcg64::seed_from_u64(random.random());
         let (engine, numbers, send) = (Arc::clone(engine), Arc::clone(&numbers), send.clone());
         std::thread::spawn(move || {
@@ -232,8 +241,8 @@ fn every_history_is_serializable_and_nothing_is_left_behind() {
         let keys = KEYS[(seed / 2) as usize % KEYS.len()];
         let (world, files) = (World::of(seed), MemoryFiles::default());
         let (engine, mut model) = (world.engine(seed, &files), initial_model(keys));
-        add_tables(&engine, &model);
-        let history = run_programs(&engine, &mut Pcg64::seed_from_u64(seed), keys);
+        add_tables(&engine, &model, world.index);
+        let history = run_programs(&engine, &mut Pcg64::seed_from_u64(seed), keys, world.index);
         let mut history = history.unwrap_or_else(|error| panic!("seed {seed}, {world:?}: {error}"));
         if let Some(difference) = first_difference(&mut history, &mut model) {
             panic!("seed {seed}, {world:?}: {difference}");
@@ -263,7 +272,9 @@ fn check_what_is_left(engine: &Arc<Engine>, model: &Model, seed: u64) {
     client.connection.begin(Priority::LOW, 0);
     for table in 0..TABLES {
         let rows = rows(model, table);
-        assert_eq!(client.scan(table, 0, 9_999).expect("alone"), rows, "seed {seed}: final rows");
+        assert_eq!(client.perform(ProgramStep::ScanTable(table)), Ok(rows.clone()), "seed {seed}: final rows");
+        let found = rows.iter().filter(|row| client.perform(ProgramStep::Read(table, row.0)) == Ok(vec![**row]));
+        assert_eq!(found.count(), rows.len(), "seed {seed}: final rows by key");
         let stored = engine.row_table(table as u32);
         assert!(stored.indexes.iter().all(|index| index.key_count() == rows.len()), "seed {seed}: keys are left");
         assert_eq!(stored.heap.live_rows().count(), rows.len(), "seed {seed}: slots are left");
@@ -274,7 +285,7 @@ fn check_what_is_left(engine: &Arc<Engine>, model: &Model, seed: u64) {
 fn check_log(engine: &Arc<Engine>, files: &MemoryFiles, keys: i64, model: &Model, seed: u64) {
     engine.log().expect("it has one").flush().expect("memory does not fail");
     let again = Engine::new(EngineOptions::default());
-    add_tables(&again, &initial_model(keys));
+    add_tables(&again, &initial_model(keys), IndexKind::Tree);
     let reader = LogReader::new(files).expect("its headers are whole");
     replay::replay(reader, |number| Some(again.row_table(number))).expect("it fits the tables");
     check_what_is_left(&again, model, seed);
@@ -327,13 +338,16 @@ fn the_checker_sees_a_lost_update() {
 /// Nor would histories in which nothing can go wrong.
 #[test]
 fn without_key_range_locks_a_phantom_is_seen() {
-    let is_serializable = |seed: u64| {
-        let world = World { key_range_locks: false, ..World::of(seed) };
+    let is_serializable = |seed: u64, index: IndexKind| {
+        let world = World { key_range_locks: false, index, ..World::of(seed) };
         let (engine, mut model) = (world.engine(seed, &MemoryFiles::default()), initial_model(KEYS[0]));
-        add_tables(&engine, &model);
+        add_tables(&engine, &model, index);
         // A row that a read did not find may exist when it is inserted.
-        let Ok(mut history) = run_programs(&engine, &mut Pcg64::seed_from_u64(seed), KEYS[0]) else { return true };
+        let history = run_programs(&engine, &mut Pcg64::seed_from_u64(seed), KEYS[0], index);
+        let Ok(mut history) = history else { return true };
         first_difference(&mut history, &mut model).inspect(|difference| println!("seed {seed}: {difference}")).is_none()
     };
-    assert!(!(0..4_000).all(is_serializable), "no phantom in any history");
+    for index in IndexKind::ALL {
+        assert!(!(0..4_000).all(|seed| is_serializable(seed, index)), "{index:?}: no phantom in any history");
+    }
 }

@@ -402,6 +402,7 @@ impl<'a> Runner<'a> {
         point::refuse_failures(&mut record.point, self.plan.run.failed_max);
         record.point.others = ProcessTimes::read(&host).busiest_since(&before, &ours);
         record.point.parallelism = database.parallelism();
+        record.point.indexes = point::indexes(database, &drives);
         record.point.device.learning = record.point.parallelism.as_ref().and_then(Parallelism::learning);
         for drive in &drives {
             record.warnings.extend(drive.benchmark.notes().iter().map(|note| format!("{}: {note}", drive.name)));

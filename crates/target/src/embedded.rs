@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod cache;
+mod declaration;
 mod engines;
 mod freshness;
 pub(crate) mod option_checks;
@@ -11,7 +12,7 @@ mod parallelism;
 pub(crate) mod placement;
 mod session;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +26,8 @@ use plimsoll_engine::delta::{DeltaOptions, Propagation};
 use plimsoll_engine::query::jobs::{CacheSwitch, JobFigures};
 use plimsoll_engine::query::pipelines::LoadProbe;
 use plimsoll_engine::query::{QueryError, QueryOptions};
-use plimsoll_engine::table::layout::TableSpec;
+use plimsoll_engine::table::IndexKind;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
-use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions, Log, LogOptions, LogStatistics, RecoveryReport};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::run_queue::runnable_threads;
@@ -37,10 +37,11 @@ use plimsoll_postgres::cache_classes::CacheBinding;
 use plimsoll_workload::database::{CacheSwitches, Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::parallelism::Parallelism;
-use plimsoll_workload::schema::{ColumnKind, DeclaredColumn, DeclaredTable, Schema, Storage, TableId};
+use plimsoll_workload::schema::{DeclaredTable, Schema, TableId};
 
 use crate::open::TargetError;
 use admission::QueryGate;
+use declaration::{declaration, index_kinds};
 pub use engines::HighParallelism;
 use engines::QueryEngines;
 use freshness::DeltaWatch;
@@ -53,6 +54,8 @@ use session::{EmbeddedSession, SessionTerms};
 pub struct EmbeddedOptions {
     /// Transactions and locks.
     pub engine: EngineOptions,
+    /// The index of a primary key of which statements read no ranges; other indexes are trees.
+    pub index: IndexKind,
     /// Queries.
     pub queries: QueryOptions,
     /// Whether the number of query threads is that of `workers`; otherwise it is the degree of parallelism.
@@ -89,6 +92,7 @@ impl Default for EmbeddedOptions {
     fn default() -> Self {
         EmbeddedOptions {
             engine: EngineOptions::default(),
+            index: IndexKind::default(),
             queries: QueryOptions {
                 load: LoadProbe::new(|| runnable_threads(&Host::real())),
                 ..QueryOptions::default()
@@ -250,9 +254,12 @@ impl Embedded {
 
     /// The tables of a schema as the engine declares them.
     fn declarations(&self, schema: &Schema) -> Vec<TableDeclaration> {
+        let index = self.options.read().index;
         match self.declared.read().get(&*schema.name) {
-            Some(declared) if schema.tables.is_empty() => declared.iter().map(declaration).collect(),
-            _ => schema.tables.iter().map(|table| declaration(&table.into())).collect(),
+            Some(declared) if schema.tables.is_empty() => {
+                declared.iter().map(|table| declaration(table, index)).collect()
+            }
+            _ => schema.tables.iter().map(|table| declaration(&table.into(), index)).collect(),
         }
     }
 
@@ -332,6 +339,7 @@ impl Database for Embedded {
             || columns(&changed) != columns(&options)
             || changed.log != options.log
             || changed.delta != options.delta
+            || changed.index != options.index
         {
             return Ok(OptionChange::NeedsReopening);
         }
@@ -364,6 +372,12 @@ impl Database for Embedded {
 
     fn parallelism(&self) -> Option<Parallelism> {
         self.queries.read().parallelism().map(Parallelism::from)
+    }
+
+    fn indexes(&self, schema: &Schema) -> BTreeMap<String, &'static str> {
+        let is_default = self.options.read().index == IndexKind::default();
+        let schemas = self.schemas.read();
+        schemas.get(&*schema.name).filter(|_| !is_default).map(|set| index_kinds(set)).unwrap_or_default()
     }
 
     fn cache_switches(&self) -> Option<CacheSwitches> {
@@ -403,26 +417,6 @@ impl Database for Embedded {
 fn locking(options: &EngineOptions) -> (String, &'static str, StarvationBound, bool, Duration) {
     let EngineOptions { lock_scheduler, cpu_scheduler, starvation_bound, early_lock_release, undo_delay, .. } = options;
     (lock_scheduler.name().into_owned(), cpu_scheduler.name(), *starvation_bound, *early_lock_release, *undo_delay)
-}
-
-/// A benchmark's table as the engine declares it.
-fn declaration(table: &DeclaredTable) -> TableDeclaration {
-    let column = |column: &DeclaredColumn| ColumnSpec {
-        name: column.name.clone(),
-        kind: match column.kind {
-            ColumnKind::Int | ColumnKind::Date => ColumnType::Int32,
-            ColumnKind::BigInt | ColumnKind::Decimal { .. } | ColumnKind::Timestamp => ColumnType::Int64,
-            ColumnKind::Text(bytes) => ColumnType::Text(u16::try_from(bytes).expect("a benchmark's texts are short")),
-        },
-        nullable: column.nullable,
-    };
-    let spec = TableSpec {
-        name: table.name.clone(),
-        columns: table.columns.iter().map(column).collect(),
-        primary_key: table.primary_key.clone(),
-        secondary: table.secondary.clone(),
-    };
-    TableDeclaration { spec, arrow: table.arrow(), keeps_rows: table.storage == Storage::RowsAndColumns }
 }
 
 fn failed(error: TableSetError) -> DatabaseError {

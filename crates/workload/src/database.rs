@@ -2,6 +2,7 @@
 
 mod error;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -146,6 +147,13 @@ pub trait Database: Send + Sync {
     /// What the database has learned about degrees of parallelism; `None` if it does not choose them itself.
     fn parallelism(&self) -> Option<Parallelism> {
         None
+    }
+
+    /// The kind of the index on the primary key of each table of a schema that is kept as rows, by the table's name; empty
+    /// if the database has one kind only.
+    fn indexes(&self, schema: &Schema) -> BTreeMap<String, &'static str> {
+        let _ = schema;
+        BTreeMap::new()
     }
 
     /// How often work changed its cache class so far; `None` if the database has no cache classes.

@@ -42,6 +42,8 @@ pub struct Table {
     pub secondary: &'static [SecondaryIndex],
     /// In which forms the table is kept.
     pub storage: Storage,
+    /// Whether statements read ranges of the primary key: a target that is to make hash indexes keeps this key ordered.
+    pub has_key_ranges: bool,
 }
 
 /// An ordered index that is not the primary key.
@@ -123,6 +125,8 @@ pub struct DeclaredTable {
     pub secondary: Vec<Vec<ColumnId>>,
     /// As [`Table::storage`].
     pub storage: Storage,
+    /// As [`Table::has_key_ranges`].
+    pub has_key_ranges: bool,
 }
 
 /// A column of a table of a workload that was read from a file.
@@ -179,6 +183,7 @@ impl From<&Table> for DeclaredTable {
             primary_key: table.primary_key.to_vec(),
             secondary: table.secondary.iter().map(|index| index.columns.to_vec()).collect(),
             storage: table.storage,
+            has_key_ranges: table.has_key_ranges,
         }
     }
 }
@@ -193,13 +198,13 @@ pub const fn nullable(name: &'static str, kind: ColumnKind) -> Column {
     Column { name, kind, nullable: true }
 }
 
-/// A table of rows with a column copy, which has no index but its primary key.
+/// A table of rows with a column copy, which has no index but its primary key and is read by whole keys only.
 pub(crate) const fn row_table(
     name: &'static str,
     columns: &'static [Column],
     primary_key: &'static [ColumnId],
 ) -> Table {
-    Table { name, columns, primary_key, secondary: &[], storage: Storage::RowsAndColumns }
+    Table { name, columns, primary_key, secondary: &[], storage: Storage::RowsAndColumns, has_key_ranges: false }
 }
 
 /// A table of columns only, which has no index but its primary key.
@@ -241,6 +246,11 @@ impl Table {
     /// The same with further indexes.
     pub(crate) const fn with_indexes(self, secondary: &'static [SecondaryIndex]) -> Table {
         Table { secondary, ..self }
+    }
+
+    /// The same for a table of which statements read ranges of the primary key.
+    pub(crate) const fn with_key_ranges(self) -> Table {
+        Table { has_key_ranges: true, ..self }
     }
 
     /// The schema of the batches that fill this table.

@@ -19,6 +19,7 @@ use super::*;
 use crate::columns::{ColumnSnapshot, SnapshotTable};
 use crate::engine::{Engine, EngineOptions};
 use crate::query::printed::sorted_rows;
+use crate::table::IndexKind;
 use crate::table::column::column_of;
 use crate::table::heap::RowId;
 use crate::table::layout::{ColumnSet, TableSpec};
@@ -56,7 +57,7 @@ fn declaration(name: &str, columns: &[(&str, ColumnType, DataType, bool)], keeps
         primary_key: vec![0],
         secondary: vec![],
     };
-    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows }
+    TableDeclaration { spec, primary: IndexKind::Tree, arrow: Arc::new(Schema::new(fields)), keeps_rows }
 }
 
 fn declarations() -> Vec<TableDeclaration> {

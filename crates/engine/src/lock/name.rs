@@ -5,13 +5,14 @@
 pub struct LockName {
     /// The table or index, and the kind of thing in it.
     space: u32,
-    /// The row; for a gap, the row above it.
+    /// The row; for a gap, the row above it, or the hash of its keys.
     item: u64,
 }
 
 impl LockName {
     const ROW: u32 = 1 << 30;
     const GAP: u32 = 2 << 30;
+    const HASH: u32 = 3 << 30;
     /// No row has this number: the gap above the last entry of an index.
     const END: u64 = u64::MAX;
 
@@ -39,7 +40,14 @@ impl LockName {
         LockName { space: index | Self::GAP, item: row.unwrap_or(Self::END) }
     }
 
-    /// Multiplicative hashing: names are numbers that the engine made itself, so clients cannot provoke collisions.
+    /// The keys of a hash index that have this hash, while they are absent.
+    #[inline]
+    pub fn absent(index: u32, hash: u64) -> Self {
+        LockName { space: index | Self::HASH, item: hash }
+    }
+
+    /// Multiplicative hashing: names are numbers that the engine made itself, or hashes of keys, and a
+    /// collision costs time only.
     #[inline]
     pub(super) fn hash(self) -> u64 {
         // The golden ratio multiplier of Fibonacci hashing; the fold brings the well-mixed high bits down to where a

@@ -284,6 +284,7 @@ impl Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::IndexKind;
     use crate::value::ColumnSpec;
 
     fn table(primary_key: Vec<usize>) -> RowTable {
@@ -294,7 +295,7 @@ mod tests {
             column("day", ColumnType::Int32, true),
         ];
         let spec = TableSpec { name: "t".to_owned(), columns, primary_key, secondary: vec![] };
-        RowTable::new(5, 0, spec).expect("a small table")
+        RowTable::new(5, 0, spec, IndexKind::Tree).expect("a small table")
     }
 
     #[test]

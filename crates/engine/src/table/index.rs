@@ -1,23 +1,44 @@
-//! Ordered indexes: keys to row numbers, in a concurrent B+ tree.
+//! Indexes: keys to row numbers, in a concurrent B+ tree (`tree`) or, for rows that are found by whole keys only, in a
+//! concurrent hash table (`hash`).
 //!
 //! Lookups take no latch. Functions that change the set of keys ([`Index::insert_latched`] and similar ones) take the
 //! index's [latches](super::stripes). So does a scan when it checks that the entries which it has locked are still the
 //! current ones: see [key-range locks](crate::lock).
 
-use scc::{Guard, TreeIndex};
+mod hash;
+mod tree;
+
+use hash::HashTable;
+use tree::Tree;
 
 use super::heap::RowId;
-use super::key::{Key, KeyLayout, StoredKey};
+use super::key::{Key, KeyLayout};
 use super::stripes::{Frozen, Held, Stripe, Stripes};
 
-/// The row of the smallest and of the largest possible key while no real row has these keys.
-///
-/// Both are always in the tree. `scc::TreeIndex` finds the beginning of a range by a key outside it, on the side where
-/// it begins. Below the first key and above the last one it has none and tries every leaf, which took 4 ms among 18 000
-/// keys instead of 0.2 us.
-const NO_ROW: RowId = RowId::MAX;
+/// The structure of an index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IndexKind {
+    /// A B+ tree.
+    #[default]
+    Tree,
+    /// A hash table, which has no order: rows are found by whole keys only.
+    Hash,
+}
 
-/// One ordered index of a table.
+impl IndexKind {
+    /// All of them.
+    pub const ALL: [IndexKind; 2] = [IndexKind::Tree, IndexKind::Hash];
+
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Tree => "tree",
+            IndexKind::Hash => "hash",
+        }
+    }
+}
+
+/// One index of a table.
 #[derive(Debug)]
 pub struct Index {
     /// Unique among all indexes of an engine.
@@ -26,21 +47,39 @@ pub struct Index {
     pub keys: KeyLayout,
     /// Whether two rows may not have equal columns.
     pub unique: bool,
-    tree: Tree,
+    entries: Entries,
     stripes: Stripes,
 }
 
-/// The first entry above a key or a range; a lock on its gap covers the space between.
+#[derive(Debug)]
+enum Entries {
+    Tree(Tree),
+    Hash(HashTable),
+}
+
+/// A place at which keys are absent; a lock on it keeps them absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gap {
+    /// The space below the entry of that row.
+    Below(RowId),
+    /// The space above the last entry.
+    End,
+    /// In a hash index: the keys with that hash.
+    Hash(u64),
+}
+
+/// The first entry above a key or a range; a lock on its gap covers the space between. In a hash index, which has no
+/// order, the key itself takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Above {
-    /// Its row; `None` is the end of the index.
-    pub row: Option<RowId>,
-    /// The first eight bytes of its key.
+    /// The gap that keeps the key absent, or the end of the range empty.
+    pub gap: Gap,
+    /// The first eight bytes of the entry's key.
     leading: u64,
 }
 
 impl Above {
-    const END: Above = Above { row: None, leading: u64::MAX };
+    const END: Above = Above { gap: Gap::End, leading: u64::MAX };
 }
 
 /// The right to change the entry of one key, as long as this is held.
@@ -55,72 +94,81 @@ pub struct KeyGuard<'a> {
     pub above: Above,
 }
 
-/// The tree in the smallest width that holds the index's keys: a lookup spends most of its time comparing words.
-#[derive(Debug)]
-enum Tree {
-    Two(TreeIndex<[u64; 2], RowId>),
-    Three(TreeIndex<[u64; 3], RowId>),
-    Eight(TreeIndex<[u64; 8], RowId>),
-}
-
-macro_rules! with_tree {
-    ($self:expr, $tree:ident => $body:expr) => {
-        match &$self.tree {
-            Tree::Two($tree) => $body,
-            Tree::Three($tree) => $body,
-            Tree::Eight($tree) => $body,
-        }
-    };
-}
-
 impl Index {
     /// An empty index.
-    pub fn new(number: u32, keys: KeyLayout, unique: bool) -> Self {
-        let tree = match keys.key_bytes() {
-            0..=16 => Tree::Two(TreeIndex::new()),
-            17..=24 => Tree::Three(TreeIndex::new()),
-            _ => Tree::Eight(TreeIndex::new()),
+    pub fn new(number: u32, keys: KeyLayout, unique: bool, kind: IndexKind) -> Self {
+        let bytes = keys.key_bytes();
+        let (entries, stripes) = match kind {
+            // With keys of one word, neighbours would be in different stripes.
+            IndexKind::Tree => (Entries::Tree(Tree::new(bytes)), Stripes::new(bytes > 8)),
+            IndexKind::Hash => (Entries::Hash(HashTable::new(bytes)), Stripes::new(true)),
         };
-        let stripes = Stripes::new(keys.key_bytes());
-        let index = Index { number, keys, unique, tree, stripes };
-        with_tree!(index, tree => fence(tree));
-        index
+        Index { number, keys, unique, entries, stripes }
+    }
+
+    /// Its structure.
+    pub fn kind(&self) -> IndexKind {
+        match self.entries {
+            Entries::Tree(_) => IndexKind::Tree,
+            Entries::Hash(_) => IndexKind::Hash,
+        }
+    }
+
+    /// The entries in their order.
+    ///
+    /// # Panics
+    /// If there is no order. Transactions refuse to read ranges of a hash index.
+    fn tree(&self) -> &Tree {
+        match &self.entries {
+            Entries::Tree(tree) => tree,
+            Entries::Hash(_) => panic!("a hash index has no ranges"),
+        }
     }
 
     /// The row with that key.
     #[inline]
     pub fn get(&self, key: &Key) -> Option<RowId> {
-        with_tree!(self, tree => get(tree, key))
+        match &self.entries {
+            Entries::Tree(tree) => tree.get(key),
+            Entries::Hash(table) => table.get(key),
+        }
     }
 
     /// The first row in `low..=high`.
     pub fn first(&self, low: &Key, high: &Key) -> Option<RowId> {
-        with_tree!(self, tree => first(tree, low, high))
+        self.tree().first(low, high)
     }
 
     /// The first row in `low..=high`, and the entry whose gap protects this result: that row's, or the first one above.
     pub fn first_and_above(&self, low: &Key, high: &Key) -> (Option<RowId>, Above) {
-        with_tree!(self, tree => first_and_above(tree, low, high))
+        self.tree().first_and_above(low, high)
     }
 
     /// The last row in `low..=high`.
     pub fn last(&self, low: &Key, high: &Key) -> Option<RowId> {
-        with_tree!(self, tree => last(tree, low, high))
+        self.tree().last(low, high)
     }
 
     /// The first entry whose key is greater.
     pub fn after(&self, key: &Key) -> Above {
-        with_tree!(self, tree => after(tree, key))
+        match &self.entries {
+            Entries::Tree(tree) => tree.after(key),
+            Entries::Hash(table) => Above { gap: Gap::Hash(table.hash(key)), leading: key.leading() },
+        }
     }
 
-    /// The row with that key, and the first entry whose key is greater, by one descent of the tree.
+    /// The row with that key, and the first entry whose key is greater, by one descent of the tree. Exact under the
+    /// latch of the key's stripe.
     pub fn at_and_after(&self, key: &Key) -> (Option<RowId>, Above) {
-        with_tree!(self, tree => at_and_after(tree, key))
+        match &self.entries {
+            Entries::Tree(tree) => tree.at_and_after(key),
+            Entries::Hash(table) => (table.settled(key), self.after(key)),
+        }
     }
 
     /// Appends every row in `low..=high` in order of key; returns the first entry above them.
     pub fn collect(&self, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Above {
-        with_tree!(self, tree => collect_first(tree, low, high, usize::MAX, rows))
+        self.tree().collect_first(low, high, usize::MAX, rows)
     }
 
     /// The first or last rows in `low..=high`, up to a limit, from that end on. Returns the entry whose gap, with those
@@ -134,19 +182,21 @@ impl Index {
         limit: usize,
         rows: &mut Vec<RowId>,
     ) -> Above {
-        with_tree!(self, tree => {
-            if is_from_last {
-                collect_last(tree, low, high, limit, rows);
-                after(tree, high)
-            } else {
-                collect_first(tree, low, high, limit, rows)
-            }
-        })
+        let tree = self.tree();
+        if is_from_last {
+            tree.collect_last(low, high, limit, rows);
+            tree.after(high)
+        } else {
+            tree.collect_first(low, high, limit, rows)
+        }
     }
 
     /// How many keys there are. Walks the index.
     pub fn key_count(&self) -> usize {
-        with_tree!(self, tree => tree.iter(&Guard::new()).filter(|(_, row)| **row != NO_ROW).count())
+        match &self.entries {
+            Entries::Tree(tree) => tree.key_count(),
+            Entries::Hash(table) => table.key_count(),
+        }
     }
 
     /// A number that increases whenever the keys in this range change; `None` if they are in several stripes.
@@ -199,13 +249,19 @@ impl Index {
 
     /// Gives a key to another row at its [`place`](Self::place).
     pub fn replace_latched(&self, place: &KeyGuard<'_>, key: &Key, row: RowId) {
-        with_tree!(self, tree => tree.upsert_sync(StoredKey::store(key), row));
+        match &self.entries {
+            Entries::Tree(tree) => tree.replace(key, row),
+            Entries::Hash(table) => table.replace(key, row),
+        }
         self.stripes.count_removal(place.own);
     }
 
     /// Removes a key at its [`place`](Self::place), if it belongs to that row.
     pub fn remove_latched(&self, place: &KeyGuard<'_>, key: &Key, row: RowId) -> bool {
-        let removed = with_tree!(self, tree => remove(tree, key, row));
+        let removed = match &self.entries {
+            Entries::Tree(tree) => tree.remove(key, row),
+            Entries::Hash(table) => table.remove(key, row),
+        };
         if removed {
             self.stripes.count_removal(place.own);
             self.stripes.count_change(place.next);
@@ -215,113 +271,11 @@ impl Index {
 
     /// Adds a key while no other thread uses the index, as in a bulk load. False if the key exists already.
     pub fn load(&self, key: &Key, row: RowId) -> bool {
-        with_tree!(self, tree => insert(tree, key, row))
-    }
-}
-
-/// Inserts the two keys that are always in the tree.
-fn fence<K: StoredKey>(tree: &TreeIndex<K, RowId>) {
-    for key in [K::MIN, K::MAX] {
-        tree.upsert_sync(key, NO_ROW);
-    }
-}
-
-#[inline]
-fn get<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
-    tree.peek_with(&K::store(key), |_, row| *row).filter(|row| *row != NO_ROW)
-}
-
-fn insert<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key, row: RowId) -> bool {
-    let key = K::store(key);
-    if tree.insert_sync(key, row).is_ok() {
-        return true;
-    }
-    // A row may have the smallest or the largest key; then the key is given to it.
-    let is_free = tree.peek_with(&key, |_, found| *found == NO_ROW) == Some(true);
-    if is_free {
-        tree.upsert_sync(key, row);
-    }
-    is_free
-}
-
-fn remove<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key, row: RowId) -> bool {
-    let key = K::store(key);
-    if key == K::MIN || key == K::MAX {
-        let is_there = tree.peek_with(&key, |_, found| *found == row) == Some(true);
-        if is_there {
-            tree.upsert_sync(key, NO_ROW);
-        }
-        return is_there;
-    }
-    tree.remove_if_sync(&key, |found| *found == row)
-}
-
-fn first<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> Option<RowId> {
-    let guard = Guard::new();
-    tree.range(K::store(low)..=K::store(high), &guard).map(|(_, row)| *row).find(|row| *row != NO_ROW)
-}
-
-fn last<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> Option<RowId> {
-    let guard = Guard::new();
-    tree.range(K::store(low)..=K::store(high), &guard).rev().map(|(_, row)| *row).find(|row| *row != NO_ROW)
-}
-
-fn above<K: StoredKey>((key, row): (&K, &RowId)) -> Above {
-    Above { row: Some(*row), leading: key.leading() }
-}
-
-fn first_and_above<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> (Option<RowId>, Above) {
-    let guard = Guard::new();
-    let high = K::store(high);
-    let entry = tree.range::<K, _>(K::store(low).., &guard).find(|(_, row)| **row != NO_ROW);
-    let found = entry.filter(|(key, _)| **key <= high).map(|(_, row)| *row);
-    (found, entry.map_or(Above::END, above))
-}
-
-fn after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Above {
-    let guard = Guard::new();
-    let bounds = (std::ops::Bound::Excluded(K::store(key)), std::ops::Bound::Unbounded);
-    tree.range::<K, _>(bounds, &guard).next().filter(|(_, row)| **row != NO_ROW).map_or(Above::END, above)
-}
-
-fn at_and_after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> (Option<RowId>, Above) {
-    let guard = Guard::new();
-    let key = K::store(key);
-    let mut entries = tree.range::<K, _>(key.., &guard).filter(|(_, row)| **row != NO_ROW);
-    match entries.next() {
-        Some((found, row)) if *found == key => (Some(*row), entries.next().map_or(Above::END, above)),
-        next => (None, next.map_or(Above::END, above)),
-    }
-}
-
-fn collect_first<K: StoredKey>(
-    tree: &TreeIndex<K, RowId>,
-    low: &Key,
-    high: &Key,
-    limit: usize,
-    rows: &mut Vec<RowId>,
-) -> Above {
-    let guard = Guard::new();
-    let high = K::store(high);
-    for (key, row) in tree.range::<K, _>(K::store(low).., &guard) {
-        if *row == NO_ROW {
-            continue;
-        }
-        if *key > high {
-            return above((key, row));
-        }
-        rows.push(*row);
-        if rows.len() == limit {
-            return above((key, row));
+        match &self.entries {
+            Entries::Tree(tree) => tree.insert(key, row),
+            Entries::Hash(table) => table.insert(key, row),
         }
     }
-    Above::END
-}
-
-fn collect_last<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, limit: usize, rows: &mut Vec<RowId>) {
-    let guard = Guard::new();
-    let found = tree.range(K::store(low)..=K::store(high), &guard).rev().map(|(_, row)| *row);
-    rows.extend(found.filter(|row| *row != NO_ROW).take(limit));
 }
 
 #[cfg(test)]

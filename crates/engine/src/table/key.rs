@@ -101,7 +101,7 @@ fn bytes_of(kind: ColumnType) -> usize {
 }
 
 /// A key in the width that its index keeps.
-pub(super) trait StoredKey: Copy + Ord + Send + Sync + std::fmt::Debug + 'static {
+pub(super) trait StoredKey: Copy + Ord + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static {
     /// No key is smaller.
     const MIN: Self;
     /// No key is larger.

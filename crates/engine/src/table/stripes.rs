@@ -67,10 +67,9 @@ impl Frozen<'_> {
 }
 
 impl Stripes {
-    /// The stripes of an index with keys of `key_bytes` bytes. With keys of one word, neighbours would be in different
-    /// stripes.
-    pub(super) fn new(key_bytes: usize) -> Self {
-        let count = if key_bytes > 8 { STRIPES } else { 1 };
+    /// The stripes of an index, or a single one.
+    pub(super) fn new(are_many: bool) -> Self {
+        let count = if are_many { STRIPES } else { 1 };
         let parts = (0..count).map(|_| Part::default()).collect();
         Stripes { parts, guesses: (0..GUESSES).map(|_| AtomicU8::new(NO_GUESS)).collect() }
     }

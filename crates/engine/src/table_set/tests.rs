@@ -28,7 +28,7 @@ fn declaration() -> TableDeclaration {
     };
     let fields: Vec<_> =
         columns.into_iter().map(|(name, _, kind, nullable)| Field::new(name, kind, nullable)).collect();
-    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
+    TableDeclaration { spec, primary: IndexKind::Tree, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
 }
 
 fn batch(schema: &SchemaRef) -> RecordBatch {

@@ -1,11 +1,11 @@
 //! Finds rows: by whole key, at the end of a range, or all rows of a range; each protected against phantoms.
 
-use super::{Connection, Purpose, TransactionError, Work};
+use super::{Connection, Purpose, TransactionError, Work, gap_name};
 use crate::lock::{LockName, Mode};
-use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
-use crate::table::index::Index;
+use crate::table::index::{Gap, Index};
 use crate::table::key::Key;
+use crate::table::{IndexKind, RowTable};
 use crate::value::{ColumnType, Value, ValueError};
 
 /// The end of a range from which rows are wanted.
@@ -110,12 +110,8 @@ impl Connection {
 
 impl Work {
     /// Keeps other transactions from inserting into a gap that was read.
-    fn lock_gap(&mut self, index: &Index, above: Option<RowId>) -> Result<(), TransactionError> {
-        if self.engine.options.key_range_locks {
-            self.lock(LockName::gap(index.number, above), Mode::S)
-        } else {
-            Ok(())
-        }
+    fn lock_gap(&mut self, index: &Index, gap: Gap) -> Result<(), TransactionError> {
+        if self.engine.options.key_range_locks { self.lock(gap_name(index, gap), Mode::S) } else { Ok(()) }
     }
 
     fn find_key(
@@ -137,7 +133,7 @@ impl Work {
                 }
             } else {
                 let above = index.after(key);
-                self.lock_gap(index, above.row)?;
+                self.lock_gap(index, above.gap)?;
                 let _frozen = index.freeze(key, key, above);
                 if index.at_and_after(key) == (None, above) {
                     return Ok(None);
@@ -162,7 +158,7 @@ impl Work {
             let version = index.version(&range.low, &range.high);
             // The row, and the entry whose gap ensures that there is none beyond it.
             let (found, guard) = look();
-            self.lock_gap(index, guard.row)?;
+            self.lock_gap(index, guard.gap)?;
             if let Some(row) = found {
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
             }
@@ -198,10 +194,10 @@ impl Work {
             rows.clear();
             let above = index.collect(&range.low, &range.high, rows);
             for &row in &*rows {
-                self.lock_gap(index, Some(row))?;
+                self.lock_gap(index, Gap::Below(row))?;
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
             }
-            self.lock_gap(index, above.row)?;
+            self.lock_gap(index, above.gap)?;
             let frozen = index.freeze(&range.low, &range.high, above);
             let is_same = frozen.is_unchanged_since(version) || {
                 again.clear();
@@ -232,11 +228,11 @@ impl Work {
             let version = index.version(&range.low, &range.high);
             rows.clear();
             let guard = index.collect_some(&range.low, &range.high, is_from_last, wanted, rows);
-            self.lock_gap(index, guard.row)?;
+            self.lock_gap(index, guard.gap)?;
             for (at, &row) in rows.iter().enumerate() {
                 // Nothing was read below the last row if the limit was reached.
                 if !is_from_last || at + 1 < wanted {
-                    self.lock_gap(index, Some(row))?;
+                    self.lock_gap(index, Gap::Below(row))?;
                 }
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
             }
@@ -259,6 +255,9 @@ impl Work {
 }
 
 fn range_of(table: &RowTable, index: &Index, low: &[Value<'_>], high: &[Value<'_>]) -> Result<Range, TransactionError> {
+    if index.kind() == IndexKind::Hash {
+        return Err(TransactionError::NoRanges { table: table.spec.name.clone() });
+    }
     check_key(table, index, low)?;
     check_key(table, index, high)?;
     Ok(Range { low: index.keys.low(low), high: index.keys.high(high) })

@@ -9,6 +9,7 @@ use plimsoll_testing::until;
 use super::*;
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::EngineOptions;
+use crate::table::IndexKind;
 use crate::table::layout::TableSpec;
 use crate::value::{ColumnSpec, ColumnType, Value};
 
@@ -272,6 +273,40 @@ fn heirs_of_a_gap_are_raised_when_the_latch_has_been_given_up() {
         inserter.join().expect("it does not panic")
     });
     assert_eq!(inserter, Ok(()));
+}
+
+/// Absence is locked for the key that was looked for and for no other, and not by ranges, which are refused.
+#[test]
+fn a_hash_index_keeps_absent_what_a_transaction_has_not_found() {
+    let engine = Engine::new(EngineOptions::default());
+    let column = |name: &str| ColumnSpec { name: name.to_owned(), kind: ColumnType::Int64, nullable: false };
+    let columns = vec![column("key"), column("value")];
+    let spec = TableSpec { name: "t".to_owned(), columns, primary_key: vec![0], secondary: vec![vec![1]] };
+    engine.create_table_with(spec, IndexKind::Hash).expect("a small table");
+    let insert = |connection: &mut Connection, key| connection.insert(0, &[Value::Int(key), Value::Int(0)]).map(|_| ());
+    let mut reader = engine.connect();
+    reader.begin(Priority::LOW, 0);
+    assert_eq!(reader.find(0, &[Value::Int(5)], Purpose::Read), Ok(None));
+    engine.connect().transact(Priority::LOW, |other| insert(other, 6)).expect("no transaction has looked for it");
+    std::thread::scope(|scope| {
+        let inserter = scope.spawn(|| engine.connect().transact(Priority::LOW, |other| insert(other, 5)));
+        wait_for_waiter(&engine);
+        insert(&mut reader, 5).expect("its own lock does not keep it out");
+        reader.commit().expect("no transaction is in its way");
+        let duplicate = TransactionError::Duplicate { table: "t".to_owned() };
+        assert_eq!(inserter.join().expect("it does not panic"), Err(duplicate));
+    });
+    let mut rows = Vec::new();
+    let mut range = |index| {
+        reader.begin(Priority::LOW, 0);
+        let outcome = reader.find_all((0, index), &[], &[], Purpose::Read, &mut rows).map(|()| rows.len());
+        reader.rollback();
+        outcome
+    };
+    assert_eq!(range(1), Ok(2), "a secondary index has ranges");
+    let refused = range(0).expect_err("a hash table has none").to_string();
+    assert!(refused.contains("primary key of t") && refused.contains("`index=tree`"), "{refused}");
+    assert_eq!(engine.locks().name_count(), 0);
 }
 
 /// The space behind the last row that was wanted stays free for other transactions.

@@ -1,11 +1,10 @@
 //! A transaction's changes, for rolling it back, and the work that is left when it commits.
 
-use super::{Tables, Work};
+use super::{Tables, Work, gap_name};
 use crate::delta::{self, ChangedRow};
-use crate::lock::LockName;
 use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
-use crate::table::index::Index;
+use crate::table::index::{Gap, Index};
 use crate::table::layout::ColumnSet;
 
 /// Changes in the order in which they were made.
@@ -146,7 +145,7 @@ impl Work {
                 ChangeKind::Replacement { index, deleted } => {
                     let index = &table.indexes[index as usize];
                     let key = table.key_of(index, change.row);
-                    let [from, to] = [change.row, deleted].map(|row| LockName::gap(index.number, Some(row)));
+                    let [from, to] = [change.row, deleted].map(|row| gap_name(index, Gap::Below(row)));
                     let place = index.place(&key);
                     let todo = self.engine.locks().inherit(from, to);
                     index.replace_latched(&place, &key, deleted);
@@ -175,7 +174,7 @@ impl Work {
         let place = index.place(&key);
         // The key may belong to another row by now, or may never have been inserted.
         if place.present == Some(row) {
-            let [from, to] = [Some(row), place.above.row].map(|row| LockName::gap(index.number, row));
+            let [from, to] = [Gap::Below(row), place.above.gap].map(|gap| gap_name(index, gap));
             let todo = self.engine.locks().inherit(from, to);
             index.remove_latched(&place, &key, row);
             drop(place);

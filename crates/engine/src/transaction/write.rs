@@ -1,12 +1,12 @@
 //! Changes rows: set, insert, delete.
 
-use super::{Connection, TransactionError, Work};
+use super::{Connection, TransactionError, Work, gap_name};
 use crate::lock::head::Answer;
 use crate::lock::{LockName, Mode};
-use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
-use crate::table::index::Index;
+use crate::table::index::{Gap, Index};
 use crate::table::key::Key;
+use crate::table::{IndexKind, RowTable};
 use crate::value::Value;
 
 impl Connection {
@@ -112,7 +112,7 @@ impl Work {
                 return Attempt::KeyExists(other);
             }
             // The key moves from the row that this transaction has deleted, and the locks on its gap move too.
-            let [from, to] = [other, row].map(|row| LockName::gap(index.number, Some(row)));
+            let [from, to] = [other, row].map(|row| gap_name(index, Gap::Below(row)));
             let todo = locks.inherit(from, to);
             index.replace_latched(&place, key, row);
             self.undo.replacement(table.number, position, other, row);
@@ -120,14 +120,14 @@ impl Work {
             locks.carry_out(todo);
             return Attempt::Done;
         }
-        let gap = LockName::gap(index.number, place.above.row);
+        let gap = gap_name(index, place.above.gap);
         let state = locks.gap_state(&self.member, gap);
         if state.read_by_others {
             return Attempt::GapIsRead(gap);
         }
-        if state.read_by_me {
+        if state.read_by_me && index.kind() == IndexKind::Tree {
             // The gap that this transaction has read is split into two; it keeps both locked.
-            let lower = LockName::gap(index.number, Some(row));
+            let lower = gap_name(index, Gap::Below(row));
             if locks.grant_new_gap(&self.member, lower) == Answer::Granted {
                 self.held.push(lower);
             }

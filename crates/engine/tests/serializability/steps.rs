@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use plimsoll_engine::Engine;
 use plimsoll_engine::lock::Mode;
+use plimsoll_engine::table::IndexKind;
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::transaction::{Connection, End, Purpose, TransactionError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
@@ -42,6 +43,18 @@ pub enum ProgramStep {
     Move(usize, i64),
 }
 
+impl ProgramStep {
+    /// The same, or a read of the first key in place of a range of the primary key.
+    fn without_range(self) -> Self {
+        match self {
+            ProgramStep::Scan(table, key, _)
+            | ProgramStep::Edge(table, key, ..)
+            | ProgramStep::Some(table, key, ..) => ProgramStep::Read(table, key),
+            other => other,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Program {
     pub priority: Priority,
@@ -52,8 +65,10 @@ pub struct Program {
 /// The rows of each table by key.
 pub type Model = [BTreeMap<i64, (i64, Option<i64>)>; TABLES];
 
-pub fn program(random: &mut Pcg64, keys: i64, serial: i64) -> Program {
-    let steps = (0..random.random_range(1..6)).map(|at| step(random, keys, serial * 10 + at)).collect();
+/// A program for tables whose primary keys have such an index.
+pub fn program(random: &mut Pcg64, keys: i64, serial: i64, index: IndexKind) -> Program {
+    let steps = (0..random.random_range(1..6)).map(|at| step(random, keys, serial * 10 + at));
+    let steps = steps.map(|step| if index == IndexKind::Tree { step } else { step.without_range() }).collect();
     let level = [0, 0, 0, 1, 1, 2][random.random_range(0..6)];
     let priority = Priority::of_level(level).expect("a level");
     Program { priority, steps, rolls_back: random.random_bool(0.1) }
@@ -217,8 +232,7 @@ impl Client {
         Ok(seen)
     }
 
-    /// All rows of a table by its primary key.
-    pub fn scan(&mut self, table: usize, low: i64, high: i64) -> Result<Vec<Row>, TransactionError> {
+    fn scan(&mut self, table: usize, low: i64, high: i64) -> Result<Vec<Row>, TransactionError> {
         let [low, high] = [low, high].map(|key| key_text(table, key));
         self.scan_index((table, 0), &key_value(&low), &key_value(&high))
     }
@@ -306,7 +320,7 @@ pub fn initial_model(keys: i64) -> Model {
 }
 
 /// Makes the tables with these rows.
-pub fn add_tables(engine: &Engine, model: &Model) {
+pub fn add_tables(engine: &Engine, model: &Model, index: IndexKind) {
     for (table, rows) in model.iter().enumerate() {
         let kinds = if table == NUMBERS {
             [ColumnType::Int64; 3]
@@ -322,7 +336,7 @@ pub fn add_tables(engine: &Engine, model: &Model) {
             primary_key: vec![0],
             secondary: vec![vec![1]],
         };
-        let stored = engine.create_table(spec).expect("a small table");
+        let stored = engine.create_table_with(spec, index).expect("a small table");
         for (&key, &(tag, value)) in rows {
             with_values(table, (key, tag, value), |values| stored.load(values)).expect("distinct keys");
         }

@@ -78,6 +78,10 @@ pub struct Point {
     /// them itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Parallelism>,
+    /// The kind of the index on the primary key of each table, by schema and table, such as `tpcc.stock`; empty if the
+    /// target has one kind only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub indexes: BTreeMap<String, String>,
 }
 
 impl Point {

@@ -1,6 +1,10 @@
 //! Turns the measurements of clients and sensors in one run into its record.
 
-use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload, WorkloadMeasurement};
+use std::collections::BTreeMap;
+
+use plimsoll_workload::database::Database;
+use plimsoll_workload::driver::{Drive, DriveMeasurement, DrivenWorkload, WorkloadMeasurement};
+use plimsoll_workload::schema::Schema;
 
 use super::observer::{SensorReading, ServerReading, WorkloadReading};
 use crate::activity::ServedWorkload;
@@ -99,6 +103,15 @@ fn result(driven: &DrivenWorkload, sensed: &WorkloadReading, notes: &mut Vec<Str
 pub(super) fn without_figures(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: String) -> RunRecord {
     let point = Point { why_invalid: Some(why), ..Point::new(id, setting, arm, at_s) };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
+}
+
+/// The kinds of the indexes of all tables that the workloads use, by schema and table.
+pub(super) fn indexes(database: &dyn Database, drives: &[Drive<'_>]) -> BTreeMap<String, String> {
+    let of_schema = |schema: &Schema| {
+        let named = |(table, kind): (String, &str)| (format!("{}.{table}", schema.name), kind.to_owned());
+        database.indexes(schema).into_iter().map(named).collect::<Vec<_>>()
+    };
+    drives.iter().flat_map(|drive| of_schema(drive.benchmark.schema())).collect()
 }
 
 /// What the throughput of queries counts.

@@ -83,6 +83,7 @@ mod tests {
         primary_key: &[0],
         secondary: SECONDARY,
         storage: Storage::RowsAndColumns,
+        has_key_ranges: false,
     }];
     static SCHEMA: Schema = Schema { name: Cow::Borrowed("x"), tables: TABLES };
 

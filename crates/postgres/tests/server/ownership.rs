@@ -34,6 +34,7 @@ macro_rules! kinds {
                 primary_key: &[0],
                 secondary: &[SecondaryIndex { name: "every_by_text", columns: &[3, 0] }],
                 storage: Storage::RowsAndColumns,
+                has_key_ranges: false,
             }],
         };
         &SCHEMA

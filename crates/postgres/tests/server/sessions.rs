@@ -42,6 +42,7 @@ macro_rules! bank {
                 primary_key: &[0],
                 secondary: &[],
                 storage: Storage::RowsAndColumns,
+                has_key_ranges: false,
             }],
         };
         &SCHEMA

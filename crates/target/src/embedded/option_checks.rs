@@ -1,6 +1,7 @@
 //! Checks for options that exclude each other, that may be a mistake, or that require something this machine lacks.
 
 use plimsoll_engine::delta::{Propagation, Recency};
+use plimsoll_engine::table::IndexKind;
 use plimsoll_machine::placement::process_cores;
 use plimsoll_machine::thread_share::own_slice;
 
@@ -11,6 +12,11 @@ pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
     if options.columns_in_files && options.delta.propagation != Propagation::Off {
         let reason = "`column_store=file` models columns that are read from the disk, and `propagation` would move those that \
                       change into memory; use `column_store=memory` or `propagation=off`";
+        return Some(reason.to_owned());
+    }
+    if options.index == IndexKind::Hash && options.log.data_folder.is_some() {
+        let reason = "a database that is recovered has trees, because its log does not say of which keys ranges are read, so that \
+                      `index=hash` would hold until it is opened again only; use `index=tree`, or leave `data_folder` out";
         return Some(reason.to_owned());
     }
     options.delta.conflict()

@@ -9,6 +9,7 @@ use plimsoll_engine::Durability;
 use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
 use plimsoll_engine::query::jobs::CacheSwitch;
 use plimsoll_engine::query::threads::QueryThreads;
+use plimsoll_engine::table::IndexKind;
 use plimsoll_machine::placement::CoreSet;
 use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_notation::{nearest, suggestion};
@@ -162,6 +163,13 @@ static OPTIONS: &[TargetOption] = &[
             Recency::Snapshot => "snapshot".into(),
             Recency::Bounded(age) => format!("bounded({})", write_length(age)).into(),
         },
+    },
+    TargetOption {
+        name: "index",
+        about: "the index of primary keys: `tree`, which is ordered; `hash`, which finds rows by whole keys only, for tables of \
+                which statements read no ranges of the key: other tables keep a tree",
+        set: |options, value| put(&mut options.index, choice(value, &IndexKind::ALL, |kind| kind.name())),
+        get: |options| options.index.name().into(),
     },
     TargetOption {
         name: "lock_policy",

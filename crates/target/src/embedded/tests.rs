@@ -85,6 +85,7 @@ fn the_grant_changes_in_place_and_the_place_of_columns_does_not() {
         ("checkpoint_mib", "1"),
         ("propagation", "background"),
         ("delta_mib", "1"),
+        ("index", "hash"),
     ] {
         assert_eq!(database.set_option(option, value), Ok(OptionChange::NeedsReopening), "{option}");
     }
@@ -224,4 +225,24 @@ fn queries_that_are_admitted_one_by_one_have_the_same_answers() {
     });
     assert_eq!(database.set_option("query_mpl", "none"), Ok(OptionChange::Applied));
     assert_eq!(answer(&database, SUMS).unwrap(), expect);
+}
+
+#[test]
+fn keys_of_which_no_ranges_are_read_have_the_index_that_is_set() {
+    let schema = || plimsoll_workload::registry::benchmark("tpcc:1", 7).unwrap().0;
+    let indexes = |options: &[&str]| {
+        let database = Embedded::new(EmbeddedOptions::parse(options.iter().copied()).unwrap()).unwrap();
+        database.create(schema().schema()).unwrap();
+        database.indexes(schema().schema())
+    };
+    assert_eq!(indexes(&[]), BTreeMap::new(), "all of them are trees");
+    let made = indexes(&["index=hash"]);
+    let hash = ["customer", "district", "item", "orders", "stock", "warehouse"];
+    let expected = hash.map(|table| (table, "hash")).into_iter().chain([("new_order", "tree"), ("order_line", "tree")]);
+    assert_eq!(made, expected.map(|(table, kind)| (table.to_owned(), kind)).collect());
+    let refused = |options: [&str; 3]| EmbeddedOptions::parse(options).unwrap_err().to_string();
+    let folder = refused(["index=hash", "durability=sync", "data_folder=/var/tmp/elsewhere"]);
+    assert!(folder.contains("use `index=tree`, or leave `data_folder` out"), "{folder}");
+    let unknown = EmbeddedOptions::parse(["index=hsah"]).unwrap_err().to_string();
+    assert!(unknown.contains("`tree` or `hash`"), "{unknown}");
 }

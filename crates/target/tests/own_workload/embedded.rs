@@ -1,5 +1,8 @@
 //! Tests of the embedded engine only: tables that outlive the process, and statements that it refuses.
 
+use plimsoll_workload::benchmark::Benchmark;
+use plimsoll_workload::database::Database;
+
 use crate::{all_hold, cell, embedded, load, prepared, run, workload, written};
 
 /// A database that outlives its process knows the tables of a workload that is read from its file again.
@@ -57,6 +60,32 @@ statements = ["SELECT sum(whole) FROM kinds WHERE word = :word GROUP BY word"]
     load(&*kinds, &database).unwrap();
     assert_eq!(run(&*kinds, &database, 1, 1), [1, 0]);
     all_hold(&*kinds, &database);
+}
+
+/// Which primary keys can be hash tables follows from the statements of the workload.
+#[test]
+fn tables_of_which_ranges_of_the_key_are_read_keep_trees() {
+    let text = r#"
+setup = """
+CREATE TABLE points (id int PRIMARY KEY, seen int);
+CREATE TABLE steps (id int, step int, seen int, PRIMARY KEY (id, step));
+INSERT INTO points VALUES (1, 0), (2, 0);
+INSERT INTO steps VALUES (1, 1, 0), (1, 2, 0), (2, 1, 0);
+"""
+[[check]]
+what = "both steps of the first were counted as often"
+sql = "SELECT sum(seen) FROM steps"
+equal = "SELECT 2 * sum(seen) FROM points"
+[[transaction]]
+name = "walk"
+statements = ["UPDATE points SET seen = seen + 1 WHERE id = 1", "UPDATE steps SET seen = seen + 1 WHERE id = 1"]
+"#;
+    let (database, walks) = (embedded(&["index=hash"]), written("walks.toml", text));
+    load(&*walks, &database).unwrap();
+    assert_eq!(run(&*walks, &database, 2, 20), [40]);
+    all_hold(&*walks, &database);
+    let indexes = database.indexes(walks.schema());
+    assert_eq!(indexes, [("points".to_owned(), "hash"), ("steps".to_owned(), "tree")].into());
 }
 
 /// A mistake is reported before anything runs, with the place of the statement and the place in it.

@@ -19,9 +19,9 @@ fn small(name: &str) -> Box<dyn Benchmark> {
 
 #[test]
 fn benchmarks_run_and_their_checks_hold() {
-    for entry in BENCHMARKS {
+    for (entry, index) in BENCHMARKS.iter().flat_map(|entry| ["index=tree", "index=hash"].map(|index| (entry, index))) {
         let benchmark = small(entry.name);
-        let database = Embedded::new(EmbeddedOptions::parse(["dop=2"]).unwrap()).unwrap();
+        let database = Embedded::new(EmbeddedOptions::parse(["dop=2", index]).unwrap()).unwrap();
         load(&*benchmark, &database);
         benchmark.prepare(&database).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
         let mut session = database.session(benchmark.schema()).unwrap();
@@ -29,11 +29,11 @@ fn benchmarks_run_and_their_checks_hold() {
         for _ in 0..REQUESTS {
             client.draw();
             let ran = client.run(&mut *session);
-            assert!(ran.is_ok(), "{}: {}", entry.name, ran.unwrap_err());
+            assert!(ran.is_ok(), "{}, {index}: {}", entry.name, ran.unwrap_err());
         }
         drop(client);
         let lines = benchmark.check(&database).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
         let failing: Vec<_> = lines.iter().filter(|line| line.holds == Some(false)).collect();
-        assert!(failing.is_empty(), "{}: {failing:#?}", entry.name);
+        assert!(failing.is_empty(), "{}, {index}: {failing:#?}", entry.name);
     }
 }

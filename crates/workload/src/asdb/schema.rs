@@ -100,11 +100,11 @@ pub(super) static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("asdb"),
     tables: &[
         row_table("rate", RATE_COLUMNS, &[R_ID]),
-        row_table("sample", SAMPLE_COLUMNS, &[S_ID]),
+        row_table("sample", SAMPLE_COLUMNS, &[S_ID]).with_key_ranges(),
         row_table("account", ACCOUNT_COLUMNS, &[A_ID]).with_indexes(&[index("account_by_branch", &[A_BRANCH, A_ID])]),
         row_table("product", PRODUCT_COLUMNS, &[P_ID]),
         row_table("document", DOCUMENT_COLUMNS, &[D_ID]).with_indexes(&[index("document_by_topic", &[D_TOPIC, D_ID])]),
-        row_table("entry", ENTRY_COLUMNS, &[E_ACCOUNT, E_NUMBER]),
+        row_table("entry", ENTRY_COLUMNS, &[E_ACCOUNT, E_NUMBER]).with_key_ranges(),
     ],
 };
 

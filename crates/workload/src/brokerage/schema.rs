@@ -331,24 +331,25 @@ pub(super) static SCHEMA: Schema = Schema {
         row_table("customer", CUSTOMER_COLUMNS, &[C_ID]).with_indexes(&[index("customer_by_tax_id", &[C_TAX_ID])]),
         row_table("customer_account", CUSTOMER_ACCOUNT_COLUMNS, &[CA_ID])
             .with_indexes(&[index("account_by_customer", &[CA_C_ID, CA_ID])]),
-        row_table("customer_taxrate", CUSTOMER_TAXRATE_COLUMNS, &[CX_C_ID, CX_TX_ID]),
+        row_table("customer_taxrate", CUSTOMER_TAXRATE_COLUMNS, &[CX_C_ID, CX_TX_ID]).with_key_ranges(),
         row_table("holding", HOLDING_COLUMNS, &[H_T_ID])
             .with_indexes(&[index("holding_by_account", &[H_CA_ID, H_S_SYMB, H_DTS, H_T_ID])]),
-        row_table("holding_history", HOLDING_HISTORY_COLUMNS, &[HH_T_ID, HH_H_T_ID]),
-        row_table("holding_summary", HOLDING_SUMMARY_COLUMNS, &[HS_CA_ID, HS_S_SYMB]),
-        row_table("watch_item", WATCH_ITEM_COLUMNS, &[WI_WL_ID, WI_S_SYMB]),
+        row_table("holding_history", HOLDING_HISTORY_COLUMNS, &[HH_T_ID, HH_H_T_ID]).with_key_ranges(),
+        row_table("holding_summary", HOLDING_SUMMARY_COLUMNS, &[HS_CA_ID, HS_S_SYMB]).with_key_ranges(),
+        row_table("watch_item", WATCH_ITEM_COLUMNS, &[WI_WL_ID, WI_S_SYMB]).with_key_ranges(),
         row_table("watch_list", WATCH_LIST_COLUMNS, &[WL_ID])
             .with_indexes(&[index("watch_list_by_customer", &[WL_C_ID])]),
         row_table("broker", BROKER_COLUMNS, &[B_ID]),
         row_table("cash_transaction", CASH_TRANSACTION_COLUMNS, &[CT_T_ID]),
         row_table("charge", CHARGE_COLUMNS, &[CH_TT_ID, CH_C_TIER]),
-        row_table("commission_rate", COMMISSION_RATE_COLUMNS, &[CR_C_TIER, CR_TT_ID, CR_EX_ID, CR_FROM_QTY]),
+        row_table("commission_rate", COMMISSION_RATE_COLUMNS, &[CR_C_TIER, CR_TT_ID, CR_EX_ID, CR_FROM_QTY])
+            .with_key_ranges(),
         row_table("settlement", SETTLEMENT_COLUMNS, &[SE_T_ID]),
-        row_table("trade", TRADE_COLUMNS, &[T_ID]).with_indexes(&[
+        row_table("trade", TRADE_COLUMNS, &[T_ID]).with_key_ranges().with_indexes(&[
             index("trade_by_account", &[T_CA_ID, T_DTS, T_ID]),
             index("trade_by_security", &[T_S_SYMB, T_DTS, T_ID]),
         ]),
-        row_table("trade_history", TRADE_HISTORY_COLUMNS, &[TH_T_ID, TH_ST_ID]),
+        row_table("trade_history", TRADE_HISTORY_COLUMNS, &[TH_T_ID, TH_ST_ID]).with_key_ranges(),
         row_table("trade_request", TRADE_REQUEST_COLUMNS, &[TR_T_ID]).with_indexes(&[
             index("trade_request_by_security", &[TR_S_SYMB, TR_T_ID]),
             index("trade_request_by_broker", &[TR_B_ID, TR_T_ID]),
@@ -356,14 +357,14 @@ pub(super) static SCHEMA: Schema = Schema {
         row_table("trade_type", TRADE_TYPE_COLUMNS, &[TT_ID]),
         row_table("company", COMPANY_COLUMNS, &[CO_ID])
             .with_indexes(&[index("company_by_name", &[CO_NAME]), index("company_by_industry", &[CO_IN_ID, CO_ID])]),
-        row_table("company_competitor", COMPANY_COMPETITOR_COLUMNS, &[CP_CO_ID, CP_COMP_CO_ID]),
-        row_table("daily_market", DAILY_MARKET_COLUMNS, &[DM_S_SYMB, DM_DATE]),
+        row_table("company_competitor", COMPANY_COMPETITOR_COLUMNS, &[CP_CO_ID, CP_COMP_CO_ID]).with_key_ranges(),
+        row_table("daily_market", DAILY_MARKET_COLUMNS, &[DM_S_SYMB, DM_DATE]).with_key_ranges(),
         row_table("exchange", EXCHANGE_COLUMNS, &[EX_ID]),
-        row_table("financial", FINANCIAL_COLUMNS, &[FI_CO_ID, FI_YEAR, FI_QTR]),
+        row_table("financial", FINANCIAL_COLUMNS, &[FI_CO_ID, FI_YEAR, FI_QTR]).with_key_ranges(),
         row_table("industry", INDUSTRY_COLUMNS, &[IN_ID]),
         row_table("last_trade", LAST_TRADE_COLUMNS, &[LT_S_SYMB]),
         row_table("news_item", NEWS_ITEM_COLUMNS, &[NI_ID]),
-        row_table("news_xref", NEWS_XREF_COLUMNS, &[NX_CO_ID, NX_NI_ID]),
+        row_table("news_xref", NEWS_XREF_COLUMNS, &[NX_CO_ID, NX_NI_ID]).with_key_ranges(),
         row_table("sector", SECTOR_COLUMNS, &[SC_ID]),
         row_table("security", SECURITY_COLUMNS, &[S_SYMB])
             .with_indexes(&[index("security_by_company", &[S_CO_ID, S_ISSUE])]),

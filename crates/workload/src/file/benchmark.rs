@@ -105,12 +105,7 @@ impl FileBenchmark {
     /// before the measurement. Not done if the workload creates tables as it runs.
     fn check_statements(&self, database: &dyn Database) -> Result<(), DatabaseError> {
         let steps = || self.definition.programs.iter().flat_map(|program| &program.steps);
-        let executes = || {
-            steps().filter_map(|step| match step {
-                ProgramStep::Execute(execute) => Some(execute),
-                _ => None,
-            })
-        };
+        let executes = || steps().filter_map(ProgramStep::statement);
         if executes().any(|execute| sql::trial(&execute.sql) == Trial::NoneOfAny) {
             return Ok(());
         }

@@ -82,6 +82,7 @@ impl Native {
             Err(error) => Err(told(&placed, error)),
         };
         let fillings = others.into_iter().map(filling).collect::<Result<_, _>>()?;
+        note_key_ranges(benchmark, &mut catalog);
         Ok(Native { catalog, fillings })
     }
 
@@ -123,12 +124,7 @@ impl Native {
     }
 
     fn program(&self, program: &program::Program) -> Result<NativeProgram, DatabaseError> {
-        let executes = || {
-            program.steps.iter().filter_map(|step| match step {
-                ProgramStep::Execute(execute) => Some(execute),
-                _ => None,
-            })
-        };
+        let executes = || program.steps.iter().filter_map(ProgramStep::statement);
         let only_queries = executes().all(|execute| may_be_analytical(&execute.sql));
         let (mut steps, mut is_read_only) = (Vec::new(), false);
         for step in &program.steps {
@@ -161,6 +157,17 @@ impl Native {
             Ok(program) => Ok(NativeStep::Rows(Box::new(program))),
             Err(_) if only_queries && matches!(execute.keep, KeptColumns::Nothing) => Ok(NativeStep::Query),
             Err(error) => Err(refused(execute, &error)),
+        }
+    }
+}
+
+/// Declares of which primary keys statements read ranges. A statement that cannot be compiled is reported before a run.
+fn note_key_ranges(benchmark: &FileBenchmark, catalog: &mut Catalog) {
+    for program in &benchmark.definition.programs {
+        for execute in program.steps.iter().filter_map(ProgramStep::statement) {
+            if let Some(table) = Program::compile(catalog, &execute.sql).ok().and_then(|program| program.key_range()) {
+                catalog.note_key_ranges(table);
+            }
         }
     }
 }

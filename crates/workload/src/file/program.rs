@@ -124,6 +124,16 @@ pub(super) enum ProgramStep {
     Sleep { length: Length, place: String },
 }
 
+impl ProgramStep {
+    /// The statement that it runs, if it does.
+    pub(super) fn statement(&self) -> Option<&Execute> {
+        match self {
+            ProgramStep::Execute(execute) => Some(execute),
+            _ => None,
+        }
+    }
+}
+
 /// A statement with its parameters and the use of its result.
 #[derive(Debug)]
 pub(super) struct Execute {

@@ -11,7 +11,7 @@ use super::expression::Expression;
 use super::numeric::PLACES_MAX;
 use super::scalar::{Scalar, Type};
 use super::{SqlError, parse, place_of};
-use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable, Schema, Storage};
+use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable, Schema, Storage, TableId};
 
 /// Bytes that a text without a length has room for. Rows have room for all of their texts.
 const TEXT_BYTES: usize = 255;
@@ -106,6 +106,11 @@ impl Catalog {
         &self.tables
     }
 
+    /// Declares that statements read ranges of a table's primary key.
+    pub fn note_key_ranges(&mut self, table: TableId) {
+        self.tables[table].has_key_ranges = true;
+    }
+
     /// Adds the tables and indexes that a statement declares. `false` if it is neither CREATE TABLE nor CREATE INDEX.
     pub fn declare(&mut self, sql: &str) -> Result<bool, SqlError> {
         match parse(sql)? {
@@ -148,6 +153,7 @@ impl Catalog {
             primary_key: Vec::new(),
             secondary: Vec::new(),
             storage: Storage::RowsAndColumns,
+            has_key_ranges: false,
         };
         let mut defaults = Vec::new();
         for (position, column) in create.columns.iter().enumerate() {

@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::access::RowSource;
+use super::access::{Access, RowSource};
 use super::expression::{Arithmetic, Expression, Input, Row, parameter};
 use super::failed;
 use super::function::{Aggregate, AggregateFunction};
 use super::scalar::{Scalar, StoredValue, Type};
 use crate::database::DatabaseError;
-use crate::schema::{ColumnId, ColumnKind, DeclaredColumn, TableId};
+use crate::schema::{ColumnId, ColumnKind, DeclaredColumn, Index, TableId};
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Value};
 
 /// A statement as row operations.
@@ -70,6 +70,22 @@ impl Program {
             Action::Insert { .. } => Some("INSERT"),
             Action::Update { .. } => Some("UPDATE"),
             Action::Delete { .. } => Some("DELETE"),
+        }
+    }
+
+    /// The table of whose primary key it reads a range, if it does.
+    pub fn key_range(&self) -> Option<TableId> {
+        let (Action::Read { source, .. }
+        | Action::Aggregate { source, .. }
+        | Action::Extreme { source, .. }
+        | Action::Update { source, .. }
+        | Action::Delete { source, .. }) = &self.action
+        else {
+            return None;
+        };
+        match source.access {
+            Access::Range { index: Index { table, number: 0 }, .. } => Some(table),
+            _ => None,
         }
     }
 

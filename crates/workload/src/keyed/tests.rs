@@ -29,6 +29,7 @@ static SCHEMA: Schema = Schema {
             primary_key: &[0, 1],
             secondary: &[SecondaryIndex { name: "t_name", columns: &[2, 0] }],
             storage: Storage::RowsAndColumns,
+            has_key_ranges: true,
         },
         Table {
             name: "log",
@@ -40,6 +41,7 @@ static SCHEMA: Schema = Schema {
             primary_key: &[],
             secondary: &[],
             storage: Storage::RowsAndColumns,
+            has_key_ranges: false,
         },
     ],
 };
@@ -56,6 +58,9 @@ pub(crate) fn beyond(
     let is_beyond = |sql: &str| match Program::compile(&catalog, sql) {
         Ok(program) => {
             assert!(!format!("{program:?}").contains("Now"), "{sql} asks for the time");
+            let range = program.key_range().map(|table| &catalog.tables()[table]);
+            let is_declared = range.is_none_or(|table| table.has_key_ranges);
+            assert!(is_declared, "{sql} reads a range of a primary key: declare its table with key ranges");
             false
         }
         Err(_) => true,

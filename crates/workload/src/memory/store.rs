@@ -161,7 +161,12 @@ impl Store {
         end: End,
     ) -> Box<dyn Iterator<Item = u64> + 'a> {
         let table = &self.tables[index.table];
-        assert!(table.has_index(index.number), "{} has no primary key", table.definition.name);
+        let Table { name, has_key_ranges, .. } = table.definition;
+        assert!(table.has_index(index.number), "{name} has no primary key");
+        assert!(
+            index.number > 0 || *has_key_ranges,
+            "declare {name} with key ranges, for its primary key has one read"
+        );
         let low = low.iter().map(|&value| Datum::from(value)).collect::<Key>();
         let high = high.iter().map(|&value| Datum::from(value)).chain([Datum::Top]).collect::<Key>();
         if low > high {

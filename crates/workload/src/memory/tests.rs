@@ -20,6 +20,7 @@ static SCHEMA: Schema = Schema {
         primary_key: &[0, 1],
         secondary: &[SecondaryIndex { name: "book_by_author", columns: &[2] }],
         storage: Storage::RowsAndColumns,
+        has_key_ranges: true,
     }],
 };
 

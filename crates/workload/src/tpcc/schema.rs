@@ -166,10 +166,10 @@ pub(crate) const TABLES: [Table; 9] = [
     row_table("customer", CUSTOMER_COLUMNS, &[C_W_ID, C_D_ID, C_ID])
         .with_indexes(&[index("customer_by_name", &[C_W_ID, C_D_ID, C_LAST, C_FIRST, C_ID])]),
     row_table("history", HISTORY_COLUMNS, &[]),
-    row_table("new_order", NEW_ORDER_COLUMNS, &[NO_W_ID, NO_D_ID, NO_O_ID]),
+    row_table("new_order", NEW_ORDER_COLUMNS, &[NO_W_ID, NO_D_ID, NO_O_ID]).with_key_ranges(),
     row_table("orders", ORDERS_COLUMNS, &[O_W_ID, O_D_ID, O_ID])
         .with_indexes(&[index("orders_by_customer", &[O_W_ID, O_D_ID, O_C_ID, O_ID])]),
-    row_table("order_line", ORDER_LINE_COLUMNS, &[OL_W_ID, OL_D_ID, OL_O_ID, OL_NUMBER]),
+    row_table("order_line", ORDER_LINE_COLUMNS, &[OL_W_ID, OL_D_ID, OL_O_ID, OL_NUMBER]).with_key_ranges(),
     row_table("item", ITEM_COLUMNS, &[I_ID]),
     row_table("stock", STOCK_COLUMNS, &[S_W_ID, S_I_ID]),
 ];

@@ -171,14 +171,21 @@ pub(super) static SCHEMA: Schema = Schema {
         ]),
         row_table("author", AUTHOR_COLUMNS, &[A_ID]).with_indexes(&[index("author_by_name", &[A_LNAME])]),
         row_table("country", COUNTRY_COLUMNS, &[CO_ID]).with_indexes(&[index("country_by_name", &[CO_NAME])]),
-        row_table("address", ADDRESS_COLUMNS, &[ADDR_ID]).with_indexes(&[index("address_by_zip", &[ADDR_ZIP])]),
-        row_table("customer", CUSTOMER_COLUMNS, &[C_ID]).with_indexes(&[index("customer_by_user_name", &[C_UNAME])]),
-        row_table("orders", ORDERS_COLUMNS, &[O_ID]).with_indexes(&[index("orders_by_customer", &[O_C_ID, O_ID])]),
+        row_table("address", ADDRESS_COLUMNS, &[ADDR_ID])
+            .with_key_ranges()
+            .with_indexes(&[index("address_by_zip", &[ADDR_ZIP])]),
+        row_table("customer", CUSTOMER_COLUMNS, &[C_ID])
+            .with_key_ranges()
+            .with_indexes(&[index("customer_by_user_name", &[C_UNAME])]),
+        row_table("orders", ORDERS_COLUMNS, &[O_ID])
+            .with_key_ranges()
+            .with_indexes(&[index("orders_by_customer", &[O_C_ID, O_ID])]),
         row_table("order_line", ORDER_LINE_COLUMNS, &[OL_O_ID, OL_ID])
+            .with_key_ranges()
             .with_indexes(&[index("order_line_by_item", &[OL_I_ID, OL_O_ID])]),
         row_table("cc_xacts", CC_XACTS_COLUMNS, &[CX_O_ID]),
-        row_table("shopping_cart", SHOPPING_CART_COLUMNS, &[SC_ID]),
-        row_table("shopping_cart_line", SHOPPING_CART_LINE_COLUMNS, &[SCL_SC_ID, SCL_I_ID]),
+        row_table("shopping_cart", SHOPPING_CART_COLUMNS, &[SC_ID]).with_key_ranges(),
+        row_table("shopping_cart_line", SHOPPING_CART_LINE_COLUMNS, &[SCL_SC_ID, SCL_I_ID]).with_key_ranges(),
     ],
 };
 
