@@ -1,8 +1,9 @@
-//! Reads or updates of random rows by primary key: the micro-benchmark of SI 4.3.
+//! Reads or updates of random rows by primary key: the micro-benchmark of SI 4.3. Or insertions: that of SI 6.3.2.
 //!
 //! One table of keys and values, either both 8-byte integers or both strings of 50 bytes; a transaction reads, or updates,
-//! a number of rows that are drawn uniformly, with replacement, and touched in the order drawn. Clients that update
-//! several rows each can therefore deadlock, and the fewer rows the table has the more often.
+//! a number of loaded rows that are drawn uniformly, with replacement, and touched in the order drawn. Clients that update
+//! several rows each can therefore deadlock, and the fewer rows the table has the more often. A transaction that inserts
+//! adds that many rows above all others, each client at keys of its own.
 //!
 //! In reading order: `schema` is the table in its two types, `data` makes its rows, `client` draws and runs
 //! transactions, `check` tests whether keys and values are correct, `query` are queries over the same table.
@@ -17,7 +18,7 @@ mod schema;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError};
@@ -37,15 +38,15 @@ const ROWS_SCALE: Possible = Possible::Number { low: 0.00001, high: 12_500.0 };
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "rows",
-    about: "reads or updates of random rows of one table by key",
-    source: "SI 4.3",
+    about: "reads or updates of random rows of one table by key, or insertions",
+    source: "SI 4.3, 6.3.2",
     scale_unit: ROWS_SCALE_UNIT,
     scale_default: 1.0,
     scale_possible: ROWS_SCALE,
     parameters: &[
         Parameter {
             name: "rows",
-            about: "how many rows a transaction reads or updates",
+            about: "how many rows a transaction reads, updates or inserts",
             default: ParameterValue::Number(1.0),
             possible: Possible::Whole { low: 1.0, high: 10_000.0 },
         },
@@ -61,6 +62,12 @@ pub(crate) const ENTRY: Entry = Entry {
             default: ParameterValue::Number(0.0),
             possible: Possible::Number { low: 0.0, high: 1.0 },
         },
+        Parameter {
+            name: "inserts",
+            about: "share of transactions that insert rows; `updates` is a share of the others",
+            default: ParameterValue::Number(0.0),
+            possible: Possible::Number { low: 0.0, high: 1.0 },
+        },
     ],
     sides: &[],
     make: |scale, parameters, _| {
@@ -70,7 +77,8 @@ pub(crate) const ENTRY: Entry = Entry {
             columns,
             rows_per_transaction: parameters.number("rows") as usize,
             updates: parameters.number("updates"),
-            updated: Arc::default(),
+            inserts: parameters.number("inserts"),
+            work: Arc::default(),
         })
     },
 };
@@ -90,10 +98,22 @@ struct RandomRows {
     scale: f64,
     columns: Columns,
     rows_per_transaction: usize,
-    /// The share of transactions that update.
+    /// The share that updates of the transactions that do not insert.
     updates: f64,
-    /// How many rows this value's clients have updated in transactions that committed; a row updated twice counts twice.
-    updated: Arc<AtomicU64>,
+    /// The share of transactions that insert.
+    inserts: f64,
+    work: Arc<Work>,
+}
+
+/// What clients have done in transactions that committed.
+#[derive(Debug, Default)]
+struct Work {
+    /// Rows updated; a row updated twice counts twice.
+    updated: AtomicU64,
+    /// Rows inserted.
+    inserted: AtomicU64,
+    /// The distance of the greatest key from the greatest one that was loaded, when the clients were made.
+    inserted_before: AtomicU64,
 }
 
 impl RandomRows {
@@ -115,8 +135,8 @@ pub fn statements() -> impl Iterator<Item = &'static Statement<'static>> {
     client::STATEMENTS.into_iter()
 }
 
-/// The names of the two kinds of transaction, in the order of [`client::TransactionKind`].
-const TRANSACTIONS: [&str; 2] = ["read", "update"];
+/// The names of the kinds of transaction, in the order of [`client::TransactionKind`].
+const TRANSACTIONS: [&str; 3] = ["read", "update", "insert"];
 
 impl Benchmark for RandomRows {
     fn name(&self) -> &'static str {
@@ -135,7 +155,11 @@ impl Benchmark for RandomRows {
     }
 
     fn writes(&self) -> Writes {
-        if self.updates > 0.0 { Writes::InPlace } else { Writes::Nothing }
+        match (self.inserts > 0.0, self.updates > 0.0) {
+            (true, _) => Writes::Grows,
+            (false, true) => Writes::InPlace,
+            (false, false) => Writes::Nothing,
+        }
     }
 
     fn transactions(&self) -> Vec<&str> {
@@ -150,6 +174,15 @@ impl Benchmark for RandomRows {
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
         let make = Box::new(|part| data::batch(self.table(), self.columns, part));
         load(self.schema(), &[Filling { table: PAIRS, rows: self.row_count(), make }], database, progress)
+    }
+
+    fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
+        if self.inserts > 0.0 {
+            let greatest = check::greatest_key(self, database)?;
+            // Relaxed: clients are made afterwards, by the same thread.
+            self.work.inserted_before.store(greatest.saturating_sub(self.row_count()), Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {

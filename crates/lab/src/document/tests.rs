@@ -33,7 +33,7 @@ fn every_setting_is_told_and_every_axis_has_its_role() {
     let results = results(&plan, &measure(&plan, |_, _, _| 100.0));
     let settings = serde_json::to_value(&results.experiment.settings).expect("plain data");
     let expect = json!({
-        "arms": ["alone:oltp"], "oltp.clients": 1, "oltp.columns": "bigint", "oltp.kind": "rows", "oltp.priority": "low", "oltp.rate": null,
+        "arms": ["alone:oltp"], "oltp.clients": 1, "oltp.columns": "bigint", "oltp.inserts": 0.0, "oltp.kind": "rows", "oltp.priority": "low", "oltp.rate": null,
         "oltp.retry_max": 1000, "oltp.round_trip": "none", "oltp.rows": 1.0, "oltp.scale": 0.5, "oltp.think": "exp 5ms", "oltp.updates": 0.25, "run.measure_s": 1.5,
         "run.reload": "when-grown", "run.repeats": 2, "run.search": "grid", "run.seed": 7,
         "run.server_lost": "go-on", "run.warmup": "steady 20s",

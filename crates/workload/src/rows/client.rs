@@ -1,14 +1,14 @@
-//! A client: draws rows, then reads or updates them in one transaction.
+//! A client: draws rows, then reads, updates or inserts them in one transaction.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::data::{VALUES, write_text};
 use super::schema::{BIGINT, TEXT};
-use super::{Columns, RandomRows};
+use super::{Columns, RandomRows, Work};
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
 use crate::keyed;
@@ -19,14 +19,19 @@ use crate::statement::{Rows, Statement, Value};
 pub(super) enum TransactionKind {
     Read = 0,
     Update = 1,
+    Insert = 2,
 }
+
+/// The distance of a client's next inserted key from its last: more than there are clients, each of which takes its own
+/// remainder.
+const CLIENTS_MAX: i64 = 4_096;
 
 /// A row that a transaction will touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Touch {
     /// The row's key.
     pub(super) key: i64,
-    /// The number whose text is written, where a text is updated.
+    /// The value that is inserted, or the number whose text is written, where a text is updated.
     pub(super) value: i64,
 }
 
@@ -35,29 +40,35 @@ pub(super) struct RowsClient {
     random: Pcg64,
     row_count: i64,
     columns: Columns,
-    /// The share of transactions that update.
+    /// The share that updates of the transactions that do not insert.
     updates: f64,
+    /// The share of transactions that insert.
+    inserts: f64,
+    next_key: i64,
     kind: TransactionKind,
     touched: Box<[Touch]>,
     key: String,
     value: String,
     rows: Rows,
-    updated: Arc<AtomicU64>,
+    work: Arc<Work>,
 }
 
 impl RowsClient {
     pub(super) fn new(benchmark: &RandomRows, number: usize, seed: u64) -> Self {
+        let inserted_before = benchmark.work.inserted_before.load(Ordering::Relaxed);
         RowsClient {
             random: Pcg64::new(u128::from(seed), number as u128),
             row_count: benchmark.row_count() as i64,
             columns: benchmark.columns,
             updates: benchmark.updates,
+            inserts: benchmark.inserts,
+            next_key: (benchmark.row_count() + inserted_before + number as u64) as i64 + 1,
             kind: TransactionKind::Read,
             touched: vec![Touch { key: 0, value: 0 }; benchmark.rows_per_transaction].into(),
             key: String::new(),
             value: String::new(),
             rows: Rows::new(),
-            updated: benchmark.updated.clone(),
+            work: benchmark.work.clone(),
         }
     }
 
@@ -67,7 +78,7 @@ impl RowsClient {
         &self.touched
     }
 
-    /// Reads or updates one row.
+    /// Reads, updates or inserts one row.
     fn touch(&mut self, session: &mut dyn Session, touch: Touch) -> Result<(), DatabaseError> {
         let key = match self.columns {
             Columns::BigInt => Value::Int(touch.key),
@@ -94,6 +105,15 @@ impl RowsClient {
                 session.execute(&UPDATE_TEXT, &[key, Value::Text(&self.value)], &mut self.rows)?;
                 self.rows.affected()
             }
+            (TransactionKind::Insert, Columns::BigInt) => {
+                session.execute(&INSERT_BIGINT, &[key, Value::Int(touch.value)], &mut self.rows)?;
+                self.rows.affected()
+            }
+            (TransactionKind::Insert, Columns::Text) => {
+                write_text(touch.value, &mut self.value);
+                session.execute(&INSERT_TEXT, &[key, Value::Text(&self.value)], &mut self.rows)?;
+                self.rows.affected()
+            }
         };
         if touched == 1 {
             return Ok(());
@@ -106,9 +126,19 @@ impl RowsClient {
 
 impl Client for RowsClient {
     fn draw(&mut self) -> usize {
-        self.kind = if self.random.random_bool(self.updates) { TransactionKind::Update } else { TransactionKind::Read };
+        let draws_insert = self.inserts > 0.0 && self.random.random_bool(self.inserts);
+        let draws_update = self.random.random_bool(self.updates);
+        self.kind = match (draws_insert, draws_update) {
+            (true, _) => TransactionKind::Insert,
+            (false, true) => TransactionKind::Update,
+            (false, false) => TransactionKind::Read,
+        };
         for touch in &mut self.touched {
             touch.key = self.random.random_range(1..=self.row_count);
+            if draws_insert {
+                touch.key = self.next_key;
+                self.next_key += CLIENTS_MAX;
+            }
             // Drawn for every kind of transaction, so that the keys do not depend on the parameters.
             touch.value = self.random.random_range(0..VALUES as i64);
         }
@@ -121,10 +151,13 @@ impl Client for RowsClient {
             self.touch(session, self.touched[row])?;
         }
         session.commit()?;
-        if self.kind == TransactionKind::Update {
-            // Relaxed: read only after the clients have ended.
-            self.updated.fetch_add(self.touched.len() as u64, Ordering::Relaxed);
-        }
+        let count = match self.kind {
+            TransactionKind::Read => return Ok(Outcome::Committed),
+            TransactionKind::Update => &self.work.updated,
+            TransactionKind::Insert => &self.work.inserted,
+        };
+        // Relaxed: read only after the clients have ended.
+        count.fetch_add(self.touched.len() as u64, Ordering::Relaxed);
         Ok(Outcome::Committed)
     }
 }
@@ -145,4 +178,13 @@ static UPDATE_BIGINT: Statement =
 static UPDATE_TEXT: Statement =
     keyed::statement!(TEXT, "rows_update_text", "UPDATE pairs SET pair_value = $2 WHERE pair_key = $1");
 
-pub(super) static STATEMENTS: [&Statement; 4] = [&READ_BIGINT, &READ_TEXT, &UPDATE_BIGINT, &UPDATE_TEXT];
+/// (key, value).
+static INSERT_BIGINT: Statement =
+    keyed::statement!(BIGINT, "rows_insert_bigint", "INSERT INTO pairs (pair_key, pair_value) VALUES ($1, $2)");
+
+/// (key, value), both texts.
+static INSERT_TEXT: Statement =
+    keyed::statement!(TEXT, "rows_insert_text", "INSERT INTO pairs (pair_key, pair_value) VALUES ($1, $2)");
+
+pub(super) static STATEMENTS: [&Statement; 6] =
+    [&READ_BIGINT, &READ_TEXT, &UPDATE_BIGINT, &UPDATE_TEXT, &INSERT_BIGINT, &INSERT_TEXT];

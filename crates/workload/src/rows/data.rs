@@ -54,6 +54,15 @@ pub(super) fn initial_sum(rows: u64) -> i64 {
     (1..=rows as i64).map(initial_value).sum()
 }
 
+/// The number of a key, from the text in which queries show it.
+pub(super) fn number_of(columns: Columns, key: &str) -> Option<u64> {
+    let digits = match columns {
+        Columns::BigInt => key,
+        Columns::Text => key.get(..TEXT_DIGITS)?,
+    };
+    digits.parse().ok()
+}
+
 /// Writes the text of a number that is not negative: its digits, then letters that follow from it. Texts of different
 /// numbers differ.
 pub(super) fn write_text(number: i64, text: &mut String) {

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use super::schema::PAIRS;
+use super::check::key_line;
 use super::{Columns, ROWS_SCALE, ROWS_SCALE_UNIT, RandomRows};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError};
-use crate::inquiry::{first_integer, line, row_count_line};
+use crate::inquiry::{first_integer, line};
 use crate::registry::{Entry, Parameter, ParameterValue, Possible};
 use crate::schema::Schema;
 use crate::tpch_operators::SameQuery;
@@ -36,7 +36,8 @@ pub(crate) const ENTRY: Entry = Entry {
             columns: Columns::BigInt,
             rows_per_transaction: 1,
             updates: 0.0,
-            updated: Arc::default(),
+            inserts: 0.0,
+            work: Arc::default(),
         };
         Box::new(RowsQuery { rows, is_join })
     },
@@ -104,7 +105,7 @@ impl Benchmark for RowsQuery {
         database.refresh(self.schema())?;
         let mut session = database.session(self.schema())?;
         let session = session.as_mut();
-        let rows = row_count_line(session, self.schema().tables[PAIRS].name, self.rows.row_count());
+        let rows = key_line(session, &self.rows);
         let both = first_integer(session, PROJECTION).and_then(|sum| Ok((sum, first_integer(session, JOIN)?)));
         let judged = both.and_then(|(sum, joined)| match joined == 2 * sum {
             true => Ok(format!("{sum} and {joined}")),

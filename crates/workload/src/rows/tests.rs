@@ -21,7 +21,7 @@ use crate::statement::Value;
 
 /// A table of 2000 rows.
 fn rows(columns: Columns, rows_per_transaction: usize, updates: f64) -> RandomRows {
-    RandomRows { scale: 0.002, columns, rows_per_transaction, updates, updated: Arc::default() }
+    RandomRows { scale: 0.002, columns, rows_per_transaction, updates, inserts: 0.0, work: Arc::default() }
 }
 
 /// Every key with its value, as text.
@@ -90,7 +90,45 @@ fn updates_are_counted_and_change_as_many_values() {
         }
         assert_eq!(contents(&benchmark, &database), expected);
         assert!((70..=130).contains(&updates), "{updates}");
-        assert_eq!(benchmark.updated.load(Ordering::Relaxed), 10 * updates);
+        assert_eq!(benchmark.work.updated.load(Ordering::Relaxed), 10 * updates);
+    }
+}
+
+#[test]
+fn insertions_are_counted_and_each_client_adds_keys_of_its_own() {
+    for columns in [Columns::BigInt, Columns::Text] {
+        let benchmark = RandomRows { inserts: 0.5, ..rows(columns, 10, 0.5) };
+        let database = loaded(&benchmark);
+        let mut session = database.session(benchmark.schema()).unwrap();
+        let mut clients = [0, 1].map(|number| benchmark.rows_client(number, 7));
+        let mut inserted = Vec::new();
+        for _ in 0..100 {
+            for client in &mut clients {
+                let is_insert = client.draw() == TransactionKind::Insert as usize;
+                inserted.extend(client.touched().iter().filter(|_| is_insert).map(|touch| touch.key));
+                assert_eq!(client.run(session.as_mut()).unwrap(), Outcome::Committed);
+            }
+        }
+        assert!((700..1_300).contains(&inserted.len()), "{}", inserted.len());
+        assert!(inserted.iter().all(|&key| key > 2_000));
+        assert_eq!(contents(&benchmark, &database).len(), 2_000 + inserted.len(), "no key is inserted twice");
+        assert_eq!(benchmark.work.inserted.load(Ordering::Relaxed), inserted.len() as u64);
+        assert_eq!(benchmark.writes(), Writes::Grows);
+    }
+}
+
+#[test]
+fn clients_insert_above_the_rows_of_earlier_runs() {
+    for (columns, greatest) in [(Columns::BigInt, "9000".to_owned()), (Columns::Text, text(9_000))] {
+        let benchmark = RandomRows { inserts: 1.0, ..rows(columns, 1, 0.0) };
+        let database = Recording::answering(benchmark.schema(), move |sql, _| {
+            assert_eq!(sql, "select max(pair_key) from pairs");
+            Arc::new(StringArray::from(vec![greatest.clone()]))
+        });
+        benchmark.prepare(&database).unwrap();
+        let mut client = benchmark.rows_client(2, 7);
+        client.draw();
+        assert_eq!(client.touched()[0].key, 9_003);
     }
 }
 
@@ -132,7 +170,7 @@ fn a_table_of_another_scale_is_noticed_and_left_as_it_was() {
     let error = client.run(session.as_mut()).unwrap_err().to_string();
     assert!(error.contains("were they loaded at this scale?"), "{error}");
     assert_eq!(contents(&small, &database), contents(&small, &loaded(&small)));
-    assert_eq!(large.updated.load(Ordering::Relaxed), 0);
+    assert_eq!(large.work.updated.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -161,14 +199,15 @@ fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
     }
 }
 
-/// A database that answers the queries of the check from numbers that a test gives it.
-fn answering(rows: i64, keys: [&'static str; 2], last: i64) -> Recording {
+/// A database that answers the queries of the check from numbers that a test gives it: of all rows, of the number and
+/// ends of the loaded keys, and of the sum.
+fn answering(rows: i64, keys: [&'static str; 3], last: i64) -> Recording {
     let key = |name, key: &str| (name, Arc::new(StringArray::from(vec![key.to_owned()])) as ArrayRef);
     Recording::answering(&schema::BIGINT, move |sql, _| match sql {
         "select count(*) from pairs" => number(rows),
-        "select min(pair_key), max(pair_key) from pairs" => {
-            let ends = RecordBatch::try_from_iter([key("min", keys[0]), key("max", keys[1])]).unwrap();
-            Arc::new(StructArray::from(ends))
+        sql if sql.starts_with("select count(*), min(pair_key), max(pair_key) from pairs where pair_key <= ") => {
+            let columns = [key("count", keys[0]), key("min", keys[1]), key("max", keys[2])];
+            Arc::new(StructArray::from(RecordBatch::try_from_iter(columns).unwrap()))
         }
         _ => number(last),
     })
@@ -177,25 +216,29 @@ fn answering(rows: i64, keys: [&'static str; 2], last: i64) -> Recording {
 #[test]
 fn the_check_finds_lost_rows_keys_and_updates() {
     let benchmark = rows(Columns::BigInt, 1, 1.0);
-    benchmark.updated.store(30, Ordering::Relaxed);
+    benchmark.work.updated.store(30, Ordering::Relaxed);
+    benchmark.work.inserted.store(5, Ordering::Relaxed);
     let sum = initial_sum(2_000) + 30;
-    let judged = |rows: i64, keys: [&'static str; 2], last: i64| {
+    let judged = |rows: i64, keys: [&'static str; 3], last: i64| {
         let lines = benchmark.check(&answering(rows, keys, last)).unwrap();
         lines.iter().map(|line| line.holds).collect::<Vec<_>>()
     };
     let (yes, no) = (Some(true), Some(false));
-    assert_eq!(judged(2_000, ["1", "2000"], sum), [yes, yes, yes]);
-    assert_eq!(judged(1_999, ["1", "2000"], sum), [no, yes, yes]);
-    assert_eq!(judged(2_000, ["2", "2000"], sum), [yes, no, yes]);
-    assert_eq!(judged(2_000, ["1", "1999"], sum), [yes, no, yes]);
-    assert_eq!(judged(2_000, ["1", "2000"], sum - 1), [yes, yes, no]);
+    let keys = ["2000", "1", "2000"];
+    assert_eq!(judged(2_005, keys, sum), [yes, yes, yes]);
+    assert_eq!(judged(2_004, keys, sum), [no, yes, yes]);
+    assert_eq!(judged(2_005, ["1999", "1", "2000"], sum), [yes, no, yes]);
+    assert_eq!(judged(2_005, ["2000", "2", "2000"], sum), [yes, no, yes]);
+    assert_eq!(judged(2_005, ["2000", "1", "1999"], sum), [yes, no, yes]);
+    assert_eq!(judged(2_005, keys, sum - 1), [yes, yes, no]);
     // Others may have driven clients on the same data before.
-    assert_eq!(judged(2_000, ["1", "2000"], sum + 1), [yes, yes, None]);
-    let lines = benchmark.check(&answering(2_000, ["1", "2000"], sum - 4)).unwrap();
+    assert_eq!(judged(2_006, keys, sum), [None, yes, yes]);
+    assert_eq!(judged(2_005, keys, sum + 1), [yes, yes, None]);
+    let lines = benchmark.check(&answering(2_005, keys, sum - 4)).unwrap();
     assert_eq!(lines[2].found, "4 updates are missing");
 
     let texts = rows(Columns::Text, 1, 1.0);
-    let lines = texts.check(&answering(2_000, ["1", "2000"], 1)).unwrap();
+    let lines = texts.check(&answering(2_000, keys, 1)).unwrap();
     assert_eq!(lines.iter().map(|line| line.holds).collect::<Vec<_>>(), [yes, no, no], "{lines:?}");
 }
 
@@ -207,7 +250,7 @@ fn queries_share_the_table_and_their_check_finds_a_join_that_loses_rows() {
     assert_eq!(made.transactions(), ["join"]);
     let query = query::RowsQuery { rows: rows(Columns::BigInt, 1, 0.0), is_join: false };
     let judged = |last| {
-        let lines = query.check(&answering(2_000, ["1", "2000"], last)).unwrap();
+        let lines = query.check(&answering(2_000, ["2000", "1", "2000"], last)).unwrap();
         lines.iter().map(|line| line.holds).collect::<Vec<_>>()
     };
     // One number answers both queries: only nothing is twice itself.
@@ -217,7 +260,7 @@ fn queries_share_the_table_and_their_check_finds_a_join_that_loses_rows() {
 
 #[test]
 fn statements_have_names_of_their_own_and_are_compiled() {
-    check_statements(statements(), 4);
+    check_statements(statements(), 6);
     for columns in [Columns::BigInt, Columns::Text] {
         let suffix = format!("{columns:?}").to_lowercase();
         let of_columns = statements().filter(|statement| statement.name.ends_with(&suffix));
