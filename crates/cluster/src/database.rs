@@ -24,6 +24,7 @@ use crate::options::ClusterOptions;
 use crate::processes::Starter;
 use crate::secret::Secret;
 use crate::statement::{put_rows, with_values};
+use crate::tls::Authorities;
 
 /// The threads that talk to workers and put the last rows together.
 const THREADS: usize = 2;
@@ -74,7 +75,8 @@ impl ClusterDatabase {
         let workers = if options.is_private() {
             started(program, options, folder, None)?
         } else {
-            let channels = Channels::new(Secret::find(options.secret_file.as_deref())?);
+            let authorities = options.tls_ca.as_deref().map(Authorities::read).transpose()?;
+            let channels = Channels::new(Secret::find(options.secret_file.as_deref())?, authorities);
             let members = Members::connect(&options.hosts, channels.clone(), &export.digest);
             (channels.clone(), threads.block_on(members)?)
         };
@@ -131,7 +133,7 @@ fn started(
     remove: Option<&Path>,
 ) -> Result<(Channels, Members), ClusterError> {
     let secret = Secret::random()?;
-    let channels = Channels::new(secret.clone());
+    let channels = Channels::new(secret.clone(), None);
     let starter = Starter::new(program, options, store, remove, secret);
     let members = Members::start(starter, options.workers, channels.clone())?;
     Ok((channels, members))

@@ -61,6 +61,36 @@ pub enum ClusterError {
         /// The last error.
         reason: String,
     },
+    /// Certificates or a key cannot be used.
+    #[error("{}: {reason}", .path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// Why, with the remedy.
+        reason: String,
+    },
+    /// A worker's certificate does not pass.
+    #[error("the worker at {address} is not trusted, and gets no secret: {reason}; {remedy}")]
+    Untrusted {
+        /// Where.
+        address: String,
+        /// What is wrong with the certificate.
+        reason: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A worker wants TLS, and this process has no authority to trust.
+    #[error(
+        "the worker at {0} encrypts its connections; name the file of the authority that has signed its certificate: \
+         ?tls_ca=FILE, and `--tls-ca FILE` for workers"
+    )]
+    Encrypted(String),
+    /// This process wants TLS, and a worker has none.
+    #[error(
+        "the worker at {0} does not encrypt its connections, so it gets no secret; start it with --tls-cert, --tls-key and \
+         --tls-ca, or leave them and tls_ca out everywhere"
+    )]
+    Plain(String),
     /// A worker has another secret.
     #[error("the worker at {0} has another secret; set {secret} to the same for all", secret = crate::secret::SECRET)]
     Refused(String),

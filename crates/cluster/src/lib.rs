@@ -7,7 +7,8 @@
 //!
 //! In reading order: [`options`] is what a user can say of a cluster. With the feature `distributed`, `database` is the
 //! target, `exports` makes and renews what is read, `coordinator` plans a query and runs it, again if a worker was lost, `members`
-//! and `processes` know the workers, `connection` reaches them, `data` finds the files, and `worker` is the other side.
+//! and `processes` know the workers, `connection` reaches them, over `tls` if that is wanted, `data` finds the files, and
+//! `worker` is the other side.
 
 pub mod options;
 
@@ -33,6 +34,8 @@ mod processes;
 mod secret;
 #[cfg(feature = "distributed")]
 mod statement;
+#[cfg(feature = "distributed")]
+pub mod tls;
 #[cfg(feature = "distributed")]
 pub mod worker;
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tonic::{Code, Status};
 use url::Url;
 
-use crate::connection::Channels;
+use crate::connection::{Channels, address_of, innermost};
 use crate::error::ClusterError;
 use crate::hello::{Hello, own_version};
 use crate::processes::{Process, Starter};
@@ -51,9 +51,9 @@ impl Members {
     pub async fn connect(hosts: &[String], channels: Channels, digest: &str) -> Result<Members, ClusterError> {
         let mut urls = Vec::new();
         for address in hosts {
-            let url = Url::parse(&format!("http://{address}"))
-                .map_err(|error| ClusterError::Unreachable { address: address.clone(), reason: error.to_string() })?;
-            let hello = hello(&channels, &url).await.map_err(|error| unanswered(address, &error))?;
+            let url = channels.url_of(address)?;
+            channels.agree_on_tls(address).await?;
+            let hello = hello(&channels, &url).await.map_err(|error| unanswered(address, error))?;
             agree(address, &hello, digest)?;
             urls.push(url);
         }
@@ -100,7 +100,7 @@ impl Members {
             self.channels.forget(&url);
             told.push(match &self.starter {
                 Some(starter) => self.replace(number, &url, starter)?,
-                None => self.leave_out(&url, &error)?,
+                None => self.leave_out(&url, error)?,
             });
         }
         Ok(told)
@@ -120,7 +120,7 @@ impl Members {
         Ok(told)
     }
 
-    fn leave_out(&self, url: &Url, error: &DataFusionError) -> Result<String, ClusterError> {
+    fn leave_out(&self, url: &Url, error: DataFusionError) -> Result<String, ClusterError> {
         let address = address_of(url);
         let mut urls = self.urls.write();
         if urls.len() == 1 {
@@ -129,10 +129,6 @@ impl Members {
         urls.retain(|known| known != url);
         Ok(format!("the worker at {address} was lost; {} remain", urls.len()))
     }
-}
-
-fn address_of(url: &Url) -> String {
-    url[url::Position::BeforeHost..url::Position::AfterPort].to_owned()
 }
 
 /// What a worker says that it is.
@@ -160,23 +156,16 @@ fn agree(address: &str, hello: &Hello, digest: &str) -> Result<(), ClusterError>
 }
 
 /// Why a worker did not say what it is.
-fn unanswered(address: &str, error: &DataFusionError) -> ClusterError {
-    let status = match error.find_root() {
-        DataFusionError::External(inner) => inner.downcast_ref::<Status>(),
-        _ => None,
+fn unanswered(address: &str, error: DataFusionError) -> ClusterError {
+    let address = address.to_owned();
+    let DataFusionError::External(inner) = error else {
+        return ClusterError::Unreachable { address, reason: error.strip_backtrace() };
     };
-    match status {
-        Some(status) if status.code() == Code::Unauthenticated => ClusterError::Refused(address.to_owned()),
-        Some(status) => ClusterError::Unreachable { address: address.to_owned(), reason: source_of(status) },
-        None => ClusterError::Unreachable { address: address.to_owned(), reason: error.strip_backtrace() },
+    match inner.downcast::<ClusterError>() {
+        Ok(unconnected) => *unconnected,
+        Err(inner) => match inner.downcast_ref::<Status>() {
+            Some(status) if status.code() == Code::Unauthenticated => ClusterError::Refused(address),
+            _ => ClusterError::Unreachable { address, reason: innermost(inner.as_ref()).to_string() },
+        },
     }
-}
-
-/// The innermost reason of an error: `Connection refused (os error 111)`.
-fn source_of(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }

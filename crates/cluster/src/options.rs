@@ -89,6 +89,8 @@ pub struct ClusterOptions {
     pub broadcast_joins: bool,
     /// The file of the secret that the user's workers ask for; `None` if the environment has it.
     pub secret_file: Option<PathBuf>,
+    /// The file of the authorities that sign certificates of the user's workers; `None` for connections without TLS.
+    pub tls_ca: Option<PathBuf>,
 }
 
 /// Which clusters have an option.
@@ -209,6 +211,14 @@ const OPTIONS: &[ClusterOption] = &[
         set: |options, value| folder(value).map(|path| options.secret_file = Some(path)),
         get: |options| options.secret_file.as_ref().map_or(Value::Null, |file| file.display().to_string().into()),
     },
+    ClusterOption {
+        name: "tls_ca",
+        meaning: "the file of the authority that has signed the workers' certificates",
+        possible: "a file",
+        kind: Kind::Own,
+        set: |options, value| folder(value).map(|path| options.tls_ca = Some(path)),
+        get: |options| options.tls_ca.as_ref().map_or(Value::Null, |file| file.display().to_string().into()),
+    },
 ];
 
 fn count(text: &str) -> Option<usize> {
@@ -263,6 +273,7 @@ impl ClusterOptions {
             partition_kib: 1024,
             broadcast_joins: false,
             secret_file: None,
+            tls_ca: None,
         })
     }
 
@@ -362,6 +373,7 @@ mod tests {
         check("cluster:", "cores", "0", "it can be a number of cores from 0.01, or unlimited");
         check("cluster:", "export_every", "soon", "it can be a length of time");
         check("cluster:", "secret_file", "x", "only for a cluster of yours");
+        check("cluster:", "tls_ca", "x", "only for a cluster of yours");
         check("cluster://one:1", "workers", "2", "only for a cluster that is started for the run");
         check("cluster://one:1", "dop", "2", "add ?data=DIR");
         check("cluster://one", "dop", "2", "`one` is not the address of a worker");

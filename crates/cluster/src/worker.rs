@@ -24,6 +24,7 @@ use crate::error::ClusterError;
 use crate::hello::{Hello, own_version};
 pub use crate::processes::WorkerLine;
 use crate::secret::Secret;
+use crate::tls::{Authorities, TlsFiles};
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -40,6 +41,8 @@ pub struct WorkerOptions {
     pub dop: usize,
     /// What coordinators and other workers must know.
     pub secret: Secret,
+    /// The certificate of its connections; `None` for connections without TLS.
+    pub tls: Option<TlsFiles>,
 }
 
 /// Listens, calls `ready` with the address, and runs plans until `ended` returns.
@@ -55,6 +58,7 @@ pub fn serve(
     let listener = listener.map_err(used)?;
     let address = listener.local_addr().map_err(used)?;
     let worker = worker(options)?;
+    let server = options.tls.as_ref().map_or_else(|| Ok(Server::builder()), TlsFiles::server)?;
     let secret = options.secret.clone();
     let known = move |request: Request<()>| {
         let header = request.metadata().get(AUTHORIZATION.as_str());
@@ -70,9 +74,8 @@ pub fn serve(
             let _ = stream.set_nodelay(true);
         })
     });
-    threads.spawn(
-        Server::builder().http2_adaptive_window(Some(true)).add_service(service).serve_with_incoming(connections),
-    );
+    let mut server = server.http2_adaptive_window(Some(true));
+    threads.spawn(server.add_service(service).serve_with_incoming(connections));
     ready(address);
     ended();
     threads.shutdown_background();
@@ -90,7 +93,8 @@ fn worker(options: &WorkerOptions) -> Result<Worker, ClusterError> {
         Some(memory) => memory.runtime(&files).map_err(engine)?,
         None => files,
     };
-    let (channels, dop) = (Channels::new(options.secret.clone()), options.dop);
+    let authorities = options.tls.as_ref().map(|files| Authorities::read(&files.authorities)).transpose()?;
+    let (channels, dop) = (Channels::new(options.secret.clone(), authorities), options.dop);
     let session = move |context: WorkerQueryContext| {
         let state = session(context, &channels, memory.as_ref(), dop);
         async move { Ok::<_, DataFusionError>(state) }

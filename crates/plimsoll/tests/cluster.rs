@@ -6,6 +6,8 @@
 mod answers;
 #[path = "cluster/command_line.rs"]
 mod command_line;
+#[path = "cluster/encryption.rs"]
+mod encryption;
 #[path = "cluster/live.rs"]
 mod live;
 #[path = "cluster/losses.rs"]
@@ -16,3 +18,5 @@ mod pair;
 mod program;
 #[path = "cluster/random_query.rs"]
 mod random_query;
+#[path = "cluster/recording_proxy.rs"]
+mod recording_proxy;

@@ -27,6 +27,15 @@ pub struct WorkerOptions {
     /// The file with the secret [default: the environment variable PLIMSOLL_CLUSTER_SECRET]
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
+    /// The file of the certificate of its connections, for TLS
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
+    pub tls_cert: Option<PathBuf>,
+    /// The file of the certificate's private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// The file of the authority that has signed the certificates of the other workers
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
     /// End when the standard input does: for workers that are started for a run
     #[arg(long, hide = true)]
     pub until_input_ends: bool,

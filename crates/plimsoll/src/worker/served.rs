@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use plimsoll_cluster::tls::TlsFiles;
 use plimsoll_cluster::worker::{WorkerLine, WorkerOptions as Worker, serve};
 use plimsoll_cluster::{ClusterError, Secret};
 use plimsoll_commands::failure::Failure;
@@ -35,6 +36,16 @@ fn worker(options: &WorkerOptions) -> Result<Worker, ClusterError> {
         memory_mib: options.memory_mib.map(|mebibytes| mebibytes as usize),
         dop: options.dop.max(1),
         secret: Secret::find(options.secret_file.as_deref())?,
+        tls: tls(options),
+    })
+}
+
+/// The files of TLS, which are given all or none.
+fn tls(options: &WorkerOptions) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        certificate: options.tls_cert.clone()?,
+        key: options.tls_key.clone()?,
+        authorities: options.tls_ca.clone()?,
     })
 }
 
@@ -46,6 +57,12 @@ fn of_user(options: &WorkerOptions) -> Result<(), Failure> {
             std::thread::sleep(LOOK_EVERY);
         }
     };
+    if options.tls_cert.is_none() && !options.listen.ip().is_loopback() {
+        tell(
+            "warning: connections are not encrypted, so others on the network can read the secret and all rows; give \
+             --tls-cert, --tls-key and --tls-ca (docs/cluster.md)",
+        );
+    }
     let ready = |address| tell(format_args!("listening at {address}; end it with Ctrl-C"));
     worker(options).and_then(|worker| serve(&worker, ready, wait)).map_err(Failure::world)
 }

@@ -8,7 +8,7 @@ use plimsoll_testing::{Need, says, skip};
 use crate::pair::exported;
 use crate::program::{RunningProgram, assert_ended, items, json, names, output, plimsoll, run, said};
 
-const SECRET: &str = "0123456789abcdef0123456789abcdef";
+pub const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 #[test]
 fn a_bench_makes_its_own_data_and_leaves_nothing() {
@@ -79,7 +79,12 @@ fn workers_of_a_run_can_have_a_quota_of_cores() {
 
 /// A worker that a user starts.
 fn worker(export: &Path, secret: &str) -> (RunningProgram, String) {
-    let arguments = ["worker", "--listen", "127.0.0.1:0", "--dop", "1", "--data", "out"];
+    worker_with(export, secret, &["--listen", "127.0.0.1:0"])
+}
+
+/// A worker that a user starts with these arguments.
+pub fn worker_with(export: &Path, secret: &str, more: &[&str]) -> (RunningProgram, String) {
+    let arguments = [&["worker", "--dop", "1", "--data", "out"], more].concat();
     let mut program = RunningProgram::start(plimsoll(&arguments, export).env("PLIMSOLL_CLUSTER_SECRET", secret));
     program.until("listening at ");
     let (_, address) = program.said.rsplit_once("listening at ").unwrap();
@@ -87,10 +92,10 @@ fn worker(export: &Path, secret: &str) -> (RunningProgram, String) {
     (program, address)
 }
 
-fn bench(folder: &Path, addresses: &str, data: &str, secret: &str) -> Command {
-    let target = format!("cluster://{addresses}?data={data}&dop=1&partition_kib=64");
+pub fn bench(folder: &Path, workload: &str, addresses: &str, data: &str, secret: &str) -> Command {
+    let target = format!("cluster://{addresses}?data={data}&dop=2&partition_kib=64");
     let mut command =
-        plimsoll(&["bench", "tpch:0.01", "--target", &target, "--seconds", "1", "--warmup", "0", "--json"], folder);
+        plimsoll(&["bench", workload, "--target", &target, "--seconds", "1", "--warmup", "0", "--json"], folder);
     command.env("PLIMSOLL_CLUSTER_SECRET", secret);
     command
 }
@@ -101,11 +106,11 @@ fn workers_of_a_user_answer_who_knows_the_secret_and_has_their_data() {
     let (mut one, first) = worker(folder.path(), SECRET);
     let (_other, second) = worker(folder.path(), SECRET);
     let both = format!("{first},{second}");
-    let document = json(&bench(folder.path(), &both, "out", SECRET).output().unwrap());
+    let document = json(&bench(folder.path(), "tpch:0.01", &both, "out", SECRET).output().unwrap());
     assert!(items(&document["points"])[0]["workloads"][0]["completed"].as_u64() > Some(0), "{document}");
 
     let refused = |addresses: &str, data: &str, secret: &str, expect: &str| {
-        let outcome = bench(folder.path(), addresses, data, secret).output().unwrap();
+        let outcome = bench(folder.path(), "tpch:0.01", addresses, data, secret).output().unwrap();
         assert_ne!(outcome.status.code(), Some(0));
         says(addresses, &said(&outcome), expect);
     };
