@@ -12,7 +12,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, display_plan_ascii};
 use parking_lot::Mutex;
 use plimsoll_engine::query::{QueryError, remote};
-use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::database::{DatabaseError, NetworkBytes};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -21,6 +21,7 @@ use crate::data::{Export, ExportStore};
 use crate::error::ClusterError;
 use crate::members::Members;
 use crate::options::ClusterOptions;
+use crate::traffic::{COUNTS_WITHIN, received};
 
 /// How often a query is run again because a worker was lost.
 const REPEATS_MAX: u32 = 2;
@@ -51,6 +52,15 @@ pub struct Tables {
     names: Vec<String>,
     /// Which state of the data they have.
     pub snapshot: String,
+}
+
+/// What a query has found.
+#[derive(Debug)]
+pub struct Answer {
+    pub batches: Vec<RecordBatch>,
+    /// What its processes received from each other in the run that answered; `None` if that was not asked for, or a worker
+    /// has not told its part.
+    pub network_bytes: Option<NetworkBytes>,
 }
 
 /// Why a query failed.
@@ -123,13 +133,14 @@ impl Coordinator {
         Ok(builder.with_distributed_planner().build())
     }
 
-    /// Runs a query. If a worker or a connection to one was lost meanwhile, the query runs again as a whole.
-    pub fn query(&self, tables: &Tables, sql: &str) -> Result<Vec<RecordBatch>, DatabaseError> {
+    /// Runs a query. If a worker or a connection to one was lost meanwhile, the query runs again as a whole. `counts` asks the
+    /// workers what they received.
+    pub fn query(&self, tables: &Tables, sql: &str, counts: bool) -> Result<Answer, DatabaseError> {
         let mut repeats = 0;
         loop {
             let losses = self.members.losses();
-            let fault = match self.threads.block_on(self.run_or_cancel(tables, sql)) {
-                Ok(batches) => return Ok(batches),
+            let fault = match self.threads.block_on(self.run_or_cancel(tables, sql, counts)) {
+                Ok(answer) => return Ok(answer),
                 Err(Fault::Run(error)) if remote::lacking_memory(&error).is_none() => error,
                 Err(fault) => return Err(self.told(tables, fault)),
             };
@@ -149,19 +160,27 @@ impl Coordinator {
         }
     }
 
-    async fn run_or_cancel(&self, tables: &Tables, sql: &str) -> Result<Vec<RecordBatch>, Fault> {
+    async fn run_or_cancel(&self, tables: &Tables, sql: &str, counts: bool) -> Result<Answer, Fault> {
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
-            outcome = self.run(tables, sql) => outcome,
+            outcome = self.run(tables, sql, counts) => outcome,
             _ = cancelled.changed() => Err(Fault::Cancelled),
         }
     }
 
-    async fn run(&self, tables: &Tables, sql: &str) -> Result<Vec<RecordBatch>, Fault> {
+    async fn run(&self, tables: &Tables, sql: &str, counts: bool) -> Result<Answer, Fault> {
         let state = &tables.state;
         let logical = remote::plan(state, sql).await.map_err(Fault::Query)?;
         let plan = state.create_physical_plan(&logical).await.map_err(Fault::Run)?;
-        collect(plan, state.task_ctx()).await.map_err(Fault::Run)
+        let batches = collect(Arc::clone(&plan), state.task_ctx()).await.map_err(Fault::Run)?;
+        let network_bytes = if counts { received(plan).await } else { None };
+        if counts && network_bytes.is_none() {
+            self.notes.lock().push(format!(
+                "the bytes between processes are unknown of a client: a worker did not send its counts within \
+                 {COUNTS_WITHIN:?} of a query's end, as after a limit; that query's time has the wait"
+            ));
+        }
+        Ok(Answer { batches, network_bytes })
     }
 
     /// The plan of a query with its stages, as text for people.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use datafusion::arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 use plimsoll_workload::benchmark::Writes;
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, Login, QueryAnswer, Session};
+use plimsoll_workload::database::{
+    Database, DatabaseError, Footprint, LoadedData, Login, NetworkBytes, QueryAnswer, Session, SessionUsage,
+};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::schema::{DeclaredTable, Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value};
@@ -211,7 +213,8 @@ impl Database for ClusterDatabase {
         let (coordinator, newest) = (Arc::clone(&self.coordinator), self.newest(schema)?);
         // The transactions of a workload that the export was made by would write; those of a file are the user's queries.
         let runs_sql = self.runs_sql() && self.data(schema)?.is_none();
-        Ok(Box::new(ClusterSession { coordinator, newest, runs_sql }))
+        let network_bytes = Some(NetworkBytes::default());
+        Ok(Box::new(ClusterSession { coordinator, newest, runs_sql, network_bytes }))
     }
 
     /// Makes another export, if transactions have changed anything.
@@ -263,6 +266,8 @@ struct ClusterSession {
     newest: Newest,
     /// Whether statements run as their SQL.
     runs_sql: bool,
+    /// What the processes that answered its queries received from each other; `None` if that is unknown of one of them.
+    network_bytes: Option<NetworkBytes>,
 }
 
 impl Session for ClusterSession {
@@ -296,7 +301,13 @@ impl Session for ClusterSession {
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
         // Held until it is answered: the files of these tables stay so long.
         let tables = Arc::clone(&*self.newest.read());
-        let batches = self.coordinator.query(&tables, sql)?;
-        Ok(QueryAnswer { batches, snapshot: tables.snapshot.clone() })
+        // Once the bytes are unknown, they stay so, and no further query waits for them.
+        let answer = self.coordinator.query(&tables, sql, self.network_bytes.is_some())?;
+        self.network_bytes = self.network_bytes.zip(answer.network_bytes).map(|(before, more)| before + more);
+        Ok(QueryAnswer { batches: answer.batches, snapshot: tables.snapshot.clone() })
+    }
+
+    fn usage(&self) -> SessionUsage {
+        SessionUsage { network_bytes: self.network_bytes, ..SessionUsage::default() }
     }
 }

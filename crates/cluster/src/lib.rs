@@ -6,9 +6,9 @@
 //! this process, if at all, and queries see their changes from export to export.
 //!
 //! In reading order: [`options`] is what a user can say of a cluster. With the feature `distributed`, `database` is the
-//! target, `exports` makes and renews what is read, `coordinator` plans a query and runs it, again if a worker was lost, `members`
-//! and `processes` know the workers, `connection` reaches them, over `tls` if that is wanted, `data` finds the files, and
-//! `worker` is the other side.
+//! target, `exports` makes and renews what is read, `coordinator` plans a query and runs it, again if a worker was lost,
+//! `traffic` reads from its plan what went over the network, `members` and `processes` know the workers, `connection` reaches
+//! them, over `tls` if that is wanted, `data` finds the files, and `worker` is the other side.
 
 pub mod options;
 
@@ -36,6 +36,8 @@ mod secret;
 mod statement;
 #[cfg(feature = "distributed")]
 pub mod tls;
+#[cfg(feature = "distributed")]
+mod traffic;
 #[cfg(feature = "distributed")]
 pub mod worker;
 

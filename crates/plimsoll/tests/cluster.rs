@@ -20,3 +20,5 @@ mod program;
 mod random_query;
 #[path = "cluster/recording_proxy.rs"]
 mod recording_proxy;
+#[path = "cluster/traffic.rs"]
+mod traffic;

@@ -1,6 +1,7 @@
 //! The database under test, as a workload sees it.
 
 mod error;
+mod network_bytes;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::schema::{DeclaredTable, Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 pub(crate) use error::PREEMPTED;
 pub use error::{DatabaseError, Refusal};
+pub use network_bytes::NetworkBytes;
 
 /// How a client introduces itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -350,7 +352,8 @@ pub struct QueryAnswer {
     pub snapshot: String,
 }
 
-/// The time that a session has spent waiting since it was opened, and the memory of its last query.
+/// The time that a session has spent waiting since it was opened, what its queries sent between processes since then, and
+/// the memory of its last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionUsage {
     /// Time spent waiting for locks; `None` if the target does not report it.
@@ -364,6 +367,8 @@ pub struct SessionUsage {
     /// The most memory that the operators of its last query kept at a time, bytes; `None` if the target does not report
     /// it, and before the first query.
     pub query_memory: Option<u64>,
+    /// What the processes that answered its queries received from each other; `None` if that is unknown of one of them.
+    pub network_bytes: Option<NetworkBytes>,
 }
 
 /// Runs a statement that must find its row. If it does not, the data are not the benchmark's: the transaction is rolled

@@ -1,5 +1,7 @@
 //! Requests: how many, how fast, how long, how many failed, and where their time went.
 
+use plimsoll_workload::database::NetworkBytes;
+
 use super::{Figure, FigureSource, FigureSubject, FigureValue, Merge, Reading, Unit, by, by_word, known};
 use crate::counted::NO_SPEED;
 use crate::results::{Latency, TimeShare};
@@ -60,6 +62,30 @@ pub(super) const FIGURES: &[Figure] = &[
         claim: by("query_memory"),
         read: FigureSource::Plain(|of| known(of.part.query_memory_bytes.map(|bytes| bytes as f64), NO_MEMORY)),
     },
+    network(
+        "network_bytes_per_request.all",
+        "all",
+        "bytes of rows that the processes which answered it received from each other, compressed",
+        |of| bytes(of, NetworkBytes::all),
+    ),
+    network(
+        "network_bytes_per_request.shuffle",
+        "shuffle",
+        "of these, rows that each went to the process to which its key belongs",
+        |of| bytes(of, |one| one.shuffle),
+    ),
+    network(
+        "network_bytes_per_request.broadcast",
+        "broadcast",
+        "of these, rows of a join's smaller side, which went to every process",
+        |of| bytes(of, |one| one.broadcast),
+    ),
+    network(
+        "network_bytes_per_request.gather",
+        "gather",
+        "of these, rows of several processes that went to one, at last to the coordinator",
+        |of| bytes(of, |one| one.gather),
+    ),
     aborted("aborted.deadlock", "deadlock", "attempts rolled back as victim of a deadlock, and run again", |of| {
         Ok(of.workload.aborted.deadlock as f64)
     }),
@@ -122,6 +148,9 @@ pub(super) const FIGURES: &[Figure] = &[
 
 const NO_MEMORY: &str = "the target does not report the memory of queries, or there were none";
 
+const NO_NETWORK: &str =
+    "the target is one process or does not report bytes between processes, or they are unknown of one of its queries";
+
 const NOTHING_COMPLETED: &str = "no request completed";
 
 const NOT_MEASURED: &str = "it was not measured";
@@ -143,6 +172,21 @@ fn of_percentile(of: &Reading<'_>, quantile: f64, which: fn(&Latency) -> Option<
         enough if enough >= needed => "the histograms of all its runs are needed, and some are missing".to_owned(),
         few => format!("it needs {needed} completed requests, so that ten lie beyond it, and there are {few}"),
     })
+}
+
+const fn network(
+    key: &'static str,
+    part: &'static str,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> FigureValue,
+) -> Figure {
+    let (unit, merge, of) = (Unit::Bytes, Merge::Together, FigureSubject::Transaction);
+    Figure { key, unit, meaning, merge, of, claim: by_word("network_bytes", part), read: FigureSource::Plain(read) }
+}
+
+fn bytes(of: &Reading<'_>, which: fn(&NetworkBytes) -> u64) -> FigureValue {
+    let known = of.part.network_bytes.as_ref().ok_or_else(|| NO_NETWORK.to_owned())?;
+    Ok(which(known) as f64 / of.part.completed as f64)
 }
 
 /// The causes are counted for whole workloads.

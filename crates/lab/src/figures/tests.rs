@@ -9,6 +9,7 @@ use plimsoll_machine::groups::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
 use plimsoll_machine::top_down::{FrontEnd, MemoryLevels, TopDown};
+use plimsoll_workload::database::NetworkBytes;
 use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread, Tail};
 use plimsoll_workload::parallelism::Learning;
 
@@ -36,7 +37,7 @@ fn top_down(share: f64) -> TopDown {
 /// A run in which everything was measured, with `times` the amounts of a first one.
 fn run(times: u64) -> (Point, WorkloadHistograms) {
     let share = times as f64 / 10.0;
-    let completed = 20_000 * times;
+    let (completed, amount) = (20_000 * times, 20_000 * times * times);
     let mut histogram = plimsoll_workload::driver::Histogram::new(3).expect("three digits");
     (0..completed).for_each(|number| histogram.record(100 * times + number % 100).expect("it grows"));
     let latency_us: Option<Latency> = Latency::of(&histogram);
@@ -50,6 +51,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         time_share: Some(time_share),
         samples: Some(100),
         query_memory_bytes: Some(1_000 * times),
+        network_bytes: Some(NetworkBytes { shuffle: 5 * amount, broadcast: 2 * amount, gather: amount }),
     };
     let count = |number: u64| Some(number * times);
     let cache_misses = json!({

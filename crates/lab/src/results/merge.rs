@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_workload::database::NetworkBytes;
 use plimsoll_workload::driver::Histogram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -123,7 +124,14 @@ fn merged_part(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at
         time_share,
         samples,
         query_memory_bytes: parts.iter().filter_map(|part| part.query_memory_bytes).max(),
+        network_bytes: network_bytes(parts),
     }
+}
+
+/// The bytes of all runs; `None` if a run in which such a request completed does not know them.
+fn network_bytes(parts: &[&Part]) -> Option<NetworkBytes> {
+    let runs = parts.iter().filter(|part| part.completed > 0).map(|part| part.network_bytes);
+    runs.reduce(|sum, one| Some(sum? + one?)).flatten()
 }
 
 /// The time shares of a part over several runs, each run weighted by its looks, and the number of looks at the part in

@@ -107,7 +107,9 @@ fn workers_of_a_user_answer_who_knows_the_secret_and_has_their_data() {
     let (_other, second) = worker(folder.path(), SECRET);
     let both = format!("{first},{second}");
     let document = json(&bench(folder.path(), "tpch:0.01", &both, "out", SECRET).output().unwrap());
-    assert!(items(&document["points"])[0]["workloads"][0]["completed"].as_u64() > Some(0), "{document}");
+    let workload = &items(&document["points"])[0]["workloads"][0];
+    assert!(workload["completed"].as_u64() > Some(0), "{document}");
+    assert!(workload["network_bytes"]["gather"].as_u64() > Some(0), "{document}");
 
     let refused = |addresses: &str, data: &str, secret: &str, expect: &str| {
         let outcome = bench(folder.path(), "tpch:0.01", addresses, data, secret).output().unwrap();

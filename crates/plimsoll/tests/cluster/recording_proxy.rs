@@ -43,6 +43,11 @@ impl RecordingProxy {
         (!recorded.is_empty()).then(|| recorded.iter().all(is_record))
     }
 
+    /// How many bytes went over it.
+    pub fn bytes(&self) -> u64 {
+        self.recorded.lock().unwrap().iter().map(|bytes| bytes.len() as u64).sum()
+    }
+
     /// Whether these bytes went over it.
     pub fn has_seen(&self, wanted: &[u8]) -> bool {
         let is_in = |bytes: &Vec<u8>| bytes.windows(wanted.len()).any(|window| window == wanted);

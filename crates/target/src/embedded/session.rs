@@ -171,6 +171,7 @@ impl Session for EmbeddedSession {
             io_wait: Some(usage.log_wait),
             rollback_time: Some(usage.rollback_time),
             query_memory: self.query_memory,
+            network_bytes: None,
         }
     }
 

@@ -121,6 +121,13 @@ impl Incidents {
         self.lock_waits.clear();
         session.take_lock_waits(&mut self.lock_waits);
     }
+
+    /// Each lock wait of a request that has used that; `None` if the target counts waits but does not report each of
+    /// them: it has lost some, and it is unknown which.
+    fn each_lock_wait(&self, used: &SessionUsage) -> Option<&[LockWait]> {
+        let is_each_known = used.lock_wait.is_some() && self.lock_waits.len() as u64 == used.lock_waits;
+        is_each_known.then_some(self.lock_waits.as_slice())
+    }
 }
 
 impl<C: Clock> ClientLoop<'_, C> {
@@ -165,9 +172,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                 self.team.board.complete(self.number);
             }
             if let Some(bounds) = self.signals.bounds.get() {
-                let SessionUsage { lock_wait, lock_waits, io_wait, query_memory, .. } = waited(&usage, &used);
-                // A target that counts waits but does not report each of them has lost some, and it is unknown which.
-                let is_each_known = lock_wait.is_some() && incidents.lock_waits.len() as u64 == lock_waits;
+                let of_request = waited(&usage, &used);
                 let request = EndedRequest {
                     transaction,
                     priority,
@@ -179,14 +184,15 @@ impl<C: Clock> ClientLoop<'_, C> {
                     deadlocks: attempts.deadlocks,
                     preemptions: attempts.preemptions,
                     conflicts: attempts.conflicts,
-                    lock_wait,
-                    lock_waits,
-                    each_lock_wait: is_each_known.then_some(incidents.lock_waits.as_slice()),
+                    lock_wait: of_request.lock_wait,
+                    lock_waits: of_request.lock_waits,
+                    each_lock_wait: incidents.each_lock_wait(&of_request),
                     work_lost: &incidents.work_lost,
                     rollback_time: attempts.rollback_time,
-                    io_wait,
+                    io_wait: of_request.io_wait,
                     round_trip: slept_by_now - slept,
-                    query_memory,
+                    query_memory: of_request.query_memory,
+                    network_bytes: of_request.network_bytes,
                 };
                 recorder.note(&request, bounds);
             }

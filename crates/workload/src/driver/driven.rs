@@ -174,6 +174,7 @@ impl WorkloadFacts<'_> {
             latency_us: Latency::of(&sum.latency),
             in_flight: Some(sum.in_flight),
             query_memory_bytes: sum.query_memory,
+            network_bytes: sum.network_bytes,
             ..PartMeasurement::default()
         };
         let times = RequestTimes {

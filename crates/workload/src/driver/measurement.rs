@@ -12,6 +12,7 @@ use super::failures::FailedRequests;
 use super::latency::Latency;
 use super::lock_statistics::LockStatistics;
 use super::time_share::TimeShare;
+use crate::database::NetworkBytes;
 
 /// The work of one workload within a window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -87,6 +88,10 @@ pub struct PartMeasurement {
     /// target does not report it, and of requests that are no queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query_memory_bytes: Option<u64>,
+    /// What the processes that answered the completed requests received from each other, all together. `None` if the
+    /// target is one process or does not report it, and if it is unknown of one of the requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_bytes: Option<NetworkBytes>,
 }
 
 /// How far the window of a run shows a steady state of one workload.

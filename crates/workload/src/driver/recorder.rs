@@ -12,7 +12,7 @@ use super::lock_recorder::LockRecorder;
 use super::measurement::{AbortCounts, InFlight};
 use super::samples::{SECOND, Seconds};
 use crate::benchmark::Outcome;
-use crate::database::{DatabaseError, LockWait, SessionUsage};
+use crate::database::{DatabaseError, LockWait, NetworkBytes, SessionUsage};
 
 /// Latencies above this are recorded as this, and counted as clamped.
 pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
@@ -90,6 +90,8 @@ pub(super) struct EndedRequest<'a> {
     pub round_trip: Duration,
     /// The most memory that the operators of its last query kept at a time, bytes; `None` if that is not known.
     pub query_memory: Option<u64>,
+    /// What the processes that answered it received from each other; `None` if that is not known.
+    pub network_bytes: Option<NetworkBytes>,
 }
 
 #[cfg(test)]
@@ -115,6 +117,7 @@ impl EndedRequest<'static> {
             io_wait: Some(Duration::ZERO),
             round_trip: Duration::ZERO,
             query_memory: None,
+            network_bytes: None,
         }
     }
 }
@@ -134,6 +137,8 @@ pub(super) struct Cell {
     pub in_system: Nanos,
     /// The most memory that a completed request's query kept at a time, bytes; `None` if that is known of none.
     pub query_memory: Option<u64>,
+    /// What the processes that answered completed requests received from each other; `None` if that is unknown of one.
+    pub network_bytes: Option<NetworkBytes>,
 }
 
 impl Cell {
@@ -145,17 +150,27 @@ impl Cell {
             occupied: 0,
             in_system: 0,
             query_memory: None,
+            network_bytes: None,
         }
     }
 
     /// Adds the figures of another cell.
     pub(super) fn merge(&mut self, other: &Cell) {
+        if !other.latency.is_empty() {
+            self.add_network_bytes(other.network_bytes);
+        }
         self.latency.add(&other.latency).expect("all histograms have the same bounds");
         self.work_done += other.work_done;
         self.in_flight.add(other.in_flight);
         self.occupied += other.occupied;
         self.in_system += other.in_system;
         self.query_memory = self.query_memory.max(other.query_memory);
+    }
+
+    /// Adds those of further completed requests, before they are in the histogram.
+    fn add_network_bytes(&mut self, more: Option<NetworkBytes>) {
+        let so_far = if self.latency.is_empty() { Some(NetworkBytes::default()) } else { self.network_bytes };
+        self.network_bytes = so_far.zip(more).map(|(one, other)| one + other);
     }
 }
 
@@ -297,6 +312,7 @@ impl Recorder {
         if counted {
             let highest = LATENCY_MAX.as_micros() as u64;
             let microseconds = ((request.end - request.intended + 500) / 1_000).max(1);
+            cell.add_network_bytes(request.network_bytes);
             cell.latency.saturating_record(microseconds.min(highest));
             cell.query_memory = cell.query_memory.max(request.query_memory);
             self.clamped += u64::from(microseconds > highest);
@@ -394,6 +410,7 @@ pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> SessionUsag
         io_wait: since(|usage| usage.io_wait),
         rollback_time: since(|usage| usage.rollback_time),
         query_memory: after.query_memory,
+        network_bytes: before.network_bytes.zip(after.network_bytes).map(|(before, after)| after.since(before)),
     }
 }
 
@@ -564,6 +581,27 @@ mod tests {
         let mut all = Recorder::new();
         all.merge(&recorder);
         assert_eq!(all.cell(1, Priority::HIGH).expect("noted").query_memory, Some(7));
+    }
+
+    #[test]
+    fn bytes_between_processes_are_those_of_completed_requests_and_known_of_all_or_none() {
+        let bytes = |shuffle| Some(NetworkBytes { shuffle, ..NetworkBytes::default() });
+        let mut one = Recorder::new();
+        let mut note = |end, outcome: Result<Outcome, &DatabaseError>, network_bytes| {
+            one.note(&EndedRequest { outcome, network_bytes, ..request(end - 100, end) }, &WINDOW);
+        };
+        note(1_200_000, Ok(Outcome::Committed), bytes(7));
+        note(1_300_000, Ok(Outcome::Committed), bytes(5));
+        note(1_500_000, Err(&DatabaseError::Deadlock), None);
+        note(2_000_050, Ok(Outcome::Committed), bytes(9));
+        let known = |recorder: &Recorder| recorder.cell(1, Priority::HIGH).expect("noted").network_bytes;
+        let mut all = Recorder::new();
+        all.merge(&one);
+        assert_eq!(known(&all), bytes(12));
+        let mut other = Recorder::new();
+        other.note(&EndedRequest { network_bytes: None, ..request(1_600_000, 1_700_000) }, &WINDOW);
+        all.merge(&other);
+        assert_eq!(known(&all), None);
     }
 
     #[test]
