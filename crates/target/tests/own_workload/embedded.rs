@@ -1,6 +1,5 @@
 //! Tests of the embedded engine only: tables that outlive the process, and statements that it refuses.
 
-use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::database::Database;
 
 use crate::{all_hold, cell, embedded, load, prepared, run, workload, written};
