@@ -31,6 +31,7 @@ pub static EXHIBITS: &[CarriedFile] = &[
     source!("scalability.toml"),
     source!("scale/workers.toml"),
     source!("scale/frontier-of-four.toml"),
+    source!("scale/export-beside.toml"),
     source!("SR/fig2-cores.toml"),
     source!("SR/fig2-cores-postgres.toml"),
     source!("SR/fig2-cores-asdb.toml"),
