@@ -23,7 +23,7 @@ use url::{Position, Url};
 
 use crate::error::ClusterError;
 use crate::secret::Secret;
-use crate::tls::{Authorities, refusal, speaks_tls};
+use crate::tls::{Authorities, must_be_plain, refusal};
 
 /// How long a connection may take to be made, and how long TLS may then take.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -55,15 +55,6 @@ impl Channels {
             .map_err(|error| ClusterError::Unreachable { address: address.to_owned(), reason: error.to_string() })
     }
 
-    /// Fails if the worker at an address wants TLS and this process does not. Without this look the first request would
-    /// send such a worker the secret as it is.
-    pub async fn agree_on_tls(&self, address: &str) -> Result<(), ClusterError> {
-        match self.authorities.is_none() && speaks_tls(address).await {
-            true => Err(ClusterError::Encrypted(address.to_owned())),
-            false => Ok(()),
-        }
-    }
-
     /// The connection to a worker. It is made with the first request, and again with the next one after it was lost.
     async fn channel(&self, url: &Url) -> Result<BoxCloneSyncChannel, ClusterError> {
         let open = Arc::clone(self.open.lock().entry(url.clone()).or_default());
@@ -84,7 +75,8 @@ impl Channels {
         // A plan names workers as its coordinator reaches them.
         match (&self.authorities, url.scheme()) {
             (Some(authorities), "https") => endpoint = endpoint.tls_config(authorities.client()).map_err(failed)?,
-            (None, "http") => {}
+            // Without this look the first request would send the secret as it is to a worker that wants TLS.
+            (None, "http") => must_be_plain(&address).await?,
             (Some(_), _) => return Err(ClusterError::Plain(address)),
             (None, _) => return Err(ClusterError::Encrypted(address)),
         }

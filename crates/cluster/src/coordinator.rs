@@ -77,9 +77,8 @@ enum Fault {
 /// its connection to another one tells so as text.
 fn is_disconnected(error: &DataFusionError) -> bool {
     let text = error.strip_backtrace();
-    ["h2 protocol error", "transport error", "error reading a body from connection"]
-        .iter()
-        .any(|words| text.contains(words))
+    let broken = ["h2 protocol error", "transport error", "error reading a body from connection", "does not answer ("];
+    broken.iter().any(|words| text.contains(words))
 }
 
 impl Coordinator {
@@ -136,10 +135,10 @@ impl Coordinator {
     /// Runs a query. If a worker or a connection to one was lost meanwhile, the query runs again as a whole. `counts` asks the
     /// workers what they received.
     pub fn query(&self, tables: &Tables, sql: &str, counts: bool) -> Result<Answer, DatabaseError> {
-        let mut repeats = 0;
+        let (mut repeats, mut cancelled) = (0, self.cancelled.subscribe());
         loop {
             let losses = self.members.losses();
-            let fault = match self.threads.block_on(self.run_or_cancel(tables, sql, counts)) {
+            let fault = match self.threads.block_on(self.run_or_cancel(tables, sql, counts, &mut cancelled)) {
                 Ok(answer) => return Ok(answer),
                 Err(Fault::Run(error)) if remote::lacking_memory(&error).is_none() => error,
                 Err(fault) => return Err(self.told(tables, fault)),
@@ -160,8 +159,13 @@ impl Coordinator {
         }
     }
 
-    async fn run_or_cancel(&self, tables: &Tables, sql: &str, counts: bool) -> Result<Answer, Fault> {
-        let mut cancelled = self.cancelled.subscribe();
+    async fn run_or_cancel(
+        &self,
+        tables: &Tables,
+        sql: &str,
+        counts: bool,
+        cancelled: &mut watch::Receiver<u64>,
+    ) -> Result<Answer, Fault> {
         tokio::select! {
             outcome = self.run(tables, sql, counts) => outcome,
             _ = cancelled.changed() => Err(Fault::Cancelled),
@@ -175,7 +179,7 @@ impl Coordinator {
         let batches = collect(Arc::clone(&plan), state.task_ctx()).await.map_err(Fault::Run)?;
         let network_bytes = if counts { received(plan).await } else { None };
         if counts && network_bytes.is_none() {
-            self.notes.lock().push(format!(
+            self.note(format!(
                 "the bytes between processes are unknown of a client: a worker did not send its counts within \
                  {COUNTS_WITHIN:?} of a query's end, as after a limit; that query's time has the wait"
             ));

@@ -35,7 +35,6 @@ const THREADS: usize = 2;
 pub struct ClusterDatabase {
     /// Exports while transactions go on; `None` if queries read what was loaded. Before all that it uses.
     exporter: Option<Exporter>,
-    /// Before the data, which its workers read.
     coordinator: Arc<Coordinator>,
     data: Data,
     loaded: RwLock<BTreeMap<String, LoadedData>>,
@@ -186,8 +185,7 @@ impl Database for ClusterDatabase {
     fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let Data::Made(exports) = &self.data else { return Ok(()) };
         self.loaded.write().remove(&*schema.name);
-        exports.remove(schema)?;
-        exports.database().drop_tables(schema)
+        exports.remove(schema)
     }
 
     fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {

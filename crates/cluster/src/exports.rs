@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -41,6 +42,7 @@ pub type Newest = Arc<RwLock<Arc<Tables>>>;
 /// The exports of a run.
 pub struct Exports {
     loader: Box<dyn Loader>,
+    /// Before the folder, which its workers read.
     coordinator: Arc<Coordinator>,
     schemas: Mutex<BTreeMap<String, Exported>>,
     /// Held while tables are exported or dropped.
@@ -57,6 +59,8 @@ struct Exported {
     newest: Newest,
     /// The one before.
     last: Weak<Tables>,
+    /// Whether a newer one is complete and could not be opened.
+    is_unopened: bool,
 }
 
 /// How far the exports are.
@@ -92,55 +96,85 @@ impl Exports {
     /// Makes the first export of a schema that was loaded.
     pub fn begin(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let _round = self.round.lock();
-        let newest = Arc::new(RwLock::new(self.export(schema)?));
-        let exported = Exported { schema: schema.clone(), newest, last: Weak::new() };
+        self.write(schema)?;
+        let newest = Arc::new(RwLock::new(self.open(schema)?));
+        let exported = Exported { schema: schema.clone(), newest, last: Weak::new(), is_unopened: false };
         self.schemas.lock().insert(schema.name.to_string(), exported);
         Ok(())
     }
 
-    /// Removes the export of a schema.
+    /// Drops the tables of a schema, and removes its export.
     pub fn remove(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let _round = self.round.lock();
         self.schemas.lock().remove(&*schema.name);
+        let folder = folder_of(self.folder.path(), &schema.name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)
+                .map_err(|error| DatabaseError::Failed(format!("cannot remove {}: {error}", folder.display())))?;
+        }
+        self.database().drop_tables(schema)?;
         // Its changes are no longer among those that are counted.
         self.progress.lock().applied = 0;
-        let folder = folder_of(self.folder.path(), &schema.name);
-        let failed = |error| DatabaseError::Failed(format!("cannot remove {}: {error}", folder.display()));
-        if folder.exists() { fs::remove_dir_all(&folder).map_err(failed) } else { Ok(()) }
+        Ok(())
     }
 
     /// Exports what transactions have changed since the last export. Waits for queries that read the one before.
     pub fn renew(&self) -> Result<(), DatabaseError> {
         let _round = self.round.lock();
         let Some(mut watch) = self.database().freshness()? else { return Ok(()) };
-        // Before any snapshot is taken, so that the exports have these changes, and perhaps more.
-        let published = watch.look()?.published;
-        if published == self.progress.lock().applied {
+        if watch.look()?.published == self.progress.lock().applied {
             return Ok(());
         }
-        self.progress.lock().began = Some(Instant::now());
         let known: Vec<Schema> = self.schemas.lock().values().map(|exported| exported.schema.clone()).collect();
-        let outcome = known.iter().try_for_each(|schema| self.replace(schema));
+        known.iter().try_for_each(|schema| self.wait_for_readers(schema))?;
+        // Before any snapshot is taken, so that the exports have these changes, and perhaps more.
+        let published = watch.look()?.published;
+        self.progress.lock().began = Some(Instant::now());
+        let round = AssertUnwindSafe(|| known.iter().try_for_each(|schema| self.replace(schema)));
+        let panicked = || DatabaseError::Failed("it panicked".to_owned());
+        let outcome = catch_unwind(round).unwrap_or_else(|_| Err(panicked()));
         self.progress.lock().end(outcome.is_ok().then_some(published));
         outcome
     }
 
-    fn replace(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        while self.schemas.lock().get(&*schema.name).is_some_and(|exported| exported.last.strong_count() > 0) {
+    /// Waits until no query reads the export whose files the next one removes.
+    fn wait_for_readers(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        let is = |of: fn(&Exported) -> bool| self.schemas.lock().get(&*schema.name).is_some_and(of);
+        if is(|exported| exported.is_unopened) {
+            self.swap(schema)?;
+        }
+        while is(|exported| exported.last.strong_count() > 0) {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(DatabaseError::Failed("stopped before an export".to_owned()));
             }
             thread::sleep(LOOK_EVERY);
         }
-        let tables = self.export(schema)?;
-        if let Some(exported) = self.schemas.lock().get_mut(&*schema.name) {
-            let last = std::mem::replace(&mut *exported.newest.write(), tables);
-            exported.last = Arc::downgrade(&last);
-        }
         Ok(())
     }
 
-    fn export(&self, schema: &Schema) -> Result<Arc<Tables>, DatabaseError> {
+    fn replace(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.write(schema)?;
+        self.change(schema, |exported| exported.is_unopened = true);
+        self.swap(schema)
+    }
+
+    /// Lets queries that begin from now on read the export that is complete.
+    fn swap(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        let tables = self.open(schema)?;
+        self.change(schema, |exported| {
+            let last = std::mem::replace(&mut *exported.newest.write(), tables);
+            (exported.last, exported.is_unopened) = (Arc::downgrade(&last), false);
+        });
+        Ok(())
+    }
+
+    fn change(&self, schema: &Schema, how: impl FnOnce(&mut Exported)) {
+        if let Some(exported) = self.schemas.lock().get_mut(&*schema.name) {
+            how(exported);
+        }
+    }
+
+    fn write(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let told = |error: ExportError| DatabaseError::Failed(error.to_string());
         let storage = FolderStorage::open(&folder_of(self.folder.path(), &schema.name));
         let storage = storage.map_err(|error| told(error.into()))?;
@@ -150,7 +184,10 @@ impl Exports {
             progress: &|_, _| {},
             stop: &self.stop,
         };
-        export(self.loader.source(schema)?.as_ref(), &storage, &options).map_err(told)?;
+        export(self.loader.source(schema)?.as_ref(), &storage, &options).map(drop).map_err(told)
+    }
+
+    fn open(&self, schema: &Schema) -> Result<Arc<Tables>, DatabaseError> {
         let export = Export::open(self.folder.path(), &schema.name);
         let export = export.map_err(|error| DatabaseError::Failed(error.to_string()))?;
         self.coordinator.tables(&export, &schema.name).map(Arc::new)
@@ -215,7 +252,7 @@ impl Drop for Exporter {
         *is_stopped.lock() = true;
         woken.notify_all();
         if let Some(thread) = self.thread.take() {
-            // Its panic was told when it happened.
+            // It catches panics of exports, and has none of its own.
             let _ = thread.join();
         }
     }

@@ -52,7 +52,6 @@ impl Members {
         let mut urls = Vec::new();
         for address in hosts {
             let url = channels.url_of(address)?;
-            channels.agree_on_tls(address).await?;
             let hello = hello(&channels, &url).await.map_err(|error| unanswered(address, error))?;
             agree(address, &hello, digest)?;
             urls.push(url);
@@ -127,7 +126,7 @@ impl Members {
             return Err(unanswered(&address, error));
         }
         urls.retain(|known| known != url);
-        Ok(format!("the worker at {address} was lost; {} remain", urls.len()))
+        Ok(format!("{}; it is left out, {} remain", unanswered(&address, error), urls.len()))
     }
 }
 

@@ -22,6 +22,9 @@ const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The first byte of an alert of TLS.
 const ALERT: u8 = 0x15;
 
+/// The first byte of the settings with which HTTP/2 answers: the length of that frame, which is short.
+const SETTINGS: u8 = 0;
+
 /// The authorities whose workers a process trusts.
 #[derive(Debug, Clone)]
 pub struct Authorities(RootCertStore);
@@ -78,15 +81,21 @@ fn bytes(file: &Path) -> Result<Vec<u8>, ClusterError> {
     fs::read(file).map_err(|error| ClusterError::Path { path: file.to_owned(), error })
 }
 
-/// Whether TLS is spoken at an address. It gets the beginning of HTTP/2 to answer, and no secret.
-pub(crate) async fn speaks_tls(address: &str) -> bool {
+/// Fails unless HTTP/2 without TLS is spoken at an address, which gets the beginning of it to answer, and no secret.
+pub(crate) async fn must_be_plain(address: &str) -> Result<(), ClusterError> {
     let ask = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(HTTP2).await?;
         stream.read_u8().await
     };
-    // If there is no answer, the first request says why.
-    matches!(timeout(CONNECT_WITHIN, ask).await, Ok(Ok(ALERT)))
+    let reason = match timeout(CONNECT_WITHIN, ask).await {
+        Ok(Ok(SETTINGS)) => return Ok(()),
+        Ok(Ok(ALERT)) => return Err(ClusterError::Encrypted(address.to_owned())),
+        Ok(Ok(_)) => "it is no worker".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {CONNECT_WITHIN:?}"),
+    };
+    Err(ClusterError::Unreachable { address: address.to_owned(), reason })
 }
 
 /// Why there is no connection to a worker, and what to do.

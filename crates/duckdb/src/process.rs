@@ -65,16 +65,15 @@ impl Process {
 
     /// Opens a connection.
     pub fn connect(&self) -> Result<UnixStream, DatabaseError> {
-        let connect = || -> io::Result<UnixStream> {
-            let (own, its_end) = UnixStream::pair()?;
-            let sockets = [its_end.as_fd()];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut attached = SendAncillaryBuffer::new(&mut space);
-            attached.push(SendAncillaryMessage::ScmRights(&sockets));
-            sendmsg(&*self.control.lock(), &[IoSlice::new(&[OPEN])], &mut attached, SendFlags::NOSIGNAL)?;
-            Ok(own)
-        };
-        connect().map_err(|error| self.lost(&error))
+        let (own, its_end) = UnixStream::pair().map_err(|error| {
+            DatabaseError::Failed(format!("cannot open a socket to `duckdb:`: {error}; raise the limit (ulimit -n)"))
+        })?;
+        let sockets = [its_end.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut attached = SendAncillaryBuffer::new(&mut space);
+        attached.push(SendAncillaryMessage::ScmRights(&sockets));
+        let sent = sendmsg(&*self.control.lock(), &[IoSlice::new(&[OPEN])], &mut attached, SendFlags::NOSIGNAL);
+        sent.map(|_| own).map_err(|error| self.lost(&error.into()))
     }
 
     /// Cancels the statements of all connections. Has no effect on a process that has ended, whose statements have failed.

@@ -18,6 +18,7 @@ one answer:
 The kind of an answer is `d` (done) or `e`, an error, whose body is the text.
 """
 
+import contextlib
 import os
 import socket
 import struct
@@ -52,9 +53,11 @@ REQUESTS = {b"q": query, b"x": execute, b"b": keep}
 def serve(connection, cursor):
     requests = connection.makefile("rb")
     try:
-        while head := requests.read(HEAD.size):
+        while len(head := requests.read(HEAD.size)) == HEAD.size:
             kind, length = HEAD.unpack(head)
             body = requests.read(length)
+            if len(body) < length:
+                return
             try:
                 kind, answer = b"d", REQUESTS[kind](cursor, body)
             # Whatever it is, it is the answer; the connection is sound.
@@ -70,18 +73,29 @@ def serve(connection, cursor):
         cursor.close()
 
 
+def connect(connection, database):
+    try:
+        cursor = database.cursor()
+        cursors.add(cursor)
+        threading.Thread(target=serve, args=(connection, cursor), daemon=True).start()
+    # The others go on. This one learns of it when it asks.
+    except Exception as error:
+        print(f"duckdb: no connection could be opened: {error}", file=sys.stderr)
+        connection.close()
+
+
 def listen(control, database):
     while True:
         command, sockets, _, _ = socket.recv_fds(control, 1, 1)
         if not command:
             return
         for number in sockets:
-            cursor = database.cursor()
-            cursors.add(cursor)
-            threading.Thread(target=serve, args=(socket.socket(fileno=number), cursor), daemon=True).start()
+            connect(socket.socket(fileno=number), database)
         if command == b"c":
             for cursor in list(cursors):
-                cursor.interrupt()
+                # One that has just been closed has nothing to cancel.
+                with contextlib.suppress(duckdb.Error):
+                    cursor.interrupt()
 
 
 def open_database():
@@ -98,10 +112,10 @@ try:
     import pyarrow
 
     database = open_database()
-except ImportError as error:
+except ModuleNotFoundError as error:
     control.sendall(f"missing {error.name}\n".encode())
     sys.exit()
-except duckdb.Error as error:
+except Exception as error:
     control.sendall(f"failed {' '.join(str(error).split())}\n".encode())
     sys.exit()
 try:

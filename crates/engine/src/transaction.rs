@@ -58,7 +58,7 @@ pub enum TransactionError {
     /// The primary key of the table is a hash index, which has no ranges.
     #[error(
         "ranges of the primary key of {table} cannot be read, because its index is a hash table; open the database with \
-         `index=tree`, or declare that statements read these ranges"
+         `index=tree`"
     )]
     NoRanges {
         /// The table.

@@ -179,7 +179,7 @@ impl Benchmark for RandomRows {
     fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
         if self.inserts > 0.0 {
             let greatest = check::greatest_key(self, database)?;
-            // Relaxed: clients are made afterwards, by the same thread.
+            // Relaxed: the threads that make the clients are started afterwards.
             self.work.inserted_before.store(greatest.saturating_sub(self.row_count()), Ordering::Relaxed);
         }
         Ok(())

@@ -135,9 +135,11 @@ fn stated(scan: &TableScan, statistics: &Statistics) -> Option<Estimate> {
     let all: Vec<usize> = (0..scan.source.schema().fields().len()).collect();
     let projection = scan.projection.as_ref().unwrap_or(&all);
     let column = |&column: &usize| {
-        let values = statistics.column_statistics.get(column).and_then(distinct_values);
-        let domain = values.map_or(rows, |values| values.clamp(1.0, rows));
-        ColumnEstimate { distinct: domain, domain }
+        match statistics.column_statistics.get(column).and_then(distinct_values) {
+            Some(values) => ColumnEstimate { distinct: values.clamp(1.0, rows), domain: values.clamp(1.0, rows) },
+            // It may be a key or have few values. An equality then keeps the share of a condition that cannot be estimated.
+            None => ColumnEstimate { distinct: rows.min(1.0 / UNKNOWN_SHARE), domain: rows },
+        }
     };
     Some(Estimate { rows, columns: projection.iter().map(column).collect(), unique: Vec::new() })
 }

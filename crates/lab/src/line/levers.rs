@@ -1,10 +1,8 @@
 //! The levers by which a target can isolate workloads, and the effect of each in the model.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use plimsoll_machine::control::LLC_WAYS;
-use plimsoll_policy::{parse_length, write_length};
 
 use crate::results::Results;
 
@@ -39,9 +37,6 @@ impl Effect {
 /// The weight of `SCHED_IDLE` over that of nice 0 (Linux: 3 and 1024).
 const IDLE_WEIGHT: f64 = 3.0 / 1024.0;
 
-/// Time between exports of a cluster that leaves most of it to transactions.
-const RARE_EXPORTS: Duration = Duration::from_secs(10);
-
 /// The value of an option in the study, as text; `None` if it is left to the server.
 pub(super) fn own(results: &Results, option: &str) -> Option<String> {
     let value = results.experiment.settings.get(&format!("target.{option}"))?;
@@ -59,7 +54,7 @@ pub(super) fn of(results: &Results, protect: &str, queries: Option<&str>) -> Vec
     let dop = dop.map(|_| serial(other, is_embedded || is_cluster));
     let others = match (is_embedded, is_cluster) {
         (true, _) => embedded(results, protect, other, analytical),
-        (_, true) => clustered(results, other, analytical),
+        (_, true) => query_shares(results, other, analytical),
         _ => governed(results, other),
     };
     let both = others.iter().filter_map(|lever| Some(lever.clone().with(other, dop.clone()?)));
@@ -153,19 +148,6 @@ fn query_shares(results: &Results, other: &str, other_is_analytical: bool) -> Ve
         Lever::new(format!("{other} {words}"), &[("query_share", share)], effect).done_by(&[&how])
     };
     shares().map(lever).collect()
-}
-
-/// Levers of a cluster whose transactions run on an engine: CPU shares of its workers, and exports that are rarer.
-fn clustered(results: &Results, other: &str, other_is_analytical: bool) -> Vec<Lever> {
-    let mut levers = query_shares(results, other, other_is_analytical);
-    let every = own(results, "export_every").and_then(|every| parse_length(&every));
-    if other_is_analytical && let Some(every) = every.filter(|every| *every < RARE_EXPORTS) {
-        let rare = write_length(RARE_EXPORTS);
-        let words = format!("{other} on exports every {rare} in place of {}", write_length(every));
-        let how = format!("[target.options]: export_every = \"{rare}\"");
-        levers.push(Lever::new(words, &[("export_every", rare)], Effect::NONE).done_by(&[&how]));
-    }
-    levers
 }
 
 /// Levers of the embedded engine: CPU shares and admission of queries, CPU priorities of transactions, a core split.

@@ -254,12 +254,12 @@ fn shares_and_admission_of_queries_are_levers_of_the_embedded_engine() {
     assert!(!has(&of_transactions, "query_share", "idle"), "{of_transactions:?}");
 }
 
-/// Workers of a cluster get smaller shares, too, and exports can be rarer; no option of a governor is among its levers.
+/// Workers of a cluster get smaller shares, too; no option of a governor is among its levers.
 #[test]
-fn shares_and_rare_exports_are_levers_of_a_cluster() {
+fn shares_of_queries_are_levers_of_a_cluster() {
     let options = options();
     let mut first = run(&study(&options).experiment(lengths()), 0.0, helped);
-    for (key, value) in [("url", "cluster:"), ("query_share", "untouched"), ("export_every", "1s")] {
+    for (key, value) in [("url", "cluster:"), ("query_share", "untouched")] {
         first.experiment.settings.insert(format!("target.{key}"), value.into());
     }
     first.points.iter_mut().flat_map(|point| &mut point.workloads).for_each(|one| {
@@ -268,7 +268,7 @@ fn shares_and_rare_exports_are_levers_of_a_cluster() {
     let wanted = LineRequest { protect: None, queries: None, slo: SLO, measured_max: 1 };
     let tried = Attempt::consider(&first, &wanted).expect("both ran").line.tried;
     let has = |key: &str, value: &str| tried.iter().any(|one| is(&one.options, key, value));
-    assert!(has("query_share", "nice-19") && has("query_share", "idle") && has("export_every", "10s"), "{tried:?}");
+    assert!(has("query_share", "nice-19") && has("query_share", "idle"), "{tried:?}");
     assert!(!tried.iter().any(|one| one.options.keys().any(|key| key.starts_with("governor"))), "{tried:?}");
 }
 

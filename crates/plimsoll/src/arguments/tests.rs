@@ -64,12 +64,18 @@ fn arguments(line: &str) -> Option<Vec<String>> {
 
 /// Every command in the examples of a page, with its line.
 fn commands(text: &str) -> Vec<(usize, Vec<String>)> {
-    let mut is_example = false;
-    let command = |(at, line): (usize, &str)| {
-        is_example ^= line.trim_start().starts_with("```");
-        if is_example { Some((at + 1, arguments(line.trim_start())?)) } else { None }
-    };
-    text.lines().enumerate().filter_map(command).collect()
+    let (mut is_example, mut found) = (false, Vec::new());
+    let mut lines = text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        let mut line = line.trim_start().to_owned();
+        is_example ^= line.starts_with("```");
+        while is_example && line.ends_with('\\') {
+            line.pop();
+            line += lines.next().map_or("", |(_, more)| more.trim_start());
+        }
+        found.extend(is_example.then(|| arguments(&line)).flatten().map(|words| (at + 1, words)));
+    }
+    found
 }
 
 /// Why a command that can be typed would be refused, as far as that can be seen without running it.
@@ -146,10 +152,10 @@ fn the_readme_has_every_command() {
 /// The reading of examples itself, so that it does not accept everything.
 #[test]
 fn commands_are_seen() {
-    let page = "plimsoll no\n```\n  A=b plimsoll bench 'file:x y' --check   # why\nsh\ncargo run --release -- study # x\n```\n";
+    let page = "plimsoll no\n```\n  A=b plimsoll bench 'file:x y' --check   # why\nsh\ncargo run --release -- study # x\nplimsoll bench \\\n  tpcc\n```\n";
     let found: Vec<String> =
         commands(page).into_iter().map(|(at, words)| format!("{at} {}", words.join("|"))).collect();
-    assert_eq!(found, ["3 plimsoll|bench|file:x y|--check", "5 plimsoll|study"]);
+    assert_eq!(found, ["3 plimsoll|bench|file:x y|--check", "5 plimsoll|study", "6 plimsoll|bench|tpcc"]);
     let refused = |line: &[&str]| {
         let typed = Arguments::try_parse_from(["plimsoll"].iter().chain(line)).expect("it can be typed");
         refusal(&typed.command).is_some()

@@ -135,7 +135,7 @@ fn a_study_runs_its_queries_on_a_cluster() {
         ("cluster:?workers=0", &[][..], "a whole number from 1 to 64"),
         ("cluster:", &["--target", "postgres:"][..], "leave --target out"),
         ("cluster://one:7450?data=out", &[][..], "needs workers that a study starts itself"),
-        ("cluster:?data=out&export_every=1s", &[][..], "data=out is only read"),
+        ("cluster:?data=out", &[][..], "leave data out"),
     ] {
         says(olap, &crate::program::said(&study(olap, more)), expect);
     }

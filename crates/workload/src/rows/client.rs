@@ -22,9 +22,12 @@ pub(super) enum TransactionKind {
     Insert = 2,
 }
 
-/// The distance of a client's next inserted key from its last: more than there are clients, each of which takes its own
+/// The distance of a client's next inserted key from its last: the most clients that insert, each of which takes its own
 /// remainder.
 const CLIENTS_MAX: i64 = 4_096;
+
+/// Text keys from here on have another digit, so that they would not sort as their numbers do.
+const TEXT_KEYS_END: i64 = 100_000_000_000;
 
 /// A row that a transaction will touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub(super) struct RowsClient {
     /// The share of transactions that insert.
     inserts: f64,
     next_key: i64,
+    /// Its number among the clients, from 0.
+    number: usize,
     kind: TransactionKind,
     touched: Box<[Touch]>,
     key: String,
@@ -63,6 +68,7 @@ impl RowsClient {
             updates: benchmark.updates,
             inserts: benchmark.inserts,
             next_key: (benchmark.row_count() + inserted_before + number as u64) as i64 + 1,
+            number,
             kind: TransactionKind::Read,
             touched: vec![Touch { key: 0, value: 0 }; benchmark.rows_per_transaction].into(),
             key: String::new(),
@@ -76,6 +82,20 @@ impl RowsClient {
     #[cfg(test)]
     pub(super) fn touched(&self) -> &[Touch] {
         &self.touched
+    }
+
+    /// Fails if no key is left for a client that inserts.
+    fn must_have_keys(&self) -> Result<(), DatabaseError> {
+        let why = match (self.kind, self.columns) {
+            (TransactionKind::Insert, _) if self.number as i64 >= CLIENTS_MAX => {
+                format!("at most {CLIENTS_MAX} clients insert; let fewer, or set inserts to 0")
+            }
+            (TransactionKind::Insert, Columns::Text) if self.next_key >= TEXT_KEYS_END => {
+                "there are no more text keys to insert; load the rows anew".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(DatabaseError::Failed(why))
     }
 
     /// Reads, updates or inserts one row.
@@ -146,6 +166,7 @@ impl Client for RowsClient {
     }
 
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
+        self.must_have_keys()?;
         session.begin()?;
         for row in 0..self.touched.len() {
             self.touch(session, self.touched[row])?;
