@@ -193,8 +193,8 @@ mod tests {
             })
             .collect();
         assert_eq!(rows.len(), 4, "{table}");
-        for (row, oltp) in rows.iter().zip(["0.250", "0.500", "0.250", "0.500"]) {
-            assert!(row.iter().any(|value| value.starts_with(oltp)), "{oltp}: {row:?}");
+        for (row, oltp) in rows.iter().zip(["0.25", "0.50", "0.25", "0.50"]) {
+            assert_eq!(row[2..4], [oltp, "0.50"], "{row:?}");
         }
         assert!(page.contains("taking turns"));
     }
