@@ -43,7 +43,7 @@ pub struct ClusterDatabase {
 /// Where the data are.
 enum Data {
     /// An export of the user's, with the tables of the schemas that were asked for.
-    Given { export: Export, folder: PathBuf, schemas: RwLock<BTreeMap<String, Newest>> },
+    Given { export: Box<Export>, folder: PathBuf, schemas: RwLock<BTreeMap<String, Newest>> },
     /// Exports that the run makes.
     Made(Arc<Exports>),
 }
@@ -82,7 +82,7 @@ impl ClusterDatabase {
             (channels.clone(), threads.block_on(members)?)
         };
         let coordinator = coordinator(folder, workers, threads)?;
-        let data = Data::Given { export, folder: folder.clone(), schemas: RwLock::default() };
+        let data = Data::Given { export: Box::new(export), folder: folder.clone(), schemas: RwLock::default() };
         Ok(ClusterDatabase { exporter: None, coordinator, data, loaded })
     }
 

@@ -157,9 +157,11 @@ const OPTIONS: &[ClusterOption] = &[
         meaning: "how often what transactions have changed is exported for queries",
         possible: "a length of time above zero and up to an hour, such as `1s`, or never, which refuses transactions",
         kind: Kind::Private,
-        set: |options, value| match value {
-            "never" => Some(options.export_every = None),
-            _ => parse_length(value).filter(|every| !every.is_zero()).map(|every| options.export_every = Some(every)),
+        set: |options, value| {
+            let every =
+                if value == "never" { None } else { Some(parse_length(value).filter(|every| !every.is_zero())?) };
+            options.export_every = every;
+            Some(())
         },
         get: |options| options.export_every.map_or_else(|| "never".into(), |every| write_length(every).into()),
     },

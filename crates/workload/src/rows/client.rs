@@ -91,7 +91,7 @@ impl RowsClient {
                 format!("at most {CLIENTS_MAX} clients insert; let fewer, or set inserts to 0")
             }
             (TransactionKind::Insert, Columns::Text) if self.next_key >= TEXT_KEYS_END => {
-                "there are no more text keys to insert; load the rows anew".to_owned()
+                "there are no more text keys to insert; load the rows again".to_owned()
             }
             _ => return Ok(()),
         };
