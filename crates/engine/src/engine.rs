@@ -130,7 +130,7 @@ impl Engine {
     }
 
     /// Adds an empty table whose primary key is an index of that kind. A database that outlives its process
-    /// [recovers](crate::recovery) trees.
+    /// recovers trees.
     pub fn create_table_with(&self, spec: TableSpec, primary: IndexKind) -> Result<Arc<RowTable>, TableError> {
         let table = self.catalog.create(spec, primary, self.catalog_log())?;
         table.heap.set_free_slots_min(self.options.free_slots_min);
