@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 use crate::connection::Channels;
 use crate::coordinator::Coordinator;
 use crate::data::{Export, ExportStore};
-use crate::error::ClusterError;
+use crate::error::{ClusterError, failed};
 use crate::exports::{ExportWatch, Exporter, Exports, Loader, Newest};
 use crate::members::Members;
 use crate::options::ClusterOptions;
@@ -146,11 +146,6 @@ fn not_loaded(folder: &Path) -> DatabaseError {
         "the export in {folder} is not changed, and it is not known to have this workload's data; export the workload \
          (`plimsoll export DIR --workload …`), or leave data={folder} out"
     ))
-}
-
-/// A query that failed before it ran.
-fn unreadable(why: impl std::fmt::Display) -> DatabaseError {
-    DatabaseError::Failed(why.to_string())
 }
 
 fn no_writes<T>() -> Result<T, DatabaseError> {
@@ -284,8 +279,8 @@ impl Session for ClusterSession {
         if !self.runs_sql {
             return no_writes();
         }
-        let sql = with_values(statement.sql, values).map_err(unreadable)?;
-        put_rows(&self.query(&sql)?.batches, rows).map_err(unreadable)
+        let sql = with_values(statement.sql, values).map_err(failed)?;
+        put_rows(&self.query(&sql)?.batches, rows).map_err(failed)
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {

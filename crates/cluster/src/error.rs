@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use plimsoll_export::ManifestError;
 use plimsoll_machine::groups::{GroupError, OwnGroupError};
+use plimsoll_workload::database::DatabaseError;
 
 /// Why a cluster cannot be opened, or a worker not be started.
 #[derive(Debug, thiserror::Error)]
@@ -134,4 +135,9 @@ impl From<GroupError> for ClusterError {
     fn from(error: GroupError) -> Self {
         ClusterError::Engine(error.to_string())
     }
+}
+
+/// What the user of the database sees of another error.
+pub(crate) fn failed(why: impl std::fmt::Display) -> DatabaseError {
+    DatabaseError::Failed(why.to_string())
 }

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use plimsoll_export::{ExportError, ExportOptions, FolderStorage, Source, export};
+use plimsoll_export::{ExportOptions, FolderStorage, Source, export};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_workload::database::{Database, DatabaseError};
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::coordinator::{Coordinator, Tables};
 use crate::data::{Export, folder_of};
-use crate::error::ClusterError;
+use crate::error::{ClusterError, failed};
 
 /// How often it is looked whether queries still read old files.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -88,9 +88,7 @@ impl Exports {
     /// The tables of the newest export of a schema.
     pub fn newest(&self, schema: &Schema) -> Result<Newest, DatabaseError> {
         let newest = self.schemas.lock().get(&*schema.name).map(|exported| Arc::clone(&exported.newest));
-        newest.ok_or_else(|| {
-            DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name))
-        })
+        newest.ok_or_else(|| failed(format!("the tables of {} do not exist; load them first", schema.name)))
     }
 
     /// Makes the first export of a schema that was loaded.
@@ -110,7 +108,7 @@ impl Exports {
         let folder = folder_of(self.folder.path(), &schema.name);
         if folder.exists() {
             fs::remove_dir_all(&folder)
-                .map_err(|error| DatabaseError::Failed(format!("cannot remove {}: {error}", folder.display())))?;
+                .map_err(|error| failed(format!("cannot remove {}: {error}", folder.display())))?;
         }
         self.database().drop_tables(schema)?;
         // Its changes are no longer among those that are counted.
@@ -131,8 +129,7 @@ impl Exports {
         let published = watch.look()?.published;
         self.progress.lock().began = Some(Instant::now());
         let round = AssertUnwindSafe(|| known.iter().try_for_each(|schema| self.replace(schema)));
-        let panicked = || DatabaseError::Failed("it panicked".to_owned());
-        let outcome = catch_unwind(round).unwrap_or_else(|_| Err(panicked()));
+        let outcome = catch_unwind(round).unwrap_or_else(|_| Err(failed("it panicked")));
         self.progress.lock().end(outcome.is_ok().then_some(published));
         outcome
     }
@@ -145,7 +142,7 @@ impl Exports {
         }
         while is(|exported| exported.last.strong_count() > 0) {
             if self.stop.load(Ordering::Relaxed) {
-                return Err(DatabaseError::Failed("stopped before an export".to_owned()));
+                return Err(failed("stopped before an export"));
             }
             thread::sleep(LOOK_EVERY);
         }
@@ -175,21 +172,18 @@ impl Exports {
     }
 
     fn write(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        let told = |error: ExportError| DatabaseError::Failed(error.to_string());
-        let storage = FolderStorage::open(&folder_of(self.folder.path(), &schema.name));
-        let storage = storage.map_err(|error| told(error.into()))?;
+        let storage = FolderStorage::open(&folder_of(self.folder.path(), &schema.name)).map_err(failed)?;
         let options = ExportOptions {
             threads: cores_usable(),
             made_by: format!("plimsoll {}", env!("CARGO_PKG_VERSION")),
             progress: &|_, _| {},
             stop: &self.stop,
         };
-        export(self.loader.source(schema)?.as_ref(), &storage, &options).map(drop).map_err(told)
+        export(self.loader.source(schema)?.as_ref(), &storage, &options).map(drop).map_err(failed)
     }
 
     fn open(&self, schema: &Schema) -> Result<Arc<Tables>, DatabaseError> {
-        let export = Export::open(self.folder.path(), &schema.name);
-        let export = export.map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        let export = Export::open(self.folder.path(), &schema.name).map_err(failed)?;
         self.coordinator.tables(&export, &schema.name).map(Arc::new)
     }
 }

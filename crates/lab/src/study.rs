@@ -130,7 +130,7 @@ impl<'a> Study<'a> {
             warmup: Duration::from_millis(warmup),
             measure: Duration::from_millis(measure),
         };
-        match (self.options.contains_key(EXPORT_EVERY), self.quick) {
+        match (self.reads_exports(), self.quick) {
             (false, true) => ms(250, 900),
             (false, false) => ms(1_000, 5_000),
             (true, true) => ms(1_000, 4_000),
@@ -198,9 +198,14 @@ impl<'a> Study<'a> {
         let is = |name: &str, value: &str| self.options.get(name).is_some_and(|said| said == value);
         let can = match self.is_embedded() {
             true => !is(PROPAGATION, "off") && !is("column_store", "file"),
-            false => self.options.contains_key(EXPORT_EVERY) && !is(EXPORT_EVERY, "never"),
+            false => self.reads_exports(),
         };
         can && (self.sides.are_own() || self.sides.shares_tables())
+    }
+
+    /// Whether queries read exports of what transactions write.
+    fn reads_exports(&self) -> bool {
+        self.options.get(EXPORT_EVERY).is_some_and(|every| every != "never")
     }
 
     fn is_embedded(&self) -> bool {

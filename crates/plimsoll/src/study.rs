@@ -26,8 +26,8 @@ const EXPORT_EVERY_DEFAULT: &str = "1s";
 fn place_of_queries(options: &StudyOptions) -> Result<(TargetOptions, Option<String>), Failure> {
     let refused = |why: &str| Err(Failure::Input(anyhow::anyhow!("--olap cluster: {why}")));
     let mut target = options.target.clone();
-    let is_place = options.olap.as_deref().is_some_and(|olap| olap.starts_with(CLUSTER_URL));
-    if let Some(place) = options.olap.as_deref().filter(|_| is_place) {
+    let place = options.olap.as_deref().filter(|olap| olap.starts_with(CLUSTER_URL));
+    if let Some(place) = place {
         if target.target != DEFAULT_URL {
             return refused("has an engine of its own for transactions; leave --target out");
         }
@@ -36,15 +36,17 @@ fn place_of_queries(options: &StudyOptions) -> Result<(TargetOptions, Option<Str
     let settings = parse_target(&target)?.settings();
     let of = |name: &str| settings.get(&format!("target.{name}")).filter(|value| !value.is_null());
     match of(EXPORT_EVERY).and_then(Value::as_str) {
-        None if is_place => return refused("needs workers that a study starts itself, as `cluster:?workers=2`"),
-        Some(_) if is_place && of("data").is_some() => return refused("exports its own data; leave data out"),
+        None if place.is_some() => return refused("needs workers that a study starts itself, as `cluster:?workers=2`"),
+        Some(_) if place.is_some() && of("data").is_some() => return refused("exports its own data; leave data out"),
         // Only read, so that there are no transactions.
         Some(_) if of("data").is_some() => {}
-        Some("never") => target.options.push(format!("{EXPORT_EVERY}={EXPORT_EVERY_DEFAULT}")),
-        Some(every) => target.options.push(format!("{EXPORT_EVERY}={every}")),
+        Some(every) => {
+            let every = if every == "never" { EXPORT_EVERY_DEFAULT } else { every };
+            target.options.push(format!("{EXPORT_EVERY}={every}"));
+        }
         None => {}
     }
-    Ok((target, options.olap.clone().filter(|_| !is_place)))
+    Ok((target, options.olap.clone().filter(|_| place.is_none())))
 }
 
 /// Runs the main job.

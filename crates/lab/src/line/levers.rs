@@ -48,13 +48,12 @@ pub(super) fn own(results: &Results, option: &str) -> Option<String> {
 pub(super) fn of(results: &Results, protect: &str, queries: Option<&str>) -> Vec<Lever> {
     let Some(other) = results.experiment.workloads.iter().find(|name| *name != protect) else { return Vec::new() };
     let url = own(results, "url").unwrap_or_default();
-    let (is_embedded, is_cluster) = (url == "embedded:", url == "cluster:");
     let analytical = is_analytical(results, other) || queries == Some(other);
     let dop = own(results, "dop").and_then(|dop| dop.parse::<u32>().ok()).filter(|dop| *dop > 1 && analytical);
-    let dop = dop.map(|_| serial(other, is_embedded || is_cluster));
-    let others = match (is_embedded, is_cluster) {
-        (true, _) => embedded(results, protect, other, analytical),
-        (_, true) => query_shares(results, other, analytical),
+    let dop = dop.map(|_| serial(other, matches!(&*url, "embedded:" | "cluster:")));
+    let others = match &*url {
+        "embedded:" => embedded(results, protect, other, analytical),
+        "cluster:" => query_shares(results, other, analytical),
         _ => governed(results, other),
     };
     let both = others.iter().filter_map(|lever| Some(lever.clone().with(other, dop.clone()?)));
