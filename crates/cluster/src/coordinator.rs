@@ -115,12 +115,13 @@ impl Coordinator {
 
     /// A session that plans for the workers.
     fn session(&self) -> Result<SessionState, DataFusionError> {
-        let ClusterOptions { dop, partition_kib, broadcast_joins, .. } = self.options;
+        let ClusterOptions { dop, partition_kib, broadcast_joins, adaptive_stages, .. } = self.options;
         let mut config = SessionConfig::new()
             .with_target_partitions(dop.max(PARTITIONS_MIN))
             .with_distributed_worker_resolver(self.members.addresses())
             .with_distributed_channel_resolver(self.channels.clone())
             .with_distributed_file_scan_config_bytes_per_partition(partition_kib << 10)?
+            .with_distributed_dynamic_task_count(adaptive_stages)?
             .with_distributed_broadcast_joins(broadcast_joins)?;
         if !broadcast_joins {
             // A join that collects its smaller side would run on one worker.
@@ -185,6 +186,11 @@ impl Coordinator {
             ));
         }
         Ok(Answer { batches, network_bytes })
+    }
+
+    /// The kernel's numbers of the threads on which the workers that were started run plans.
+    pub fn threads_of_workers(&self) -> Vec<i32> {
+        self.members.threads(self.options.dop)
     }
 
     /// The plan of a query with its stages, as text for people.

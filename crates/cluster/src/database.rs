@@ -49,11 +49,12 @@ enum Data {
 }
 
 impl ClusterDatabase {
-    /// Starts the workers, which are processes of `program`, or connects to the user's. `loader` is for data of the run's own.
+    /// Starts the workers, which are processes of `program`, or connects to the user's. `loader` is for data of the run's own: the
+    /// folder of their exports, and whether there are transactions.
     pub fn open(
         options: &ClusterOptions,
         program: &Path,
-        loader: impl FnOnce() -> Result<Box<dyn Loader>, ClusterError>,
+        loader: impl FnOnce(&Path, bool) -> Result<Box<dyn Loader>, ClusterError>,
     ) -> Result<ClusterDatabase, ClusterError> {
         let threads =
             Builder::new_multi_thread().worker_threads(THREADS).thread_name("coordinator").enable_all().build();
@@ -66,7 +67,8 @@ impl ClusterDatabase {
             let folder = temporary(&options.folder)?;
             let workers = started(program, options, folder.path(), Some(folder.path()))?;
             let coordinator = coordinator(folder.path(), workers, threads)?;
-            let exports = Arc::new(Exports::new(loader()?, Arc::clone(&coordinator), folder));
+            let loader = loader(folder.path(), options.export_every.is_some())?;
+            let exports = Arc::new(Exports::new(loader, Arc::clone(&coordinator), folder));
             let exporter =
                 options.export_every.map(|every| Exporter::start(Arc::clone(&exports), every, options.query_share));
             let (exporter, data) = (exporter.transpose()?, Data::Made(exports));
@@ -187,12 +189,11 @@ impl Database for ClusterDatabase {
         self.exports()?.database().load(schema, table, batch)
     }
 
-    /// Exports the tables. Without transactions they are then in files only.
+    /// Completes the first export.
     fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let exports = self.exports()?;
         exports.database().finish_load(schema)?;
-        exports.begin(schema)?;
-        self.writable().map_or_else(|| exports.database().drop_tables(schema), |_| Ok(()))
+        exports.begin(schema)
     }
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
@@ -212,13 +213,17 @@ impl Database for ClusterDatabase {
 
     /// Makes another export, if transactions have changed anything.
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
-        self.exporter.as_ref().map_or(Ok(()), |exporter| exporter.exports().renew())
+        self.exporter.as_ref().map_or(Ok(()), |exporter| exporter.exports().refresh())
     }
 
     fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
         let Some(exporter) = &self.exporter else { return Ok(None) };
         let watch = ExportWatch::open(exporter.exports())?;
         Ok(watch.map(|watch| Box::new(watch) as Box<dyn CopyWatch>))
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        self.coordinator.threads_of_workers()
     }
 
     fn footprint(&self) -> Footprint {
@@ -250,6 +255,9 @@ impl Database for ClusterDatabase {
 
     fn cancel_statements(&self) {
         self.coordinator.cancel();
+        if let Some(exporter) = &self.exporter {
+            exporter.exports().cancel();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use plimsoll_export::{ExportOptions, FolderStorage, Source, export};
+use plimsoll_export::{ExportOptions, FolderStorage, KnownChunks, Source, export};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_workload::database::{Database, DatabaseError};
@@ -32,12 +32,20 @@ pub trait Loader: Send + Sync {
     /// The database.
     fn database(&self) -> &dyn Database;
 
-    /// The state of a schema's tables.
-    fn source(&self, schema: &Schema) -> Result<Box<dyn Source + '_>, DatabaseError>;
+    /// The state of a schema's tables; `None` if loading has made the only export ([`folder_of`]).
+    fn source(&self, schema: &Schema) -> Result<Option<Box<dyn Source + '_>>, DatabaseError>;
+}
+
+/// The program that makes exports, for their manifests.
+pub fn made_by() -> String {
+    format!("plimsoll {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The tables of the newest export of a schema.
 pub type Newest = Arc<RwLock<Arc<Tables>>>;
+
+/// What the last export of each schema has told, by the schema's name.
+type Round = BTreeMap<String, KnownChunks>;
 
 /// The exports of a run.
 pub struct Exports {
@@ -46,9 +54,10 @@ pub struct Exports {
     coordinator: Arc<Coordinator>,
     schemas: Mutex<BTreeMap<String, Exported>>,
     /// Held while tables are exported or dropped.
-    round: Mutex<()>,
+    round: Mutex<Round>,
     progress: Mutex<Progress>,
-    stop: AtomicBool,
+    /// Set to end a round that somebody waits for.
+    is_unwanted: AtomicBool,
     /// Removed at the end.
     folder: TempDir,
 }
@@ -76,8 +85,8 @@ struct Progress {
 
 impl Exports {
     pub fn new(loader: Box<dyn Loader>, coordinator: Arc<Coordinator>, folder: TempDir) -> Exports {
-        let (schemas, round, progress, stop) = Default::default();
-        Exports { loader, coordinator, schemas, round, progress, stop, folder }
+        let (schemas, round, progress, is_unwanted) = Default::default();
+        Exports { loader, coordinator, schemas, round, progress, is_unwanted, folder }
     }
 
     /// The database whose tables are exported.
@@ -93,8 +102,8 @@ impl Exports {
 
     /// Makes the first export of a schema that was loaded.
     pub fn begin(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        let _round = self.round.lock();
-        self.write(schema)?;
+        let mut round = self.round.lock();
+        self.write(schema, &mut round, &AtomicBool::new(false))?;
         let newest = Arc::new(RwLock::new(self.open(schema)?));
         let exported = Exported { schema: schema.clone(), newest, last: Weak::new(), is_unopened: false };
         self.schemas.lock().insert(schema.name.to_string(), exported);
@@ -103,7 +112,8 @@ impl Exports {
 
     /// Drops the tables of a schema, and removes its export.
     pub fn remove(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        let _round = self.round.lock();
+        let mut round = self.round.lock();
+        round.remove(&*schema.name);
         self.schemas.lock().remove(&*schema.name);
         let folder = folder_of(self.folder.path(), &schema.name);
         if folder.exists() {
@@ -116,32 +126,44 @@ impl Exports {
         Ok(())
     }
 
+    /// [Renews](Self::renew) the exports for somebody who waits for it, until it is [cancelled](Self::cancel).
+    pub fn refresh(&self) -> Result<(), DatabaseError> {
+        self.is_unwanted.store(false, Ordering::Relaxed);
+        self.renew(&self.is_unwanted)
+    }
+
+    /// Ends a refresh that is under way.
+    pub fn cancel(&self) {
+        self.is_unwanted.store(true, Ordering::Relaxed);
+    }
+
     /// Exports what transactions have changed since the last export. Waits for queries that read the one before.
-    pub fn renew(&self) -> Result<(), DatabaseError> {
-        let _round = self.round.lock();
+    /// It ends early with an error once `stop` is set.
+    pub fn renew(&self, stop: &AtomicBool) -> Result<(), DatabaseError> {
+        let mut round = self.round.lock();
         let Some(mut watch) = self.database().freshness()? else { return Ok(()) };
         if watch.look()?.published == self.progress.lock().applied {
             return Ok(());
         }
         let known: Vec<Schema> = self.schemas.lock().values().map(|exported| exported.schema.clone()).collect();
-        known.iter().try_for_each(|schema| self.wait_for_readers(schema))?;
+        known.iter().try_for_each(|schema| self.wait_for_readers(schema, stop))?;
         // Before any snapshot is taken, so that the exports have these changes, and perhaps more.
         let published = watch.look()?.published;
         self.progress.lock().began = Some(Instant::now());
-        let round = AssertUnwindSafe(|| known.iter().try_for_each(|schema| self.replace(schema)));
-        let outcome = catch_unwind(round).unwrap_or_else(|_| Err(failed("it panicked")));
+        let replace = AssertUnwindSafe(|| known.iter().try_for_each(|schema| self.replace(schema, &mut round, stop)));
+        let outcome = catch_unwind(replace).unwrap_or_else(|_| Err(failed("it panicked")));
         self.progress.lock().end(outcome.is_ok().then_some(published));
         outcome
     }
 
     /// Waits until no query reads the export whose files the next one removes.
-    fn wait_for_readers(&self, schema: &Schema) -> Result<(), DatabaseError> {
+    fn wait_for_readers(&self, schema: &Schema, stop: &AtomicBool) -> Result<(), DatabaseError> {
         let is = |of: fn(&Exported) -> bool| self.schemas.lock().get(&*schema.name).is_some_and(of);
         if is(|exported| exported.is_unopened) {
             self.swap(schema)?;
         }
         while is(|exported| exported.last.strong_count() > 0) {
-            if self.stop.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) {
                 return Err(failed("stopped before an export"));
             }
             thread::sleep(LOOK_EVERY);
@@ -149,8 +171,8 @@ impl Exports {
         Ok(())
     }
 
-    fn replace(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        self.write(schema)?;
+    fn replace(&self, schema: &Schema, round: &mut Round, stop: &AtomicBool) -> Result<(), DatabaseError> {
+        self.write(schema, round, stop)?;
         self.change(schema, |exported| exported.is_unopened = true);
         self.swap(schema)
     }
@@ -171,15 +193,17 @@ impl Exports {
         }
     }
 
-    fn write(&self, schema: &Schema) -> Result<(), DatabaseError> {
+    fn write(&self, schema: &Schema, round: &mut Round, stop: &AtomicBool) -> Result<(), DatabaseError> {
+        let Some(source) = self.loader.source(schema)? else { return Ok(()) };
         let storage = FolderStorage::open(&folder_of(self.folder.path(), &schema.name)).map_err(failed)?;
         let options = ExportOptions {
             threads: cores_usable(),
-            made_by: format!("plimsoll {}", env!("CARGO_PKG_VERSION")),
+            made_by: made_by(),
             progress: &|_, _| {},
-            stop: &self.stop,
+            stop,
+            known: Some(round.entry(schema.name.to_string()).or_default()),
         };
-        export(self.loader.source(schema)?.as_ref(), &storage, &options).map(drop).map_err(failed)
+        export(source.as_ref(), &storage, &options).map(drop).map_err(failed)
     }
 
     fn open(&self, schema: &Schema) -> Result<Arc<Tables>, DatabaseError> {
@@ -201,6 +225,8 @@ pub struct Exporter {
     exports: Arc<Exports>,
     /// The end of the pause between two rounds, and of the thread.
     stopped: Arc<(Mutex<bool>, Condvar)>,
+    /// Set to end the round that is under way.
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -209,7 +235,8 @@ impl Exporter {
     /// the cores as queries do.
     pub fn start(exports: Arc<Exports>, every: Duration, share: ThreadShare) -> Result<Exporter, ClusterError> {
         let stopped = Arc::new((Mutex::new(false), Condvar::new()));
-        let (of_thread, until) = (Arc::clone(&exports), Arc::clone(&stopped));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (of_thread, until, stop_round) = (Arc::clone(&exports), Arc::clone(&stopped), Arc::clone(&stop));
         let run = move || {
             if let Err(error) = share.give_to_own_thread() {
                 of_thread.coordinator.note(format!("exports have more of the cores than queries: {error}"));
@@ -223,14 +250,14 @@ impl Exporter {
                 }
                 drop(stopped);
                 next = Instant::now() + every;
-                if let Err(error) = of_thread.renew() {
+                if let Err(error) = of_thread.renew(&stop_round) {
                     of_thread.coordinator.note(format!("an export failed, so queries read an older one: {error}"));
                 }
                 stopped = is_stopped.lock();
             }
         };
         let thread = thread::Builder::new().name("exporter".to_owned()).spawn(run).map_err(ClusterError::Threads)?;
-        Ok(Exporter { exports, stopped, thread: Some(thread) })
+        Ok(Exporter { exports, stopped, stop, thread: Some(thread) })
     }
 
     /// What it exports.
@@ -241,7 +268,7 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        self.exports.stop.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         let (is_stopped, woken) = &*self.stopped;
         *is_stopped.lock() = true;
         woken.notify_all();

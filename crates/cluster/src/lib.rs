@@ -42,10 +42,12 @@ mod traffic;
 pub mod worker;
 
 #[cfg(feature = "distributed")]
+pub use data::folder_of;
+#[cfg(feature = "distributed")]
 pub use database::ClusterDatabase;
 #[cfg(feature = "distributed")]
 pub use error::ClusterError;
 #[cfg(feature = "distributed")]
-pub use exports::Loader;
+pub use exports::{Loader, made_by};
 #[cfg(feature = "distributed")]
 pub use secret::Secret;

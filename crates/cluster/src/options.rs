@@ -77,6 +77,8 @@ pub struct ClusterOptions {
     pub query_share: ThreadShare,
     /// The partitions of a stage on each worker.
     pub dop: usize,
+    /// Whether the number of a stage's tasks is decided by the rows that reach it while the query runs.
+    pub adaptive_stages: bool,
     /// How often what transactions have changed is exported; `None` if there are none.
     pub export_every: Option<Duration>,
     /// The folder of the export that is read; `None` if the run makes one.
@@ -174,6 +176,22 @@ const OPTIONS: &[ClusterOption] = &[
         get: |options| options.dop.into(),
     },
     ClusterOption {
+        name: "parallelism",
+        meaning: "what decides how many workers a stage has",
+        possible: "planner, by the files' sizes before the query begins, or adaptive, by the rows that reach the stage",
+        kind: Kind::Any,
+        set: |options, value| {
+            let is_adaptive = match value {
+                "planner" => false,
+                "adaptive" => true,
+                _ => return None,
+            };
+            options.adaptive_stages = is_adaptive;
+            Some(())
+        },
+        get: |options| if options.adaptive_stages { "adaptive" } else { "planner" }.into(),
+    },
+    ClusterOption {
         name: "data",
         meaning: "the folder of an export to read",
         possible: "a folder",
@@ -269,6 +287,7 @@ impl ClusterOptions {
             memory_mib: None,
             query_share: ThreadShare::default(),
             dop: cores_usable(),
+            adaptive_stages: false,
             export_every: None,
             data: None,
             folder: PathBuf::from("/var/tmp"),

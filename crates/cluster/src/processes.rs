@@ -3,6 +3,7 @@
 //! A worker ends when its input ends, which the kernel sees to however this process ends. What it spills has no names, and
 //! all processes of the run remove its folder.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -23,6 +24,9 @@ use crate::secret::{SECRET, Secret};
 /// How long a worker may take to end after its input has, in steps of [`END_STEP`].
 const END_STEPS: usize = 200;
 const END_STEP: Duration = Duration::from_millis(10);
+
+/// The name of the threads of a worker that run its parts of plans, and of those that read files for them.
+pub const THREAD_NAME: &str = "worker";
 
 /// The line that a worker writes when it listens, or cannot.
 #[derive(Debug, Serialize, Deserialize)]
@@ -134,6 +138,22 @@ impl Process {
     /// Its number in the kernel.
     pub fn id(&self) -> i32 {
         self.child.id().cast_signed()
+    }
+
+    /// The kernel's numbers of the threads that run its parts of plans, of which there are `count`. They began before those
+    /// that read files. Empty if it has ended.
+    pub fn threads(&self, count: usize) -> Vec<i32> {
+        let folder = PathBuf::from(format!("/proc/{}/task", self.id()));
+        let has_name = |number: &i32| {
+            let name = fs::read_to_string(folder.join(number.to_string()).join("comm"));
+            name.is_ok_and(|name| name.trim_end() == THREAD_NAME)
+        };
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut threads: Vec<i32> = numbers.filter(has_name).collect();
+        threads.sort_unstable();
+        threads.truncate(count);
+        threads
     }
 
     /// Ends it at once, for it answers no more.

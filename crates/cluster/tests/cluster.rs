@@ -29,7 +29,7 @@ fn error(folder: &Path, address: SocketAddr) -> String {
     let mut options = ClusterOptions::of_url(&format!("cluster://{address}")).unwrap();
     options.set("data", &folder.display().to_string()).unwrap();
     options.set("secret_file", &folder.join("secret").display().to_string()).unwrap();
-    match ClusterDatabase::open(&options, Path::new("none"), || unreachable!("the data are given")) {
+    match ClusterDatabase::open(&options, Path::new("none"), |_, _| unreachable!("the data are given")) {
         Ok(_) => panic!("the worker is used"),
         Err(error) => error.to_string(),
     }

@@ -8,7 +8,7 @@
 //! 4. Files that neither of the two names are removed. Those of the last export stay until the next one, because a
 //!    program may still read them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::manifest::{ExportedFile, ExportedTable, FORMAT, MANIFEST, Manifest, ManifestError, columns};
 use crate::parquet_file::encode;
-use crate::source::{ChunkReader, Source, SourceError, TableShape};
+use crate::source::{ChunkIdentity, ChunkReader, Source, SourceError, TableShape};
 use crate::storage::{Storage, StorageError};
 
 /// Marks a storage in which the first export has begun.
@@ -83,6 +83,24 @@ pub struct ExportOptions<'a> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
     /// Set to end it early.
     pub stop: &'a AtomicBool,
+    /// What the last export to this storage has told, if this process made it and nobody else changes the files. Chunks that
+    /// are the same are then neither read nor encoded.
+    pub known: Option<&'a KnownChunks>,
+}
+
+/// The files of an export by the chunks that they were made of.
+#[derive(Debug, Default)]
+pub struct KnownChunks(Mutex<BTreeMap<ChunkPlace, (ChunkIdentity, Option<ExportedFile>)>>);
+
+/// The schema and table of a chunk, and its number.
+type ChunkPlace = (String, String, usize);
+
+impl KnownChunks {
+    /// The file of a chunk if that is still the same; `Some(None)` if it has no rows.
+    fn file(&self, place: &ChunkPlace, identity: &ChunkIdentity) -> Option<Option<ExportedFile>> {
+        let known = self.0.lock().expect("no thread panics while holding it");
+        known.get(place).filter(|(known, _)| known == identity).map(|(_, file)| file.clone())
+    }
 }
 
 /// What an export did.
@@ -102,18 +120,40 @@ pub fn export(
     storage: &dyn Storage,
     options: &ExportOptions<'_>,
 ) -> Result<ExportReport, ExportError> {
+    let before = begin(storage)?;
+    let files_before: BTreeSet<&str> = before.iter().flat_map(Manifest::files).map(|file| &*file.path).collect();
+    let work = Work::new(source, storage, &files_before, options);
+    let tables = work.run()?;
+    let identified = work.identified();
+    let (as_of, origin, made_by, data) = (source.as_of(), source.origin(), options.made_by.clone(), source.data());
+    let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data, tables };
+    let report = end(storage, &files_before, manifest, &work.written)?;
+    if let Some(known) = options.known {
+        *known.0.lock().expect("no thread panics while holding it") = identified;
+    }
+    Ok(report)
+}
+
+/// Marks that an export has begun; returns the manifest of the last one.
+pub(crate) fn begin(storage: &dyn Storage) -> Result<Option<Manifest>, ExportError> {
     let before = check(storage)?;
     if before.is_none() {
         storage.write(UNFINISHED, b"An export has begun here. Run it again to finish it.\n")?;
     }
-    let files_before: BTreeSet<&str> = before.iter().flat_map(Manifest::files).map(|file| &*file.path).collect();
-    let work = Work::new(source, storage, &files_before, options);
-    let tables = work.run()?;
-    let (as_of, origin, made_by, data) = (source.as_of(), source.origin(), options.made_by.clone(), source.data());
-    let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data, tables };
+    Ok(before)
+}
+
+/// Makes the manifest that of the export, when all of its files are written.
+pub(crate) fn end(
+    storage: &dyn Storage,
+    files_before: &BTreeSet<&str>,
+    manifest: Manifest,
+    written: &Files,
+) -> Result<ExportReport, ExportError> {
     storage.write(MANIFEST, &manifest.to_bytes())?;
-    let (files_written, bytes_written) = (work.files_written.into_inner(), work.bytes_written.into_inner());
-    remove_others(storage, &files_before, &manifest);
+    remove_others(storage, files_before, &manifest);
+    // Relaxed: the threads that counted have ended.
+    let (files_written, bytes_written) = (written.count.load(Ordering::Relaxed), written.bytes.load(Ordering::Relaxed));
     Ok(ExportReport { manifest, files_written, bytes_written })
 }
 
@@ -188,10 +228,64 @@ struct Work<'a> {
     /// Set when a thread fails, so that the others end.
     has_failed: AtomicBool,
     finished: AtomicU64,
-    /// The file of each chunk; `None` if the chunk has no rows.
-    files: Vec<Mutex<Option<ExportedFile>>>,
-    files_written: AtomicUsize,
-    bytes_written: AtomicU64,
+    /// What became of each chunk.
+    done: Vec<Mutex<Done>>,
+    written: Files,
+}
+
+/// The files that were written, which those that were there are not among.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    count: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+impl Files {
+    /// Writes some rows of a table as the file of this number, unless the last export has it.
+    pub(crate) fn write(
+        &self,
+        storage: &dyn Storage,
+        before: &BTreeSet<&str>,
+        shape: &TableShape,
+        number: usize,
+        rows: &RecordBatch,
+    ) -> Result<ExportedFile, ExportError> {
+        let bytes = encode(rows)
+            .map_err(|error| ExportError::Parquet { table: shape.name.clone(), reason: error.to_string() })?;
+        let sha256 = digest(&bytes);
+        let path = file_name(shape, number, &sha256);
+        let is_undamaged = |path: &str| Ok(storage.read(path)?.is_some_and(|bytes| digest(&bytes) == sha256));
+        let is_there = before.contains(&*path) && is_undamaged(&path).map_err(ExportError::Storage)?;
+        if !is_there {
+            storage.write(&path, &bytes)?;
+            self.count.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(ExportedFile { path, rows: rows.num_rows() as u64, bytes: bytes.len() as u64, sha256 })
+    }
+}
+
+/// A table of the manifest with these files, of which there must be one: `write` makes one without rows.
+pub(crate) fn exported_table(
+    shape: &TableShape,
+    mut files: Vec<ExportedFile>,
+    write: impl FnOnce(&RecordBatch) -> Result<ExportedFile, ExportError>,
+) -> Result<ExportedTable, ExportError> {
+    if files.is_empty() {
+        files.push(write(&RecordBatch::new_empty(shape.columns.clone()))?);
+    }
+    let columns =
+        columns(&shape.columns).map_err(|source| ExportError::Source { table: shape.name.clone(), source })?;
+    let (schema, name) = (shape.schema.clone(), shape.name.clone());
+    Ok(ExportedTable { schema, name, columns, rows: files.iter().map(|file| file.rows).sum(), files })
+}
+
+/// What became of a chunk.
+#[derive(Debug, Clone, Default)]
+struct Done {
+    /// `None` if the chunk has no rows.
+    file: Option<ExportedFile>,
+    identity: Option<ChunkIdentity>,
 }
 
 impl<'a> Work<'a> {
@@ -203,7 +297,7 @@ impl<'a> Work<'a> {
     ) -> Self {
         let tables = source.tables().iter().enumerate();
         let chunks: Vec<_> = tables.flat_map(|(table, shape)| (0..shape.chunks).map(move |at| (table, at))).collect();
-        let files = chunks.iter().map(|_| Mutex::default()).collect();
+        let done = chunks.iter().map(|_| Mutex::default()).collect();
         Work {
             source,
             storage,
@@ -213,9 +307,8 @@ impl<'a> Work<'a> {
             next: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             finished: AtomicU64::new(0),
-            files,
-            files_written: AtomicUsize::new(0),
-            bytes_written: AtomicU64::new(0),
+            done,
+            written: Files::default(),
         }
     }
 
@@ -257,53 +350,53 @@ impl<'a> Work<'a> {
                 Some(reader) => reader,
                 None => reader.insert(self.source.reader().map_err(failed)?),
             };
-            let batch = reader.read(table, chunk).map_err(failed)?;
-            if batch.num_rows() > 0 {
-                let file = self.write(table, chunk, &batch)?;
-                *self.files[at].lock().expect("no thread panics while holding it") = Some(file);
-            }
+            let identity = match self.options.known {
+                Some(_) => reader.identity(table, chunk).map_err(failed)?,
+                None => None,
+            };
+            let file = match self.known(table, chunk, identity.as_ref()) {
+                Some(file) => file,
+                None => {
+                    let batch = reader.read(table, chunk).map_err(failed)?;
+                    (batch.num_rows() > 0).then(|| self.write(table, chunk, &batch)).transpose()?
+                }
+            };
+            *self.done[at].lock().expect("no thread panics while holding it") = Done { file, identity };
             let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
             (self.options.progress)(finished, self.chunks.len() as u64);
         }
     }
 
-    /// Writes a chunk, unless the last export has it.
-    fn write(&self, table: usize, chunk: usize, batch: &RecordBatch) -> Result<ExportedFile, ExportError> {
-        let shape = &self.source.tables()[table];
-        let bytes = encode(batch)
-            .map_err(|error| ExportError::Parquet { table: shape.name.clone(), reason: error.to_string() })?;
-        let sha256 = digest(&bytes);
-        let path = file_name(shape, chunk, &sha256);
-        if !self.is_there(&path, &sha256)? {
-            self.storage.write(&path, &bytes)?;
-            self.files_written.fetch_add(1, Ordering::Relaxed);
-            self.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        }
-        Ok(ExportedFile { path, rows: batch.num_rows() as u64, bytes: bytes.len() as u64, sha256 })
+    /// The file of a chunk that is the same as in the last export; `Some(None)` if it has no rows.
+    fn known(&self, table: usize, chunk: usize, identity: Option<&ChunkIdentity>) -> Option<Option<ExportedFile>> {
+        let file = self.options.known?.file(&self.place(table, chunk), identity?)?;
+        // Somebody else may have exported since.
+        file.as_ref().is_none_or(|file| self.before.contains(&*file.path)).then_some(file)
     }
 
-    /// Whether the last export has this file, undamaged.
-    fn is_there(&self, path: &str, sha256: &str) -> Result<bool, ExportError> {
-        if !self.before.contains(path) {
-            return Ok(false);
-        }
-        Ok(self.storage.read(path)?.is_some_and(|bytes| digest(&bytes) == sha256))
+    fn place(&self, table: usize, chunk: usize) -> ChunkPlace {
+        let shape = &self.source.tables()[table];
+        (shape.schema.clone(), shape.name.clone(), chunk)
+    }
+
+    /// The chunks with an identity, when all are written.
+    fn identified(&self) -> BTreeMap<ChunkPlace, (ChunkIdentity, Option<ExportedFile>)> {
+        let identified = |(&(table, chunk), done): (&(usize, usize), &Mutex<Done>)| {
+            let Done { file, identity } = done.lock().expect("no thread panics while holding it").clone();
+            Some((self.place(table, chunk), (identity?, file)))
+        };
+        self.chunks.iter().zip(&self.done).filter_map(identified).collect()
+    }
+
+    fn write(&self, table: usize, chunk: usize, batch: &RecordBatch) -> Result<ExportedFile, ExportError> {
+        self.written.write(self.storage, self.before, &self.source.tables()[table], chunk, batch)
     }
 
     /// A table of the manifest, of whose chunks all are written.
     fn table(&self, number: usize, shape: &TableShape) -> Result<ExportedTable, ExportError> {
-        let chunks = self.chunks.iter().zip(&self.files).filter(|((table, _), _)| *table == number);
-        let file = |(_, file): (_, &Mutex<Option<ExportedFile>>)| {
-            file.lock().expect("no thread panics while holding it").clone()
-        };
-        let mut files: Vec<ExportedFile> = chunks.filter_map(file).collect();
-        if files.is_empty() {
-            files.push(self.write(number, 0, &RecordBatch::new_empty(shape.columns.clone()))?);
-        }
-        let columns =
-            columns(&shape.columns).map_err(|source| ExportError::Source { table: shape.name.clone(), source })?;
-        let (schema, name) = (shape.schema.clone(), shape.name.clone());
-        Ok(ExportedTable { schema, name, columns, rows: files.iter().map(|file| file.rows).sum(), files })
+        let chunks = self.chunks.iter().zip(&self.done).filter(|((table, _), _)| *table == number);
+        let file = |(_, done): (_, &Mutex<Done>)| done.lock().expect("no thread panics while holding it").file.clone();
+        exported_table(shape, chunks.filter_map(file).collect(), |batch| self.write(number, 0, batch))
     }
 }
 

@@ -1,7 +1,9 @@
 //! What is exported: the tables of one snapshot, in chunks.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -46,9 +48,37 @@ pub trait Source: Debug + Sync {
     fn reader(&self) -> Result<Box<dyn ChunkReader + '_>, SourceError>;
 }
 
+/// Which immutable value a chunk's rows are of. A chunk that is of the same value in a later source of this process has the
+/// same rows.
+#[derive(Debug, Clone)]
+pub struct ChunkIdentity(
+    // Weak, so that it does not keep the rows. It keeps their address from being given to others.
+    Weak<dyn Any + Send + Sync>,
+);
+
+impl ChunkIdentity {
+    /// The identity of a chunk whose rows are all in this value.
+    pub fn of<T: Any + Send + Sync>(rows: &Arc<T>) -> Self {
+        let rows: Weak<T> = Arc::downgrade(rows);
+        ChunkIdentity(rows)
+    }
+}
+
+impl PartialEq for ChunkIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
 /// Reads chunks, one at a time.
 pub trait ChunkReader {
     /// The rows of a chunk of the table at this position of [`Source::tables`], with that table's columns. Equal states
     /// of a chunk should have their rows in equal order, so that an unchanged chunk is recognised.
     fn read(&mut self, table: usize, chunk: usize) -> Result<RecordBatch, SourceError>;
+
+    /// Lets an unchanged chunk be recognised without reading it; `None` if that cannot be.
+    fn identity(&mut self, table: usize, chunk: usize) -> Result<Option<ChunkIdentity>, SourceError> {
+        let _ = (table, chunk);
+        Ok(None)
+    }
 }

@@ -4,24 +4,27 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use plimsoll_commands::failure::{CHECK_FAILED, Failure};
 use plimsoll_commands::interrupt;
 use plimsoll_commands::output::{print, print_json};
 use plimsoll_display::{bytes, count, counted, seconds};
-use plimsoll_export::{self as exports, AsOf, ExportError, ExportReport, Manifest, Source, storage};
+use plimsoll_export::{self as exports, AsOf, ExportError, ExportReport, Manifest, Source, Storage, storage};
 use plimsoll_lab::capacity::check_fits;
 use plimsoll_lab::targets::Targets;
 use plimsoll_machine::facts::cores_usable;
-use plimsoll_target::{Embedded, EngineSource, Target};
+use plimsoll_machine::space::free_disk;
+use plimsoll_target::{Embedded, EngineSource, ExportDatabase};
 use plimsoll_workload::benchmark::Benchmark;
+use plimsoll_workload::database::Room;
 use plimsoll_workload::registry::{BENCHMARKS, Catalog};
+use plimsoll_workload::schema::Schema;
 use serde_json::json;
 
-use crate::arguments::{ExportOptions, TargetOptions, WantedState};
+use crate::arguments::{ExportOptions, WantedState};
 use crate::loading::{load_into, parse_target};
 use crate::program::BUILD;
 use crate::progress::Progress;
@@ -38,14 +41,19 @@ pub fn run(options: &ExportOptions) -> Result<ExitCode, Failure> {
     let storage = storage::open(&options.folder).map_err(Failure::world)?;
     exports::check(storage.as_ref()).map_err(failure)?;
     let progress = Progress::new();
-    let source = source(options, &progress, stop)?;
-    check_state(options.as_of, source.as_ref())?;
-    let report = {
-        let show = |done, all| progress.show("exporting", done, all);
-        let threads = options.threads.map_or_else(cores_usable, usize::from);
-        let made_by = format!("plimsoll {}", BUILD.version);
-        let how = exports::ExportOptions { threads, made_by, progress: &show, stop };
-        exports::export(source.as_ref(), storage.as_ref(), &how).map_err(failure)?
+    let made_by = format!("plimsoll {}", BUILD.version);
+    let report = match source(options, &progress)? {
+        Wanted::Source(source) => {
+            check_state(options.as_of, &source.as_of(), &source.origin())?;
+            let show = |done, all| progress.show("exporting", done, all);
+            let threads = options.threads.map_or_else(cores_usable, usize::from);
+            let how = exports::ExportOptions { threads, made_by, progress: &show, stop, known: None };
+            exports::export(source.as_ref(), storage.as_ref(), &how).map_err(failure)?
+        }
+        Wanted::Workload(benchmark) => {
+            check_state(options.as_of, &AsOf::Commit(0), benchmark.name())?;
+            written(benchmark.as_ref(), options, storage, made_by, &progress, stop)?
+        }
     };
     progress.clear();
     let elapsed_s = began.elapsed().as_secs_f64();
@@ -82,52 +90,65 @@ fn failure(error: ExportError) -> Failure {
     }
 }
 
-/// The tables that are asked for: those of a server or of a data folder, or those of a workload that is loaded for it.
-fn source(options: &ExportOptions, progress: &Progress, stop: &AtomicBool) -> Result<Box<dyn Source>, Failure> {
+/// What is to be exported.
+enum Wanted {
+    /// The tables of a server or of a data folder.
+    Source(Box<dyn Source>),
+    /// Those of a workload, which is loaded for it.
+    Workload(Arc<dyn Benchmark>),
+}
+
+/// The tables that are asked for.
+fn source(options: &ExportOptions, progress: &Progress) -> Result<Wanted, Failure> {
     let catalog = Catalog::with(options.seed, TARGETS.kinds());
     let of_spec = |spec: &str| catalog.of_spec(spec, &BTreeMap::new()).map(|(benchmark, _)| benchmark);
     let workload = options.workload.as_deref().map(of_spec).transpose().map_err(Failure::input)?;
-    let target = parse_target(&with_propagation(&options.target))?;
+    let target = parse_target(&options.target)?;
     if let Some(source) = target.server_source() {
         if workload.is_some() {
             let why = "--workload is for the embedded engine; of a server, all tables are exported";
             return Err(Failure::Input(anyhow::anyhow!(why)));
         }
         let failed = |error| Failure::World(anyhow::anyhow!("cannot export `{}`: {error}", target.url()));
-        return Ok(Box::new(source.map_err(failed)?));
+        return Ok(Wanted::Source(Box::new(source.map_err(failed)?)));
     }
     if let Some(folder) = target.data_folder() {
         progress.show(&format!("opening {}", folder.display()), 0, 1);
-        return Ok(Box::new(stored(folder, workload, &catalog)?));
+        return Ok(Wanted::Source(Box::new(stored(folder, workload, &catalog)?)));
     }
     let Some(benchmark) = workload else {
         let why = "there is nothing to export; name a data folder (--option data_folder=DIR), a workload to load \
                    (--workload tpch:1) or a server (--target URL)";
         return Err(Failure::Input(anyhow::anyhow!(why)));
     };
-    check_fits(&[benchmark.as_ref()], target.room()).map_err(Failure::input)?;
-    let database = embedded(&target)?;
-    load_into(&database, &[benchmark.as_ref()], progress, stop)?;
-    let source = database.export_source(benchmark.schema()).map_err(Failure::world)?;
-    Ok(Box::new(source.with_data(benchmark.schema(), benchmark.data())))
-}
-
-/// The same options, with columns that follow the commits unless the user says otherwise.
-fn with_propagation(target: &TargetOptions) -> TargetOptions {
-    let TargetOptions { target, options } = target;
-    let is_said = options.iter().any(|option| option.starts_with("propagation=")) || target.contains("propagation=");
-    let is_embedded = target.starts_with(plimsoll_target::DEFAULT_URL);
-    let own = (is_embedded && !is_said).then(|| "propagation=background".to_owned());
-    TargetOptions { target: target.clone(), options: own.into_iter().chain(options.iter().cloned()).collect() }
-}
-
-fn embedded(target: &Target) -> Result<Embedded, Failure> {
-    let opened = target.open_embedded().ok_or_else(|| {
-        let url = target.url();
+    if !target.is_embedded() {
         let why = "a private server has no data; name a server of yours or the embedded engine";
-        Failure::Input(anyhow::anyhow!("`{url}` cannot be exported: {why}"))
-    })?;
-    opened.map_err(|error| Failure::World(anyhow::anyhow!("cannot open `{}`: {error}", target.url())))
+        return Err(Failure::Input(anyhow::anyhow!("`{}` cannot be exported: {why}", target.url())));
+    }
+    Ok(Wanted::Workload(benchmark))
+}
+
+/// Writes the rows of a workload as they are made, which no memory needs to hold.
+fn written(
+    benchmark: &dyn Benchmark,
+    options: &ExportOptions,
+    storage: Box<dyn Storage>,
+    made_by: String,
+    progress: &Progress,
+    stop: &AtomicBool,
+) -> Result<ExportReport, Failure> {
+    // A bucket has no limit.
+    let room = free_disk(&options.folder).ok();
+    let room = room.map(|free_bytes| Room { place: options.folder.display().to_string(), free_bytes });
+    check_fits(&[benchmark], room).map_err(Failure::input)?;
+    let storage = Mutex::new(Some(storage));
+    let open = move |_: &Schema| {
+        Ok(storage.lock().expect("no thread panics while holding it").take().expect("one schema is created, once"))
+    };
+    let data = BTreeMap::from([(benchmark.schema().name.to_string(), benchmark.data())]);
+    let database = ExportDatabase::new(open, made_by, data);
+    load_into(&database, &[benchmark], progress, stop)?;
+    Ok(database.into_report().expect("what was loaded is exported"))
 }
 
 /// The tables of a data folder: those of a workload, or all.
@@ -163,15 +184,14 @@ fn stored(folder: &Path, workload: Option<Arc<dyn Benchmark>>, catalog: &Catalog
 }
 
 /// Fails if another state is wanted than the one that there is.
-fn check_state(wanted: WantedState, source: &dyn Source) -> Result<(), Failure> {
-    let (WantedState::Number(wanted), as_of) = (wanted, source.as_of()) else { return Ok(()) };
+fn check_state(wanted: WantedState, as_of: &AsOf, origin: &str) -> Result<(), Failure> {
+    let WantedState::Number(wanted) = wanted else { return Ok(()) };
     if as_of.number() == Some(wanted) {
         return Ok(());
     }
     let or_number = as_of.number().map_or_else(String::new, |number| format!(" or --as-of {number}"));
     Err(Failure::Input(anyhow::anyhow!(
-        "the latest state of {} is {as_of}, and no other is kept; use --as-of now{or_number}",
-        source.origin()
+        "the latest state of {origin} is {as_of}, and no other is kept; use --as-of now{or_number}"
     )))
 }
 

@@ -1,12 +1,11 @@
 //! The embedded engine as a source of exports: the tables of a running engine, or those of a data folder that no
 //! process has open ([`Embedded::stored`]).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use plimsoll_engine::columns::{ColumnSnapshot, SnapshotTable};
-use plimsoll_export::{AsOf, ChunkReader, Source, SourceError, TableShape};
+use plimsoll_export::{AsOf, ChunkIdentity, ChunkReader, Source, SourceError, TableShape};
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::schema::Schema;
 
@@ -17,7 +16,6 @@ use crate::embedded::Embedded;
 pub struct EngineSource {
     origin: String,
     as_of: AsOf,
-    data: BTreeMap<String, String>,
     shapes: Vec<TableShape>,
     versions: Vec<SnapshotTable>,
 }
@@ -39,7 +37,7 @@ impl Embedded {
             None => ("embedded:".to_owned(), AsOf::Commit(snapshot.seq())),
         };
         let (shapes, versions) = tables(&schema.name, &snapshot).unzip();
-        Ok(EngineSource { origin, as_of, data: BTreeMap::new(), shapes, versions })
+        Ok(EngineSource { origin, as_of, shapes, versions })
     }
 }
 
@@ -58,18 +56,10 @@ fn tables(schema: &str, snapshot: &ColumnSnapshot) -> impl Iterator<Item = (Tabl
 }
 
 impl EngineSource {
-    /// The same, known to have the data of a workload that was loaded for it.
-    #[must_use]
-    pub fn with_data(mut self, schema: &Schema, data: String) -> Self {
-        self.data.insert(schema.name.to_string(), data);
-        self
-    }
-
     /// The tables of both, which must be of the same state: of a data folder that no process has open.
     #[must_use]
     pub fn with(mut self, other: EngineSource) -> Self {
         assert_eq!(self.as_of, other.as_of, "an export has one state");
-        self.data.extend(other.data);
         self.shapes.extend(other.shapes);
         self.versions.extend(other.versions);
         self
@@ -83,10 +73,6 @@ impl Source for EngineSource {
 
     fn as_of(&self) -> AsOf {
         self.as_of.clone()
-    }
-
-    fn data(&self) -> BTreeMap<String, String> {
-        self.data.clone()
     }
 
     fn tables(&self) -> &[TableShape] {
@@ -103,6 +89,11 @@ struct EngineReader<'a>(&'a [SnapshotTable]);
 impl ChunkReader for EngineReader<'_> {
     fn read(&mut self, table: usize, chunk: usize) -> Result<RecordBatch, SourceError> {
         self.0[table].chunk_rows(chunk).map_err(|error| SourceError(error.to_string()))
+    }
+
+    fn identity(&mut self, table: usize, chunk: usize) -> Result<Option<ChunkIdentity>, SourceError> {
+        let unchanged = self.0[table].unchanged_chunk(chunk).map_err(|error| SourceError(error.to_string()))?;
+        Ok(unchanged.map(ChunkIdentity::of))
     }
 }
 

@@ -259,10 +259,14 @@ impl Target {
             TargetKind::Private(settings) => settings.room(),
             TargetKind::Server(..) => None,
             TargetKind::Cluster(options) if options.data.is_some() => None,
-            // The data are in memory until they are exported.
             TargetKind::Cluster(options) => {
-                let free_bytes = available_memory()?.min(free_disk(&options.folder).ok()?);
-                Some(Room { place: format!("memory and {}", options.folder.display()), free_bytes })
+                let (folder, on_disk) = (options.folder.display(), free_disk(&options.folder).ok()?);
+                Some(match options.export_every {
+                    Some(_) => {
+                        Room { place: format!("memory and {folder}"), free_bytes: available_memory()?.min(on_disk) }
+                    }
+                    None => Room { place: folder.to_string(), free_bytes: on_disk },
+                })
             }
         }
     }
@@ -285,10 +289,9 @@ impl Target {
         Some(ServerSource::open(url))
     }
 
-    /// Opens the embedded engine; `None` if it is another target.
-    pub fn open_embedded(&self) -> Option<Result<Embedded, OpenError>> {
-        let TargetKind::Embedded(options) = &self.kind else { return None };
-        Some(Embedded::new(EmbeddedOptions::clone(options)).map_err(OpenError::from))
+    /// Whether it is the embedded engine.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.kind, TargetKind::Embedded(_))
     }
 
     /// Opens it.

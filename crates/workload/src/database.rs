@@ -93,7 +93,8 @@ pub trait Database: Send + Sync {
     /// has replayed them.
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
-    /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
+    /// The kernel's ids of the threads that run queries on behalf of sessions, of this process or of its workers; none for
+    /// a server.
     fn query_threads(&self) -> Vec<i32> {
         Vec::new()
     }

@@ -8,6 +8,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 
+use crate::columns::chunk::Chunk;
 use crate::columns::overlay::Overlay;
 use crate::columns::table::ColumnTable;
 
@@ -58,12 +59,25 @@ impl SnapshotTable {
         }
     }
 
+    /// A chunk that has all of the rows at its place; `None` if the overlay changes some, or the table has no such chunk.
+    pub fn unchanged_chunk(&self, chunk: usize) -> Result<Option<&Arc<Chunk>>, ArrowError> {
+        let is_changed = match &self.overlay {
+            Some(overlay) => overlay.chunk(chunk, &self.all_columns())?.is_some(),
+            None => false,
+        };
+        Ok(self.columns.chunks().get(chunk).filter(|_| !is_changed))
+    }
+
+    fn all_columns(&self) -> Vec<usize> {
+        (0..self.columns.schema().fields().len()).collect()
+    }
+
     /// All columns of the rows of a chunk: those that the chunk has, then those that only the overlay has. Blocks if
     /// the chunk is in a file.
     pub fn chunk_rows(&self, chunk: usize) -> Result<RecordBatch, ArrowError> {
         let schema = self.columns.schema();
-        let all: Vec<usize> = (0..schema.fields().len()).collect();
-        let overlay = self.overlay.as_ref().map(|overlay| overlay.chunk(chunk, &all)).transpose()?.flatten();
+        let of_chunk = |overlay: &Arc<dyn Overlay>| overlay.chunk(chunk, &self.all_columns());
+        let overlay = self.overlay.as_ref().map(of_chunk).transpose()?.flatten();
         match (self.columns.chunks().get(chunk), overlay) {
             (None, None) => Ok(RecordBatch::new_empty(Arc::clone(schema))),
             (Some(own), None) => own.to_batch(schema),

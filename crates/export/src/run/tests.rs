@@ -14,14 +14,17 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::*;
 use crate::storage::FolderStorage;
 use crate::verify::verify;
+use crate::writer::Writer;
 use crate::{AsOf, ChunkReader};
 
 /// A table of numbers in chunks, an empty one, and the number of commits.
 #[derive(Debug)]
 struct Numbers {
-    chunks: Vec<Vec<i64>>,
+    chunks: Vec<Arc<Vec<i64>>>,
     commit: u64,
     tables: [TableShape; 2],
+    /// The chunks of the first table that were read.
+    read: Mutex<Vec<usize>>,
 }
 
 impl Numbers {
@@ -37,7 +40,8 @@ impl Numbers {
             chunks,
         };
         let tables = [table("numbers", chunks.len()), table("no/rows", 1)];
-        Numbers { chunks: chunks.iter().map(|chunk| chunk.to_vec()).collect(), commit, tables }
+        let chunks = chunks.iter().map(|chunk| Arc::new(chunk.to_vec())).collect();
+        Numbers { chunks, commit, tables, read: Mutex::default() }
     }
 }
 
@@ -63,7 +67,10 @@ struct NumbersReader<'a>(&'a Numbers);
 
 impl ChunkReader for NumbersReader<'_> {
     fn read(&mut self, table: usize, chunk: usize) -> Result<RecordBatch, SourceError> {
-        let numbers = if table == 0 { self.0.chunks[chunk].clone() } else { Vec::new() };
+        let numbers = if table == 0 { self.0.chunks[chunk].to_vec() } else { Vec::new() };
+        if table == 0 {
+            self.0.read.lock().unwrap().push(chunk);
+        }
         if numbers.contains(&-1) {
             return Err(SourceError("a row cannot be read".to_owned()));
         }
@@ -71,6 +78,10 @@ impl ChunkReader for NumbersReader<'_> {
             numbers.iter().map(|number| (number % 2 == 0).then(|| number.to_string())).collect();
         let columns = Arc::clone(&self.0.tables[table].columns);
         Ok(RecordBatch::try_new(columns, vec![Arc::new(Int64Array::from(numbers)), Arc::new(texts)]).unwrap())
+    }
+
+    fn identity(&mut self, table: usize, chunk: usize) -> Result<Option<ChunkIdentity>, SourceError> {
+        Ok((table == 0).then(|| ChunkIdentity::of(&self.0.chunks[chunk])))
     }
 }
 
@@ -123,7 +134,8 @@ impl Storage for Mortal {
 
 fn run(source: &Numbers, storage: &dyn Storage, threads: usize) -> Result<ExportReport, ExportError> {
     let (stop, made_by) = (AtomicBool::new(false), "test".to_owned());
-    export(source, storage, &ExportOptions { threads, made_by, progress: &|_, _| {}, stop: &stop })
+    let options = ExportOptions { threads, made_by, progress: &|_, _| {}, stop: &stop, known: None };
+    export(source, storage, &options)
 }
 
 /// The numbers that an export has, which must be whole.
@@ -167,6 +179,79 @@ fn an_export_has_all_rows_and_a_second_one_writes_only_what_has_changed() {
     run(&Numbers::new(4, &[&[1, 2], &[], &[7], &[4, 5]]), &storage, 2).unwrap();
     assert_eq!(storage.read(old).unwrap(), None);
     assert_eq!(storage.names().unwrap().len(), 4 + 1, "the files and the manifest");
+}
+
+#[test]
+fn a_chunk_that_is_known_to_be_the_same_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = FolderStorage::open(&folder.path().join("out")).unwrap();
+    let (known, stop) = (KnownChunks::default(), AtomicBool::new(false));
+    let run_knowing = |source: &Numbers| {
+        let (made_by, progress) = ("test".to_owned(), &|_, _| {});
+        let options = ExportOptions { threads: 1, made_by, progress, stop: &stop, known: Some(&known) };
+        export(source, &storage, &options).unwrap();
+        source.read.lock().unwrap().clone()
+    };
+    let mut numbers = Numbers::new(1, &[&[1, 2], &[], &[3]]);
+    assert_eq!(run_knowing(&numbers), [0, 1, 2]);
+    // One chunk changes, one goes, and one comes; the allocator may give a new one the address of an old one.
+    numbers.chunks[0] = Arc::new(vec![7, 2]);
+    numbers.chunks.truncate(2);
+    numbers.chunks.push(Arc::new(vec![4]));
+    (numbers.commit, numbers.read) = (2, Mutex::default());
+    assert_eq!(run_knowing(&numbers), [0, 2], "one without rows is known, too");
+    assert_eq!(exported(&storage), (AsOf::Commit(2), vec![7, 2, 4]));
+    // An export that knows nothing has replaced the one that the known files are of.
+    run(&Numbers::new(3, &[&[5], &[], &[6]]), &storage, 1).unwrap();
+    run(&Numbers::new(4, &[&[5], &[], &[6]]), &storage, 1).unwrap();
+    (numbers.commit, numbers.read) = (5, Mutex::default());
+    assert_eq!(run_knowing(&numbers), [0, 2]);
+    assert_eq!(exported(&storage), (AsOf::Commit(5), vec![7, 2, 4]));
+}
+
+/// Writes batches of the first table.
+fn write(storage: Box<dyn Storage>, batches: &[&[i64]]) -> Result<ExportReport, ExportError> {
+    let source = Numbers::new(1, batches);
+    let writer = Writer::new(storage, source.tables().to_vec())?;
+    let mut reader = source.reader().unwrap();
+    for number in 0..batches.len() {
+        writer.add(0, reader.read(0, number).unwrap())?;
+    }
+    writer.finish("a test".to_owned(), AsOf::Commit(0), BTreeMap::new(), "test".to_owned())
+}
+
+#[test]
+fn rows_that_come_by_themselves_are_exported_in_files_of_many_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let numbers: Vec<i64> = (0..200_000).collect();
+    let batches: Vec<&[i64]> = numbers.chunks(999).collect();
+    let written = || write(Box::new(FolderStorage::open(&out).unwrap()), &batches).unwrap();
+    let first = written();
+    assert_eq!(exported(&FolderStorage::open_to_read(&out)), (AsOf::Commit(0), numbers.clone()));
+    let files: Vec<usize> = first.manifest.tables.iter().map(|table| table.files.len()).collect();
+    assert_eq!((&files[..], first.manifest.tables[1].rows), (&[4, 1][..], 0), "a table without rows can be read, too");
+    let second = written();
+    assert_eq!((first.files_written, second.files_written, second.manifest), (5, 0, first.manifest));
+}
+
+#[test]
+fn rows_that_come_by_themselves_leave_the_export_before_until_all_have_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    run(&Numbers::new(1, &[&[1], &[2]]), &FolderStorage::open(&out).unwrap(), 1).unwrap();
+    let numbers: Vec<i64> = (0..70_000).collect();
+    {
+        let source = Numbers::new(1, &[&numbers]);
+        let writer = Writer::new(Box::new(FolderStorage::open(&out).unwrap()), source.tables().to_vec()).unwrap();
+        writer.add(0, source.reader().unwrap().read(0, 0).unwrap()).unwrap();
+    }
+    assert_eq!(exported(&FolderStorage::open_to_read(&out)), (AsOf::Commit(1), vec![1, 2]), "it was never finished");
+    let dying = Mortal::default().revived(2, Some(ErrorKind::StorageFull));
+    let error = write(Box::new(dying), &[&numbers]).unwrap_err().to_string();
+    assert!(error.contains("make room there"), "{error}");
+    write(Box::new(FolderStorage::open(&out).unwrap()), &[&[3, 4]]).unwrap();
+    assert_eq!(exported(&FolderStorage::open_to_read(&out)), (AsOf::Commit(0), vec![3, 4]));
 }
 
 #[test]
@@ -277,7 +362,7 @@ fn an_error_of_the_database_and_ctrl_c_leave_the_export_before() {
     let error = run(&Numbers::new(2, &[&[3], &[-1], &[5]]), &storage, 2).unwrap_err().to_string();
     assert_eq!(error, "cannot read table numbers: a row cannot be read");
     let (stop, made_by) = (AtomicBool::new(true), "test".to_owned());
-    let options = ExportOptions { threads: 2, made_by, progress: &|_, _| {}, stop: &stop };
+    let options = ExportOptions { threads: 2, made_by, progress: &|_, _| {}, stop: &stop, known: None };
     let error = export(&Numbers::new(3, &[&[4]]), &storage, &options).unwrap_err();
     assert!(matches!(error, ExportError::Stopped));
     assert_eq!(exported(&storage), (AsOf::Commit(1), vec![1, 2]));

@@ -74,7 +74,10 @@ fn workers_of_a_run_can_have_a_quota_of_cores() {
         return skip(Need::Cgroups, said(&outcome));
     }
     let document = json(&outcome);
-    assert!(items(&document["points"])[0]["workloads"][0]["completed"].as_u64() > Some(0), "{document}");
+    let workload = &items(&document["points"])[0]["workloads"][0];
+    assert!(workload["completed"].as_u64() > Some(0), "{document}");
+    let computing = workload["time_share"]["cpu_run"].as_f64().expect("the workers' threads are known");
+    assert!((0.01..0.9).contains(&computing), "{computing}: a worker has no more than its quota, and waits for rows");
 }
 
 /// A worker that a user starts.

@@ -11,6 +11,7 @@ use plimsoll_cluster::ClusterDatabase;
 use plimsoll_cluster::options::ClusterOptions;
 use plimsoll_testing::says;
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
+use plimsoll_workload::cancelling::cancelling;
 use plimsoll_workload::database::{Database, DatabaseError, Login, Session};
 use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
 use plimsoll_workload::registry::Catalog;
@@ -51,6 +52,22 @@ fn rows(session: Result<Box<dyn Session>, DatabaseError>, sql: &str) -> Vec<Text
 
 const ALL: &str = "select count(*), sum(ol_amount), max(ol_o_id), (select sum(d_next_o_id) from district), \
                    (select sum(w_ytd) from warehouse), (select sum(s_ytd) from stock) from order_line";
+
+/// Once Ctrl-C waited for the export that a run begins with.
+#[test]
+fn an_export_that_somebody_waits_for_can_be_cancelled() {
+    let (cluster, benchmark, _folder) = live("3600s");
+    let schema = benchmark.schema();
+    let stopped = (0..20).find_map(|_| {
+        transact(&cluster, &*benchmark);
+        cancelling(&cluster, &AtomicBool::new(true), || cluster.refresh(schema)).err()
+    });
+    let error = stopped.expect("an export of twenty takes longer than a look for Ctrl-C").to_string();
+    says("the export", &error, "stopped");
+    cluster.refresh(schema).unwrap();
+    let on_cluster = rows(cluster.query_session(schema, Login::default()), ALL);
+    assert_eq!(on_cluster, rows(cluster.session(schema), ALL));
+}
 
 /// Without an export queries see what was loaded, and after one what the engine has.
 #[test]

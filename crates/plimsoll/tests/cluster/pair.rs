@@ -39,7 +39,7 @@ pub fn cluster(export: &Path, options: &[(&str, &str)]) -> ClusterDatabase {
     let data = export.display().to_string();
     let common = [("data", data.as_str()), ("dop", "2"), ("partition_kib", "64")];
     common.iter().chain(options).for_each(|(name, value)| all.set(name, value).unwrap());
-    ClusterDatabase::open(&all, Path::new(env!("CARGO_BIN_EXE_plimsoll")), || unreachable!("the data are given"))
+    ClusterDatabase::open(&all, Path::new(env!("CARGO_BIN_EXE_plimsoll")), |_, _| unreachable!("the data are given"))
         .unwrap()
 }
 

@@ -44,7 +44,7 @@ fn cluster(folder: &Path, proxies: &[RecordingProxy], broadcast_joins: &str) -> 
     let files = [("data", data.as_str()), ("secret_file", &secret)];
     let all = [&files[..], &[("dop", "2"), ("partition_kib", "64"), ("broadcast_joins", broadcast_joins)]].concat();
     all.iter().for_each(|(name, value)| options.set(name, value).unwrap());
-    ClusterDatabase::open(&options, Path::new("none"), || unreachable!("the data are given")).unwrap()
+    ClusterDatabase::open(&options, Path::new("none"), |_, _| unreachable!("the data are given")).unwrap()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::FieldRef;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use plimsoll_export::{ExportOptions, ExportReport, FolderStorage, export, verify};
+use plimsoll_export::{ExportOptions, ExportReport, FolderStorage, KnownChunks, export, verify};
 use plimsoll_testing::until;
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::Database;
@@ -32,9 +32,13 @@ fn loaded<'a>(benchmark: &dyn Benchmark, options: impl IntoIterator<Item = &'a s
 }
 
 fn exported(source: &EngineSource, folder: &Path) -> ExportReport {
+    exported_knowing(source, folder, None)
+}
+
+fn exported_knowing(source: &EngineSource, folder: &Path, known: Option<&KnownChunks>) -> ExportReport {
     let storage = FolderStorage::open(folder).unwrap();
     let (stop, made_by) = (AtomicBool::new(false), "test".to_owned());
-    export(source, &storage, &ExportOptions { threads: 2, made_by, progress: &|_, _| {}, stop: &stop }).unwrap()
+    export(source, &storage, &ExportOptions { threads: 2, made_by, progress: &|_, _| {}, stop: &stop, known }).unwrap()
 }
 
 /// A database with the tables of an export, which must be whole.
@@ -140,6 +144,26 @@ fn the_consistency_conditions_of_tpcc_hold_in_exports_made_while_transactions_ru
             assert_consistent(&Tpcc::new(1, 7), folder.path());
         }
     });
+}
+
+/// A chunk that is wrongly taken for unchanged would stay in an old state.
+#[test]
+fn exports_that_keep_unchanged_chunks_equal_those_that_read_all() {
+    let tpcc = Tpcc::new(1, 7);
+    let database = loaded(&tpcc, ["propagation=background", "propagation_age=10ms"]);
+    let (folder, known) = (tempfile::tempdir().unwrap(), KnownChunks::default());
+    while_running(&tpcc, &database, |ended| {
+        for _ in 0..6 {
+            let before = ended.load(Ordering::SeqCst);
+            until("more transactions", || ended.load(Ordering::SeqCst) > before + 300);
+            let source = database.export_source(tpcc.schema()).unwrap();
+            let kept = exported_knowing(&source, &folder.path().join("known"), Some(&known));
+            let all = exported(&source, &folder.path().join("all"));
+            assert_eq!(kept.manifest, all.manifest);
+        }
+    });
+    let (_, faults) = verify(&FolderStorage::open_to_read(&folder.path().join("known"))).unwrap();
+    assert_eq!(faults, Vec::<String>::new());
 }
 
 #[test]
