@@ -68,7 +68,7 @@ fn own_sql_runs_on_an_export() {
 
 #[test]
 fn workers_of_a_run_can_have_a_quota_of_cores() {
-    let target = "cluster:?workers=2&dop=1&cores=0.4";
+    let target = "cluster:?workers=2&dop=1&cores=0.4&partition_kib=64";
     let outcome = output(&["bench", "tpch:0.01", "--target", target, "--seconds", "1", "--warmup", "0", "--json"]);
     if said(&outcome).contains("cannot be limited") {
         return skip(Need::Cgroups, said(&outcome));
