@@ -3,10 +3,12 @@
 //! In reading order: `mode` is the compatibility matrix, [`head`] one name's grants and queue (no threads, no clock:
 //! its schedules are tested as text tables), `table` the partitioned table, `member` the holders and waiters, `wait`
 //! how they wait, `intents` intention locks that need no head, `verdicts` the decisions of schedulers about blocking
-//! holders, `deadlock` the search for cycles, `gaps` the effect of insertions and deletions on locks on gaps.
+//! holders, `choice` those about the waiters of a name that becomes free, `deadlock` the search for cycles, `gaps` the
+//! effect of insertions and deletions on locks on gaps.
 //!
 #![doc = include_str!("lock/README.md")]
 
+mod choice;
 mod deadlock;
 mod gaps;
 pub mod head;

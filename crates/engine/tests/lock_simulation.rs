@@ -7,7 +7,7 @@
 //! After each step everything that can be seen of every participant (its state, its present priority, the nice value of
 //! its thread, the decision about its request) must follow from the known state before, in some order of events that
 //! the definitions of the study allow, and no event may be missing. That means: holders are compatible; the best waiter
-//! is served first, equals in order of arrival; every waiter waits for another transaction, and no wake-up is lost; no
+//! is served first, equals in order of arrival, or when a lock becomes free those that the rule chooses; every waiter waits for another transaction, and no wake-up is lost; no
 //! cycle of waiters is left; a transaction becomes a victim exactly if the scheduler's rule says so, and at that
 //! moment; a promoted transaction is not rolled back again for others. In the end all transactions must commit.
 //!
@@ -15,6 +15,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "lock_simulation/choice.rs"]
+mod choice;
 #[path = "lock_simulation/clients.rs"]
 mod clients;
 #[path = "lock_simulation/events.rs"]
@@ -102,7 +104,7 @@ fn check_that_it_was_wild(rules: Rules, tally: &Tally, seeds: u64) {
     assert!(tally.deadlocks > seeds / 3 && tally.promoted > seeds / 2 && tally.merges > seeds, "{tally:?}");
     let (at_wait, later) = match rules.lock {
         _ if rules.cpu == CpuRule::Preempt => (true, true),
-        Rule::Standard | Rule::NPrio | Rule::Inherit => (false, false),
+        Rule::Standard | Rule::NPrio | Rule::Inherit | Rule::Chosen(_) => (false, false),
         Rule::Pow | Rule::Wdl | Rule::WdlHolders => (true, false),
         Rule::PAbort | Rule::ConditionalRestart(_) => (true, true),
     };

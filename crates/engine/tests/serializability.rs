@@ -306,7 +306,7 @@ fn check_that_every_rule_was_needed(tally: &BTreeMap<&str, LockStatistics>) {
         println!("{name}: {sum:?}");
         let did = [sum.inheritances, sum.preempted, sum.preempted_waiting, sum.preempted_late].map(|count| count > 0);
         let expect = match *name {
-            "standard" | "nprio" => [false; 4],
+            "standard" | "nprio" | "vats" | "ldsf" | "bldsf" => [false; 4],
             "nprio-inherit" => [true, false, false, false],
             "pabort" => [false, true, false, false],
             "pow" | "wdl" | "wdl-holders" => [false, false, true, false],

@@ -75,7 +75,8 @@ pub use guards::{
 };
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
-    Blockers, LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
+    Batch, Blockers, Contender, Facts, LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance,
+    Verdict, lock_scheduler,
 };
 pub use mpl_search::{MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
 pub use parallelism::{

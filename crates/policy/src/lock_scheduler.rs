@@ -1,6 +1,6 @@
 //! Lock scheduling: the order in which waiting requests for a lock are granted, and what happens to a holder that blocks them.
 //!
-//! A host (the engine's lock manager, or the governor) calls a scheduler at two moments:
+//! A host (the engine's lock manager, or the governor) calls a scheduler at three moments:
 //!
 //! 1. **A request has to wait.** The host asks [`LockScheduler::rank`] where in the queue it goes: lower ranks are
 //!    granted first, equal ranks in order of arrival. A conversion (a holder that asks for a stronger mode) is always
@@ -11,10 +11,13 @@
 //!    pair arises (the request begins to wait, or another transaction is granted the lock ahead of it), and again when either
 //!    priority has changed or the holder itself begins to wait. A scheduler whose [`LockScheduler::blockers`] are
 //!    [`Blockers::HoldersAndQueue`] is asked about every request ahead in the queue, too.
+//! 3. **A lock becomes free**: its last holder releases it, and several requests wait. If the scheduler needs
+//!    [`Facts`], the host collects them for each of these requests, and asks [`LockScheduler::choose`] which ones to
+//!    grant. Other schedulers are not asked, and the host collects nothing.
 //!
 //! A holder that was [promoted](crate::StarvationBound) is above every requester, and hosts never roll it back for a requester.
 //!
-//! The seven published schedulers, and a variant of the last:
+//! The seven schedulers of the study, a variant of the last, and three from later work, which know no priorities:
 //!
 //! | name | rank | verdict on a holder |
 //! |---|---|---|
@@ -26,17 +29,24 @@
 //! | cr(d) | as nprio | `PreemptAfter(d)` when low blocks high |
 //! | wdl | all equal | `PreemptIfWaiting`, for every requester; on requests ahead in the queue, too |
 //! | wdl-holders | all equal | `PreemptIfWaiting`, for every requester |
+//! | vats | by age, when the lock becomes free | wait |
+//! | ldsf | by dependents, when the lock becomes free | wait |
+//! | bldsf | by dependents for each unit of delay, when the lock becomes free | wait |
 //!
 //! "Low blocks high" is: the holder's present priority is below the requester's.
 //!
 //! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 2.7, 3.6, 3.8.
+//! Of the last three: Huang and others, *A Top-Down Approach to Achieving Performance Predictability in Database
+//! Systems*, SIGMOD 2017; Tian and others, *Contention-Aware Lock Scheduling for Transactional Databases*, VLDB 2018.
 
 mod conditional_restart;
+mod largest_dependency_set;
 mod nprio;
 mod nprio_inherit;
 mod pabort;
 mod pow;
 mod standard;
+mod vats;
 mod wdl;
 
 use std::borrow::Cow;
@@ -51,6 +61,9 @@ use crate::{PreemptionKind, Priority};
 pub struct Rank(pub u8);
 
 impl Rank {
+    /// The place of all requests that were not [chosen](LockScheduler::choose): behind those that were.
+    pub const REST: Rank = Rank(u8::MAX);
+
     /// More urgent priorities get lower ranks.
     pub fn by_priority(priority: Priority) -> Self {
         Rank(u8::MAX - priority.level())
@@ -102,6 +115,38 @@ pub enum Verdict {
     PreemptAfter(Duration),
 }
 
+/// What a scheduler must know about the waiters of a lock that becomes free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Facts {
+    /// Nothing: the order of ranks and arrivals is kept.
+    Nothing,
+    /// The ages of their transactions.
+    Ages,
+    /// The transactions that depend on them.
+    Dependents,
+}
+
+/// A request that waits for a lock that becomes free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contender {
+    /// Requests of one group can hold the lock together; `None` for a request that can share it with no equal one.
+    pub group: Option<u8>,
+    /// The number of its transaction: it increases with each transaction that begins.
+    pub began: u64,
+    /// The numbers of the transactions that wait for a lock that its transaction holds, of those that wait for one that
+    /// these hold, and so on, and of its own. Each once; empty if the scheduler did not ask for [`Facts::Dependents`].
+    pub dependents: Vec<u32>,
+}
+
+/// The requests that are granted when a lock becomes free. Requests are places in the list of contenders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Granted together.
+    pub granted: Vec<usize>,
+    /// Goes ahead of all others that are not granted now, so that they cannot join the batch.
+    pub then: Option<usize>,
+}
+
 /// Decides the order of a lock's queue and what happens to holders that block it.
 ///
 /// Implementations are pure: equal facts give equal answers. The documentation of the module says when a host asks.
@@ -121,6 +166,16 @@ pub trait LockScheduler: Debug + Send + Sync {
     fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
         let _ = (requester, holder);
         Verdict::Wait
+    }
+
+    /// What [`choose`](Self::choose) must know. A host does not ask a scheduler that needs nothing.
+    fn facts(&self) -> Facts {
+        Facts::Nothing
+    }
+
+    /// The requests to grant of those that wait for a lock that becomes free: at least two, in order of arrival.
+    fn choose(&self, contenders: &[Contender]) -> Batch {
+        Batch { granted: (0..contenders.len()).collect(), then: None }
     }
 
     /// Whether every verdict is [`Verdict::Wait`], so that a host need not ask.
@@ -154,6 +209,9 @@ pub static LOCK_SCHEDULERS: &[LockSchedulerKind] = &[
     conditional_restart::KIND,
     wdl::KIND,
     wdl::HOLDERS_KIND,
+    vats::KIND,
+    largest_dependency_set::KIND,
+    largest_dependency_set::BATCHED_KIND,
 ];
 
 /// The scheduler of that name, if there is one.
@@ -213,6 +271,14 @@ mod tests {
         pairs
     }
 
+    /// Contenders of these groups, `x` sharing with no other, and of these dependents.
+    pub(super) fn contenders(groups: &str, dependents: &[&[u32]]) -> Vec<Contender> {
+        let group = |letter| (letter != b'x').then_some(letter);
+        let each = groups.bytes().zip(dependents).zip(0..);
+        each.map(|((letter, numbers), began)| Contender { group: group(letter), began, dependents: numbers.to_vec() })
+            .collect()
+    }
+
     #[test]
     fn schedulers_by_priority_serve_high_first_and_have_one_verdict_on_whoever_is_below() {
         for (name, on_whoever_is_below) in [
@@ -244,6 +310,21 @@ mod tests {
             assert!(row.starts_with(&format!("//! | {} |", kind.name)), "{row}");
         }
         assert!(lock_scheduler("fifo").is_none());
+    }
+
+    #[test]
+    fn only_the_contention_aware_schedulers_need_facts_and_they_rank_by_arrival() {
+        for kind in LOCK_SCHEDULERS {
+            let scheduler = lock_scheduler(kind.example).expect("listed");
+            let facts = match kind.name {
+                "vats" => Facts::Ages,
+                "ldsf" | "bldsf" => Facts::Dependents,
+                _ => Facts::Nothing,
+            };
+            assert_eq!(scheduler.facts(), facts, "{}", kind.name);
+            let by_arrival = |(requester, _): &(Requester, Stance)| scheduler.rank(requester) == Rank::REST;
+            assert!(facts == Facts::Nothing || pairs().iter().all(by_arrival), "{}", kind.name);
+        }
     }
 
     #[test]

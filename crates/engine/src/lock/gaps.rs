@@ -21,7 +21,8 @@ impl LockTable {
     /// that lock is held.
     pub fn give_up_intention(&self, member: &Member, gap: LockName) -> bool {
         let mut todo = Todo::default();
-        let still_held = self.change(gap, &mut todo, |head, granted| {
+        let frees = |mode: Mode| !mode.covers(Mode::S);
+        let still_held = self.change_and_choose(member, frees, gap, &mut todo, |head, granted| {
             let still_held = head.give_up_intention(member.slot, |waiter| granted.push(waiter));
             self.forget_reprieves(head);
             still_held
@@ -120,7 +121,7 @@ impl LockTable {
         let mut todo = Todo::default();
         loop {
             let Some(name) = member.inherited.lock().pop() else { break };
-            self.change(name, &mut todo, |head, granted| head.release(member.slot, |waiter| granted.push(waiter)));
+            self.release_grant(member, name, &mut todo);
         }
         self.carry_out(todo);
     }

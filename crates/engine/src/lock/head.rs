@@ -51,6 +51,11 @@ pub struct Ticket {
 }
 
 impl Waiter {
+    /// A number that increases with each request for this name.
+    pub(super) fn arrival(&self) -> u64 {
+        self.arrival
+    }
+
     /// When the name was first granted to another waiter while this one waited.
     pub fn passed(&self) -> Option<Duration> {
         self.passed
@@ -183,6 +188,15 @@ impl Head {
         }
     }
 
+    /// Gives every waiter another ticket and the places that follow from these. Grants nothing; the caller does so next,
+    /// by a release.
+    pub(super) fn reorder(&mut self, ticket: impl Fn(&Waiter) -> Ticket) {
+        for waiter in &mut self.queue {
+            waiter.ticket = ticket(waiter);
+        }
+        self.queue.sort_by_key(Self::order);
+    }
+
     /// The name has just been granted to a waiter: the remaining waiters note the time, once.
     pub fn note_grant(&mut self, now: Duration) {
         for waiter in &mut self.queue {
@@ -224,6 +238,14 @@ impl Head {
                 self.release(slot, granted);
                 false
             }
+        }
+    }
+
+    /// The mode in which `slot` holds this name, if no other transaction does.
+    pub(super) fn only_grant(&self, slot: Slot) -> Option<Mode> {
+        match self.grants[..] {
+            [grant] if grant.slot == slot => Some(grant.mode),
+            _ => None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use plimsoll_policy::{CPU_SCHEDULERS, LockScheduler, Priority, Requester, StarvationBound};
+use plimsoll_policy::{CPU_SCHEDULERS, Facts, LockScheduler, Priority, Requester, StarvationBound};
 
 use super::deadlock::Search;
 use super::head::{Answer, Head, Slot, Ticket, Waiter};
@@ -50,6 +50,8 @@ pub struct LockTable {
     pub(super) scheduler: Arc<dyn LockScheduler>,
     /// Whether neither scheduler has verdicts, so that they need not be asked.
     pub(super) leaves_holders_alone: bool,
+    /// What the scheduler must know to choose among the waiters of a name that becomes free.
+    pub(super) facts: Facts,
     starvation_bound: StarvationBound,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cpu: CpuPriority,
@@ -81,6 +83,7 @@ impl LockTable {
             gathering: (0..TABLES).map(|_| CachePadded::default()).collect(),
             members: RwLock::default(),
             leaves_holders_alone: scheduler.leaves_holders_alone() && cpu.scheduler.leaves_holders_alone(),
+            facts: scheduler.facts(),
             scheduler,
             starvation_bound,
             clock,
@@ -207,9 +210,22 @@ impl LockTable {
             return member.count_release();
         }
         let mut todo = Todo::default();
-        self.change(name, &mut todo, |head, granted| head.release(member.slot, |waiter| granted.push(waiter)));
+        self.release_grant(member, name, &mut todo);
         member.count_release();
         self.carry_out(todo);
+    }
+
+    /// Releases a grant, and grants the name to waiters.
+    pub(super) fn release_grant(&self, member: &Member, name: LockName, todo: &mut Todo) {
+        self.change_and_choose(
+            member,
+            |_| true,
+            name,
+            todo,
+            |head, granted| {
+                head.release(member.slot, |waiter| granted.push(waiter));
+            },
+        );
     }
 
     /// The mode in which a member holds a name. For assertions and tests.

@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use plimsoll_policy::{Blockers, CpuVerdict, Priority, Requester, Stance, Verdict};
+use plimsoll_policy::{Blockers, CpuVerdict, Facts, Priority, Requester, Stance, Verdict};
 
 use super::head::{Block, Head, Slot, Waiter};
 use super::member::{Life, Member, Reprieve, RequestError, State};
@@ -302,7 +302,11 @@ impl LockTable {
     /// Gives a waiter the place of its present priority; returns whether that place differs.
     fn renew(&self, head: &mut Head, member: &Member, granted: &mut Vec<Waiter>) -> bool {
         let before = head.queue()[head.position(member.slot).expect("invariant 2: it waits for this name")].ticket;
-        let ticket = self.ticket(member, before.sequence);
+        let mut ticket = self.ticket(member, before.sequence);
+        if self.facts != Facts::Nothing {
+            // Its place was chosen, and no priority changes that.
+            ticket.rank = before.rank;
+        }
         let moves = ticket.rank != before.rank;
         let ticket = if moves { self.ticket(member, member.next_wait()) } else { ticket };
         head.renew(member.slot, ticket, |waiter| granted.push(waiter));

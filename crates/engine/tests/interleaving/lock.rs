@@ -1,5 +1,7 @@
 //! Lock waits: grants, verdicts, deadlocks and commits of a few transactions that want the same two rows.
 
+#[path = "../../src/lock/choice.rs"]
+mod choice;
 #[path = "../../src/lock/deadlock.rs"]
 mod deadlock;
 #[path = "../../src/lock/gaps.rs"]
@@ -154,7 +156,9 @@ fn run(policy: &str, seed: u64, fault: Option<Fault>) -> Result<(), String> {
 
 #[test]
 fn every_transaction_gets_through_in_any_order_of_steps() {
-    for policy in ["standard", "pow", "wdl", "wdl-holders", "nprio-inherit", "pabort", "cr(5ms)"] {
+    for policy in
+        ["standard", "pow", "wdl", "wdl-holders", "nprio-inherit", "pabort", "cr(5ms)", "vats", "ldsf", "bldsf"]
+    {
         check(200, |seed| run(policy, seed, None).map_err(|error| format!("{policy}: {error}")));
     }
 }

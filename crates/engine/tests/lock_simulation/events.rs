@@ -76,7 +76,7 @@ impl Specification {
         let low_cpu_blocks_high = holder.cpu < requester.cpu && self.in_the_way_of(waiter).contains(&in_way);
         let waits = holder.state == State::Waiting;
         let preempts = match self.rules.lock {
-            Rule::Standard | Rule::NPrio | Rule::Inherit => false,
+            Rule::Standard | Rule::NPrio | Rule::Inherit | Rule::Chosen(_) => false,
             Rule::PAbort => low_blocks_high,
             Rule::Pow => low_blocks_high && waits,
             Rule::ConditionalRestart(reprieve) => {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{Mode, RequestError, State};
 use plimsoll_policy::{
-    Blockers, CpuScheduler, CpuVerdict, LockScheduler, Priority, Rank, Requester, Stance, Verdict, cpu_scheduler,
-    lock_scheduler,
+    Batch, Blockers, Contender, CpuScheduler, CpuVerdict, Facts, LockScheduler, Priority, Rank, Requester, Stance,
+    Verdict, cpu_scheduler, lock_scheduler,
 };
 
 use super::lock_host::{Host, Outcome, Table, Thing, Who};
@@ -22,11 +22,13 @@ pub struct Planted {
     rank: Option<fn(&Requester) -> Rank>,
     blockers: Option<Blockers>,
     verdict: Option<fn(&Requester, &Stance) -> Verdict>,
+    /// Changes the facts before the other chooses.
+    facts: Option<fn(&mut Contender)>,
 }
 
 impl Planted {
     fn like(name: &str) -> Self {
-        Planted { like: lock_scheduler(name).expect("listed"), rank: None, blockers: None, verdict: None }
+        Planted { like: lock_scheduler(name).expect("listed"), rank: None, blockers: None, verdict: None, facts: None }
     }
 
     fn rank(like: &str, rank: fn(&Requester) -> Rank) -> Self {
@@ -35,6 +37,10 @@ impl Planted {
 
     fn blockers(like: &str, blockers: Blockers) -> Self {
         Planted { blockers: Some(blockers), ..Planted::like(like) }
+    }
+
+    fn facts(like: &str, facts: fn(&mut Contender)) -> Self {
+        Planted { facts: Some(facts), ..Planted::like(like) }
     }
 
     fn verdict(like: &str, verdict: fn(&Requester, &Stance) -> Verdict) -> Self {
@@ -55,6 +61,16 @@ impl LockScheduler for Planted {
         self.blockers.unwrap_or_else(|| self.like.blockers())
     }
 
+    fn facts(&self) -> Facts {
+        self.like.facts()
+    }
+
+    fn choose(&self, contenders: &[Contender]) -> Batch {
+        let mut contenders = contenders.to_vec();
+        contenders.iter_mut().for_each(|contender| self.facts.into_iter().for_each(|change| change(contender)));
+        self.like.choose(&contenders)
+    }
+
     fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
         self.verdict.map_or_else(|| self.like.verdict(requester, holder), |verdict| verdict(requester, holder))
     }
@@ -62,7 +78,7 @@ impl LockScheduler for Planted {
 
 /// Every scheduler with a bug, and what the bug is.
 pub fn planted_schedulers() -> impl Iterator<Item = (&'static str, Arc<dyn LockScheduler>)> {
-    let planted = planted_ranks().into_iter().chain(planted_verdicts());
+    let planted = planted_ranks().into_iter().chain(planted_choices()).chain(planted_verdicts());
     planted.map(|(bug, scheduler)| (bug, Arc::new(scheduler) as _))
 }
 
@@ -85,6 +101,15 @@ fn planted_ranks() -> Vec<(&'static str, Planted)> {
                 _ => Rank(0),
             }),
         ),
+    ]
+}
+
+fn planted_choices() -> Vec<(&'static str, Planted)> {
+    vec![
+        ("the youngest first", Planted::facts("vats", |contender| contender.began = u64::MAX - contender.began)),
+        ("no dependents", Planted::facts("ldsf", |contender| contender.dependents.truncate(1))),
+        ("readers do not share", Planted::facts("ldsf", |contender| contender.group = None)),
+        ("more dependents than there are", Planted::facts("bldsf", |c| c.dependents.push(100 + c.began as u32))),
     ]
 }
 

@@ -13,6 +13,7 @@ use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{Mode, RequestError, State};
 use plimsoll_policy::Priority;
 
+use super::choice::Choice;
 use super::lock_host::{Outcome, Thing, Who};
 
 /// The rule of a scheduler, from the sections of MW named.
@@ -36,6 +37,8 @@ pub enum Rule {
     Wdl,
     /// The same, if T2 holds the lock.
     WdlHolders,
+    /// When a lock becomes free, some of its waiters are chosen.
+    Chosen(Choice),
 }
 
 impl Rule {
@@ -50,12 +53,15 @@ impl Rule {
             "cr(300ms)" => Rule::ConditionalRestart(Duration::from_millis(300)),
             "wdl" => Rule::Wdl,
             "wdl-holders" => Rule::WdlHolders,
+            "vats" => Rule::Chosen(Choice::Eldest),
+            "ldsf" => Rule::Chosen(Choice::LargestDependencySet),
+            "bldsf" => Rule::Chosen(Choice::FastestBatch),
             _ => panic!("write down what `{name}` promises"),
         }
     }
 
     fn knows_priorities(self) -> bool {
-        !matches!(self, Rule::Standard | Rule::Wdl | Rule::WdlHolders)
+        !matches!(self, Rule::Standard | Rule::Wdl | Rule::WdlHolders | Rule::Chosen(_))
     }
 }
 
@@ -102,6 +108,8 @@ pub struct Waiter {
     pub is_conversion: bool,
     /// Increases with each request.
     pub arrival: u64,
+    /// 0 if it was chosen when the lock became free, 1 if it was chosen to be next, and 2 otherwise.
+    pub place: u8,
 }
 
 /// One thing that is locked.
@@ -188,7 +196,7 @@ impl Specification {
         }
         self.counter += 1;
         let mode = held.map_or(mode, |held| held.supremum(mode));
-        let waiter = Waiter { who, mode, is_conversion: held.is_some(), arrival: self.counter };
+        let waiter = Waiter { who, mode, is_conversion: held.is_some(), arrival: self.counter, place: 2 };
         self.lock(thing).waiters.push(waiter);
         self.transactions[who].state = State::Waiting;
         self.transactions[who].waits_for = Some(thing);
@@ -285,13 +293,16 @@ impl Specification {
         self.locks.get_mut(&thing).expect("a thing that there is")
     }
 
-    /// The waiters of a thing, best first: conversions, then by priority where it counts, then by arrival.
+    /// The waiters of a thing, best first: conversions, then as chosen, then by priority where it counts, then by arrival.
     pub fn queue(&self, thing: Thing) -> Vec<Waiter> {
         let mut queue = self.locks[&thing].waiters.clone();
+        if let (Rule::Chosen(choice), true) = (self.rules.lock, self.locks[&thing].grants.is_empty()) {
+            choice.place(self, &mut queue);
+        }
         queue.sort_by_key(|waiter| {
             let priority = self.transactions[waiter.who].priority;
             let rank = self.rules.lock.knows_priorities().then_some(Reverse(priority));
-            (!waiter.is_conversion, rank, waiter.arrival)
+            (!waiter.is_conversion, waiter.place, rank, waiter.arrival)
         });
         queue
     }
@@ -329,6 +340,9 @@ impl Specification {
 
     /// The best waiter becomes a holder.
     pub fn grant(&mut self, thing: Thing, who: Who) {
+        // The choice is made once, and holds for the grants that follow.
+        let waiters = self.queue(thing);
+        self.lock(thing).waiters = waiters;
         let waiter = self.leave_queue(who).expect("who is granted has asked");
         self.lock(thing).grants.insert(who, waiter.mode);
         let answer = if waiter.is_conversion { Answer::Converted } else { Answer::Granted };
