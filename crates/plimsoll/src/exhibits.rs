@@ -117,6 +117,8 @@ pub static EXHIBITS: &[CarriedFile] = &[
     source!("MW/fig3.11-queue-time.toml"),
     source!("MW/uncontended-cost.toml"),
     source!("MW/early-lock-release.toml"),
+    source!("MW/lock-anchors.toml"),
+    source!("MW/lock-anchors-loads.toml"),
     source!("MW/fig4.3-hump.toml"),
     source!("MW/4.6-idd-asdb.toml"),
     source!("MW/4.6-idd-calibrate.toml"),
