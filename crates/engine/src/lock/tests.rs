@@ -1,6 +1,7 @@
 //! Schedules of the whole table as text, on a stopped clock: which transactions ask, which wait, and which are rolled
 //! back.
 
+mod choices;
 mod intents;
 mod life;
 mod verdicts;
