@@ -1,12 +1,13 @@
 //! The 22 TPC-H queries on our engine, on DataFusion's own in-memory tables and on DuckDB, by turns.
 //!
 //! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--ch] [--repeats N] [--dop N]... [--clients N] [--query N]... [--file]
-//! [--changed SHARE] [--grant MIB] [--no-stock] [--no-duckdb] [--explain] [--analyze] [--export DIR]`
+//! [--column-memory MIB] [--changed SHARE] [--grant MIB] [--no-stock] [--no-duckdb] [--explain] [--analyze] [--export DIR]`
 //!
 //! Prints one line per query: medians of ours, of stock DataFusion and of DuckDB in milliseconds, our best and our planning, and the ratios of
 //! ours with their 95 % intervals (Student's t on the logarithms of each turn's ratio). DuckDB runs in a Python process that stays
 //! open; without it its columns stay empty. Under `cargo test` the scale is tiny and only the answers are compared, with our
-//! columns in memory, in a file, and with changes laid over them. `--file` keeps them in a file, `--changed` lays a share of the rows
+//! columns in memory, in a file, and with changes laid over them. `--file` keeps them in a file,
+//! of which `--column-memory` lets a part stay in memory, `--changed` lays a share of the rows
 //! over the chunks, `--grant` limits the memory of our queries. `--ch` takes the queries of CH-benCHmark, and the scale is its warehouses.
 //! `--clients` runs streams of queries side by side under each policy of parallelism. `--export` writes the data as Arrow files and the
 //! queries for other engines and stops; `--explain` prints our plans, `--analyze` what each operator took.
@@ -24,7 +25,7 @@ use arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use plimsoll_engine::columns::folder::DEFAULT_FOLDER;
-use plimsoll_engine::columns::{ColumnSnapshot, ColumnTable, DiskFolder};
+use plimsoll_engine::columns::{ColumnCache, ColumnFiles, ColumnSnapshot, ColumnTable, DiskFolder};
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryOutput, QueryUsage};
 
 mod tpch {
@@ -67,7 +68,7 @@ fn main() {
     };
     let mut duckdb = None;
     for (number, (in_file, changed)) in forms.into_iter().enumerate() {
-        let snapshot = load(&workload, in_file, changed);
+        let snapshot = load(&workload, in_file.then_some(arguments.column_memory), changed);
         // Ours first: while columns are made, memory has to hold the rows as well.
         if number == 0 && arguments.with_duckdb {
             duckdb = start_duckdb(&arguments, &workload);
@@ -175,19 +176,21 @@ fn measure(
     Ok((turns, usage))
 }
 
-/// Our column tables.
-fn load(workload: &Workload, in_file: bool, changed: f64) -> Arc<ColumnSnapshot> {
+/// Our column tables, in memory or in files of which this many MiB stay in memory.
+fn load(workload: &Workload, in_files: Option<u64>, changed: f64) -> Arc<ColumnSnapshot> {
     let started = Instant::now();
-    let folder = DiskFolder::open(Path::new(DEFAULT_FOLDER));
+    let files = in_files.map(|mebibytes| {
+        let folder = DiskFolder::open(Path::new(DEFAULT_FOLDER)).unwrap_or_else(|error| panic!("{error}"));
+        ColumnFiles::new(folder, ColumnCache::new(mebibytes << 20))
+    });
     let build = |(place, table): (usize, &plimsoll_workload::schema::Table)| {
         let keys = vec![table.primary_key.to_vec()];
         let keys = keys.into_iter().filter(|key| !key.is_empty()).collect();
         let built = ColumnTable::build(table.name, table.arrow(), keys, workload.rows(place));
         let built = built.expect("the generator makes batches of the declared schema");
-        let built = match (in_file, &folder) {
-            (false, _) => built,
-            (true, Ok(folder)) => built.into_file(folder).expect("there is room on the disk"),
-            (true, Err(error)) => panic!("{error}"),
+        let built = match &files {
+            None => built,
+            Some(files) => built.into_file(files).expect("there is room on the disk"),
         };
         // SAFETY: it only gives pages back that nothing uses.
         unsafe { libc::malloc_trim(0) };

@@ -7,8 +7,9 @@
 //!
 //! In reading order: [`table`] and [`chunk`], [`encode`] and [`narrow`] (how a column is stored), [`statistics`] and
 //! [`distinct`] (facts for the optimizer), [`mod@file`] and [`folder`] (chunks on disk instead of in memory),
-//! [`overlay`] (changes), [`store`] (versions).
+//! [`cache`] (which of those stay in memory), [`overlay`] (changes), [`store`] (versions).
 
+pub mod cache;
 pub mod chunk;
 pub mod distinct;
 pub mod encode;
@@ -20,8 +21,10 @@ pub mod statistics;
 pub mod store;
 pub mod table;
 
+pub use cache::{ColumnCache, ColumnReads};
 pub use chunk::Chunk;
-pub use folder::{DiskFolder, FolderError};
+pub use file::{ColumnFileError, ColumnFiles};
+pub use folder::{DiskFolder, FileSource, FolderError};
 pub use overlay::{ChunkOverlay, Images, Overlay, Patch};
 pub use statistics::{ColumnSummary, TableStatistics};
 pub use store::{ColumnSnapshot, ColumnStore, SnapshotTable};

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use plimsoll_policy::Priority;
 
 use crate::checkpoint::CheckpointError;
-use crate::columns::{ColumnError, ColumnSnapshot, ColumnStore, ColumnTable, DiskFolder};
+use crate::columns::{ColumnError, ColumnFiles, ColumnSnapshot, ColumnStore, ColumnTable};
 use crate::delta::{Delta, DeltaOptions, DeltaTable, Freshness, Propagation, PropagationError};
 use crate::engine::Engine;
 use crate::lock::Mode;
@@ -113,8 +113,8 @@ pub struct TableSet {
     tables: Vec<Entry>,
     /// The columns that queries read without propagation.
     columns: ColumnStore,
-    /// The folder of the column copy; `None` if it is in memory.
-    column_folder: Option<DiskFolder>,
+    /// The files of the column copy; `None` if it is in memory.
+    column_files: Option<ColumnFiles>,
     refreshes: Mutex<u64>,
     /// The name under which it is registered, if the database outlives the process.
     name: Option<String>,
@@ -171,7 +171,7 @@ impl TableSet {
             engine: Arc::clone(engine),
             tables,
             columns: ColumnStore::new(),
-            column_folder: None,
+            column_files: None,
             refreshes: Mutex::new(0),
             name: None,
             is_kept: AtomicBool::new(false),
@@ -236,9 +236,9 @@ impl TableSet {
         }
     }
 
-    /// The same tables with their column copy in files of this folder.
-    pub fn with_columns_in(mut self, folder: DiskFolder) -> Self {
-        self.column_folder = Some(folder);
+    /// The same tables with their column copy in files.
+    pub fn with_columns_in(mut self, files: ColumnFiles) -> Self {
+        self.column_files = Some(files);
         self
     }
 
@@ -390,8 +390,8 @@ impl TableSet {
         let keys = if key.is_empty() { vec![] } else { vec![key.clone()] };
         let schema = Arc::clone(&entry.declaration.arrow);
         let table = ColumnTable::build_with_holes(entry.name(), schema, keys, batches, live)?;
-        Ok(Arc::new(match &self.column_folder {
-            Some(folder) => table.into_file(folder)?,
+        Ok(Arc::new(match &self.column_files {
+            Some(files) => table.into_file(files)?,
             None => table,
         }))
     }

@@ -4,26 +4,21 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
-use arrow::datatypes::{DataType, Field, Float64Type, Schema};
-use arrow::util::display::array_value_to_string;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
 use plimsoll_engine::columns::{ColumnSnapshot, ColumnTable};
 use plimsoll_engine::query::threads::QueryThreads;
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions};
 use plimsoll_policy::{ParallelismPolicy, parallelism_policy};
 use plimsoll_workload::tpch::queries::QUERIES;
-use plimsoll_workload::tpch::tables::SCHEMA;
 
-#[path = "../benches/tpch/data.rs"]
-#[allow(dead_code, reason = "the bench exports the data, too")]
-mod data;
 #[path = "common/degrees_by_chance.rs"]
 mod degrees_by_chance;
+#[path = "common/tpch.rs"]
+mod tpch;
 
 use degrees_by_chance::{DEGREE_MAX, DegreesByChance};
-
-/// Lineitem then has ten chunks, orders three, and the other tables one or two.
-const SCALE: f64 = 0.1;
+use tpch::{SCALE, answer, rows};
 
 fn engine(policy: Option<Arc<dyn ParallelismPolicy>>) -> QueryEngine {
     let options = QueryOptions { dop: 1, workers: 2, parallelism: policy, ..QueryOptions::default() };
@@ -38,37 +33,8 @@ fn engines() -> Vec<(String, QueryEngine)> {
     fixed.chain(drawn).collect()
 }
 
-fn cell(column: &ArrayRef, row: usize) -> String {
-    match column.data_type() {
-        // Sums of binary fractions depend on the order of their addition.
-        DataType::Float64 if column.is_valid(row) => format!("{:.6e}", column.as_primitive::<Float64Type>().value(row)),
-        _ => array_value_to_string(column, row).unwrap(),
-    }
-}
-
-fn rows(batches: &[RecordBatch]) -> Vec<String> {
-    let line = |batch: &RecordBatch, row: usize| {
-        batch.columns().iter().map(|column| cell(column, row)).collect::<Vec<_>>().join(" | ")
-    };
-    batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| line(batch, row))).collect()
-}
-
-/// The rows of a query; sorted where it leaves their order open.
-fn answer(engine: &QueryEngine, snapshot: &Arc<ColumnSnapshot>, sql: &str, is_ordered: bool) -> Vec<String> {
-    let output = engine.query(snapshot, sql, None).unwrap_or_else(|error| panic!("{error} in\n{sql}"));
-    let mut rows = rows(&output.batches);
-    if !is_ordered {
-        rows.sort();
-    }
-    rows
-}
-
 fn tpch() -> Arc<ColumnSnapshot> {
-    let tables = data::generate(SCALE);
-    let build = |(table, batches): (&plimsoll_workload::schema::Table, Vec<RecordBatch>)| {
-        Arc::new(ColumnTable::build(table.name, table.arrow(), vec![table.primary_key.to_vec()], batches).unwrap())
-    };
-    Arc::new(ColumnSnapshot::new("as loaded", SCHEMA.tables.iter().zip(tables).map(build)))
+    Arc::new(ColumnSnapshot::new("as loaded", tpch::tables().map(Arc::new)))
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! here.
 
 mod cache_classes;
+mod columns;
 mod counters;
 mod freshness;
 mod learning;
@@ -179,6 +180,7 @@ pub fn figures() -> impl Iterator<Item = &'static Figure> {
         freshness::FIGURES,
         learning::FIGURES,
         cache_classes::FIGURES,
+        columns::FIGURES,
     ]
     .into_iter()
     .flatten()

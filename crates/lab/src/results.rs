@@ -27,7 +27,7 @@ use crate::reproduction::origin::Origin;
 
 pub use claims::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
 pub use curves::{AxisRole, Knee, KneeLevel, Scalability};
-pub use device::{CacheSwitching, Device, Unmeasured};
+pub use device::{CacheSwitching, ColumnReading, Device, Unmeasured};
 pub use line::{Isolation, KeptShare, Line, LineStanding};
 pub(crate) use merge::mean;
 pub use mode::Mode;

@@ -28,6 +28,7 @@
 //! - [`WaitCounts`] counts waits by their length, in the engine and in reports.
 //! - [`ParallelismPolicy`] chooses the number of partitions for each pipeline of a query; [`PARALLELISM_POLICIES`] lists the policies.
 //! - [`cache_class`] decides which ways of the last-level cache an operator may fill.
+//! - [`SecondChance`] chooses which column pieces leave memory when others need room.
 
 mod admission;
 pub mod cache_class;
@@ -50,6 +51,7 @@ mod parallelism;
 mod preemption;
 mod replay;
 mod retry_pause;
+mod second_chance;
 mod sole_governor;
 mod starvation_bound;
 mod target;
@@ -90,6 +92,7 @@ pub use preemption::{
 };
 pub use replay::{Foreseen, NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use retry_pause::pause_before_replay;
+pub use second_chance::SecondChance;
 pub use sole_governor::{GovernorAtServer, GovernorPlace, stands_by_for};
 pub use starvation_bound::StarvationBound;
 pub use target::{

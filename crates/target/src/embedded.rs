@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod cache;
+mod columns;
 mod declaration;
 mod engines;
 mod freshness;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
-use plimsoll_engine::columns::DiskFolder;
+use plimsoll_engine::columns::ColumnFiles;
 use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
 use plimsoll_engine::delta::{DeltaOptions, Propagation};
 use plimsoll_engine::query::jobs::{CacheSwitch, JobFigures};
@@ -34,7 +35,9 @@ use plimsoll_machine::run_queue::runnable_threads;
 use plimsoll_machine::thread_share::ThreadShare;
 use plimsoll_policy::StarvationBound;
 use plimsoll_postgres::cache_classes::CacheBinding;
-use plimsoll_workload::database::{CacheSwitches, Database, DatabaseError, Footprint, OptionChange, Session};
+use plimsoll_workload::database::{
+    CacheSwitches, ColumnReads, Database, DatabaseError, Footprint, OptionChange, Session,
+};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::schema::{DeclaredTable, Schema, TableId};
@@ -67,8 +70,10 @@ pub struct EmbeddedOptions {
     pub cache_classes: bool,
     /// When these threads are bound to their class.
     pub cache_switch: CacheSwitch,
-    /// Whether the column copy is kept in files, read from the disk by every scan, instead of in memory.
+    /// Whether the column copy is kept in files instead of in memory.
     pub columns_in_files: bool,
+    /// How much of these files stays in memory, in MiB; `None` for nothing, so that every scan reads the disk.
+    pub column_memory_mib: Option<u64>,
     /// Where these files are.
     pub column_folder: PathBuf,
     /// The durability of commits, the place of the log, and whether the database outlives the process.
@@ -102,6 +107,7 @@ impl Default for EmbeddedOptions {
             cache_classes: false,
             cache_switch: CacheSwitch::default(),
             columns_in_files: false,
+            column_memory_mib: None,
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
             delta: DeltaOptions::default(),
@@ -156,7 +162,7 @@ pub struct Embedded {
     /// The binding of query threads to their cache class; `None` if they have none.
     cache: RwLock<Option<Arc<CacheBinding>>>,
     /// Where the column copy is kept; `None` for in memory.
-    column_folder: Option<DiskFolder>,
+    column_files: Option<ColumnFiles>,
     schemas: RwLock<HashMap<String, Arc<TableSet>>>,
     /// The tables of schemas that list none themselves.
     declared: RwLock<HashMap<String, Vec<DeclaredTable>>>,
@@ -193,13 +199,13 @@ impl Embedded {
     fn with_engine(engine: Arc<Engine>, options: EmbeddedOptions) -> Result<Self, OpenError> {
         let cache = cache::binding(&options, None);
         let queries = RwLock::new(QueryEngines::start(&options, cache.as_ref())?);
-        let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
+        let column_files = columns::files(&options)?;
         let is_placed = AtomicBool::new(options.placement != Placement::default());
         let gate = RwLock::new(options.queries_max.map(QueryGate::new));
         let (options, cache, schemas) = (RwLock::new(options), RwLock::new(cache), RwLock::default());
         let declared = RwLock::default();
         let copied_from = None;
-        Ok(Embedded { engine, copied_from, options, queries, cache, column_folder, schemas, declared, is_placed, gate })
+        Ok(Embedded { engine, copied_from, options, queries, cache, column_files, schemas, declared, is_placed, gate })
     }
 
     /// The data folder of which it is a [copy](Self::stored), and the end of that folder's log.
@@ -265,8 +271,8 @@ impl Embedded {
 
     fn place_columns(&self, set: TableSet) -> TableSet {
         let set = set.with_propagation(self.options.read().delta.clone());
-        match &self.column_folder {
-            Some(folder) => set.with_columns_in(folder.clone()),
+        match &self.column_files {
+            Some(files) => set.with_columns_in(files.clone()),
             None => set,
         }
     }
@@ -355,6 +361,7 @@ impl Database for Embedded {
         if changed.queries_max != self.gate.read().as_ref().map(|gate| gate.most()) {
             *self.gate.write() = changed.queries_max.map(QueryGate::new);
         }
+        columns::set_memory(self.column_files.as_ref(), &changed);
         *options = changed;
         Ok(OptionChange::Applied)
     }
@@ -384,6 +391,10 @@ impl Database for Embedded {
         let jobs = self.cache_jobs()?;
         let is_bound = self.cache.read().as_ref().is_some_and(|cache| cache.warning().is_none());
         Some(CacheSwitches { count: jobs.switches, time: jobs.switch_time, is_bound })
+    }
+
+    fn column_reads(&self) -> Option<ColumnReads> {
+        self.column_files.as_ref().map(columns::reads)
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -164,6 +164,12 @@ pub trait Database: Send + Sync {
         None
     }
 
+    /// What queries have read so far of columns that are kept in files; `None` if none are. The call begins a new
+    /// [peak](ColumnReads::held_bytes_peak).
+    fn column_reads(&self) -> Option<ColumnReads> {
+        None
+    }
+
     /// What could not be obtained or observed so far, with remedies; empty if all is well. For readers of the figures
     /// of runs.
     fn warnings(&self) -> Vec<String> {
@@ -213,6 +219,17 @@ pub struct CacheSwitches {
     pub time: Duration,
     /// Whether classes are bound to parts of the cache. Otherwise moves change nothing: the machine cannot divide its cache.
     pub is_bound: bool,
+}
+
+/// What queries have read of columns that are kept in files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ColumnReads {
+    /// Bytes that were read from the files.
+    pub read_bytes: u64,
+    /// Bytes that queries needed and that were in memory already. `None` if nothing may stay in memory.
+    pub found_bytes: Option<u64>,
+    /// The most bytes of the files that were in memory at a time since the last call.
+    pub held_bytes_peak: u64,
 }
 
 /// Which data tables hold.

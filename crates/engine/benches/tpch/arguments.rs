@@ -21,6 +21,8 @@ pub struct Arguments {
     pub analyze: bool,
     /// Keep our columns in a file instead of in memory; in a test run they are in memory first and then in a file.
     pub in_file: bool,
+    /// How much of the file stays in memory, in MiB.
+    pub column_memory: u64,
     pub with_stock: bool,
     pub with_duckdb: bool,
     /// The share of rows that are laid over the chunks as changes; in a test run none at first and then some.
@@ -45,6 +47,7 @@ impl Arguments {
             explain: false,
             analyze: false,
             in_file: false,
+            column_memory: 0,
             with_stock: true,
             with_duckdb: false,
             changed: 0.0,
@@ -68,6 +71,7 @@ impl Arguments {
                 "--explain" => arguments.explain = true,
                 "--analyze" => arguments.analyze = true,
                 "--file" => arguments.in_file = true,
+                "--column-memory" => arguments.column_memory = number(&value()?)?,
                 "--no-stock" => arguments.with_stock = false,
                 "--no-duckdb" => arguments.with_duckdb = false,
                 "--changed" => arguments.changed = number(&value()?)?,

@@ -139,15 +139,34 @@ impl Chunk {
             loaded.columns[column] = Some(match &self.columns[column].place {
                 ColumnLocation::Memory(values) => values.clone(),
                 ColumnLocation::File { file, extent, form } => {
-                    loaded.bytes_read += extent.read_bytes();
-                    form.with_physical(file.read(extent)?)
+                    let (values, is_read) = file.load(extent)?;
+                    loaded.bytes_read += if is_read { extent.read_bytes() } else { 0 };
+                    form.with_physical(values)
                 }
             });
         }
         Ok(loaded)
     }
 
-    /// The bytes that reading some columns takes from the disk; nothing if they are in memory.
+    /// Some of its columns if all of them are in memory.
+    pub fn find(&self, columns: &[usize]) -> Option<LoadedColumns> {
+        let mut loaded = LoadedColumns { columns: vec![None; self.columns.len()], bytes_read: 0 };
+        for &column in columns {
+            loaded.columns[column] = Some(match &self.columns[column].place {
+                ColumnLocation::Memory(values) => values.clone(),
+                ColumnLocation::File { file, extent, form } => form.with_physical(file.find(extent)?),
+            });
+        }
+        for &column in columns {
+            if let ColumnLocation::File { file, extent, .. } = &self.columns[column].place {
+                file.count_found(extent);
+            }
+        }
+        Some(loaded)
+    }
+
+    /// The bytes that reading some columns takes from the disk, if a cache holds none of them; nothing for those that are
+    /// not in a file.
     pub fn disk_bytes(&self, columns: &[usize]) -> usize {
         let on_disk = |&column: &usize| match &self.columns[column].place {
             ColumnLocation::Memory(_) => 0,
@@ -156,7 +175,7 @@ impl Chunk {
         columns.iter().map(on_disk).sum()
     }
 
-    /// Its size in memory in bytes, without dictionaries.
+    /// Its size in memory in bytes, without dictionaries and without what a cache holds of it.
     pub fn memory_bytes(&self) -> usize {
         let in_memory = |column: &KeptColumn| match &column.place {
             ColumnLocation::Memory(values) => values.physical().get_array_memory_size(),
@@ -186,7 +205,7 @@ impl Chunk {
     pub(super) fn write(&self, writer: &mut ColumnFileWriter) -> Result<Vec<Extent>, ArrowError> {
         let append = |column: &KeptColumn| match &column.place {
             ColumnLocation::Memory(values) => writer.append(values.physical()),
-            ColumnLocation::File { file, extent, .. } => writer.append(&file.read(extent)?),
+            ColumnLocation::File { file, extent, .. } => writer.append(&file.load(extent)?.0),
         };
         self.columns.iter().map(append).collect()
     }

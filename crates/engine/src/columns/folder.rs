@@ -1,5 +1,6 @@
 //! A folder on a real disk, for files that no other process sees.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,12 @@ pub enum FolderError {
     },
 }
 
+/// A source of files without names, which vanish with their last user.
+pub trait FileSource: fmt::Debug + fmt::Display + Send + Sync {
+    /// A new file, for reading and writing.
+    fn make_file(&self) -> Result<File, FolderError>;
+}
+
 /// A folder on a real disk.
 #[derive(Debug, Clone)]
 pub struct DiskFolder {
@@ -61,8 +68,14 @@ impl DiskFolder {
     }
 }
 
-impl std::fmt::Display for DiskFolder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl FileSource for DiskFolder {
+    fn make_file(&self) -> Result<File, FolderError> {
+        DiskFolder::make_file(self)
+    }
+}
+
+impl fmt::Display for DiskFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.display().fmt(f)
     }
 }

@@ -17,8 +17,7 @@ use datafusion::common::DataFusionError;
 use crate::columns::ColumnError;
 use crate::columns::chunk::{Chunk, LoadedColumns};
 use crate::columns::encode::{ChunkColumn, encode, kept_type};
-use crate::columns::file::{ColumnFile, ColumnFileWriter};
-use crate::columns::folder::DiskFolder;
+use crate::columns::file::{ColumnFile, ColumnFiles};
 use crate::columns::statistics::{ChunkSummary, ColumnSummary, DistinctCount, TableStatistics, summarize};
 
 /// Rows per chunk: large enough that per-chunk work (pruning, taking a chunk from the queue) is negligible beside the
@@ -157,10 +156,10 @@ impl ColumnTable {
     }
 
     /// Moves the chunks into a file. Small data stays in memory: dictionaries, statistics, the sample.
-    pub fn into_file(mut self, folder: &DiskFolder) -> Result<ColumnTable, ColumnError> {
-        let (table, place) = (self.name.clone(), folder.to_string());
+    pub fn into_file(mut self, files: &ColumnFiles) -> Result<ColumnTable, ColumnError> {
+        let (table, place) = (self.name.clone(), files.place());
         let failed = |reason: String| ColumnError::File { table: table.clone(), folder: place.clone(), reason };
-        let mut writer = ColumnFileWriter::new(folder.make_file().map_err(|error| failed(error.to_string()))?);
+        let mut writer = files.begin(&self.name).map_err(|error| failed(error.to_string()))?;
         let write = |chunk: &Arc<Chunk>| chunk.write(&mut writer);
         let written = self.chunks.iter().map(write).collect::<Result<Vec<_>, _>>();
         let extents = written.map_err(|error| failed(error.to_string()))?;
@@ -181,7 +180,12 @@ impl ColumnTable {
         self.chunks[chunk].load(columns)
     }
 
-    /// The bytes that reading some columns of a chunk takes from the disk; nothing if they are in memory.
+    /// Some columns of a chunk if all of them are in memory.
+    pub fn find(&self, chunk: usize, columns: &[usize]) -> Option<LoadedColumns> {
+        self.chunks[chunk].find(columns)
+    }
+
+    /// The bytes that reading some columns of a chunk takes from the disk, if a cache holds none of them.
     pub fn disk_bytes(&self, chunk: usize, columns: &[usize]) -> usize {
         self.chunks[chunk].disk_bytes(columns)
     }

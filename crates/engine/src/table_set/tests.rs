@@ -1,9 +1,12 @@
 //! Both copies have the same contents, as loaded and after changes.
 
+use std::fs::File;
+
 use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, StringViewArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::*;
+use crate::columns::{ColumnCache, DiskFolder, FileSource, FolderError};
 use crate::engine::EngineOptions;
 use crate::log::{Durability, LogOptions};
 use crate::transaction::Purpose;
@@ -61,7 +64,7 @@ fn rows_and_columns_agree(folder: Option<DiskFolder>) {
     let set = TableSet::create(&engine, vec![declaration()]).unwrap();
     let in_file = folder.is_some();
     let set = match folder {
-        Some(folder) => set.with_columns_in(folder),
+        Some(folder) => set.with_columns_in(folder.into()),
         None => set,
     };
     set.load(0, batch(&declaration().arrow)).unwrap();
@@ -87,6 +90,67 @@ fn rows_and_columns_agree(folder: Option<DiskFolder>) {
     assert_eq!(set.snapshot().label(), "refresh 2");
     assert_eq!(set.snapshot().table("ship").unwrap().file().is_some(), in_file);
     assert!(refreshed.contains("changed") && !refreshed.contains("short"), "{refreshed}");
+}
+
+/// A folder whose disk can be full: every write then fails.
+#[derive(Debug)]
+struct FullFolder(DiskFolder, Arc<AtomicBool>);
+
+impl std::fmt::Display for FullFolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FileSource for FullFolder {
+    fn make_file(&self) -> Result<File, FolderError> {
+        match self.1.load(Ordering::Relaxed) {
+            true => Ok(File::options().read(true).write(true).open("/dev/full").unwrap()),
+            false => self.0.make_file(),
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_fails_the_refresh_and_queries_keep_the_state_before() {
+    let is_full = Arc::new(AtomicBool::new(false));
+    let folder = DiskFolder::open(crate::columns::folder::DEFAULT_FOLDER.as_ref()).unwrap();
+    let files = ColumnFiles::new(FullFolder(folder, Arc::clone(&is_full)), ColumnCache::new(1 << 20));
+    let engine = Engine::new(EngineOptions::default());
+    let set = TableSet::create(&engine, vec![declaration()]).unwrap().with_columns_in(files);
+    set.load(0, batch(&declaration().arrow)).unwrap();
+    set.finish_load().unwrap();
+    let loaded = rows(&set);
+    let table = set.rows(0).unwrap().number;
+    let change = |id, note| {
+        let changed = engine.connect().transact(Priority::LOW, |connection| {
+            let row = connection.find(table, &[Value::Int(id)], Purpose::Write)?.expect("loaded");
+            connection.set(table, row, 4, Value::Text(note))
+        });
+        changed.unwrap();
+    };
+    change(1, "before the disk was full");
+    is_full.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        let error = set.refresh().unwrap_err().to_string();
+        let expect = "table ship: cannot write its columns to /var/tmp: ";
+        assert!(error.starts_with(expect) && error.contains("No space left on device"), "{error}");
+        assert_eq!((set.snapshot().label(), rows(&set)), ("as loaded", loaded.clone()));
+    }
+    change(2, "while it was full");
+    is_full.store(false, Ordering::Relaxed);
+    set.refresh().unwrap();
+    let refreshed = rows(&set);
+    assert!(refreshed.contains("before the disk was full") && refreshed.contains("while it was full"), "{refreshed}");
+
+    is_full.store(true, Ordering::Relaxed);
+    let files =
+        ColumnFiles::new(FullFolder(DiskFolder::open("/var/tmp".as_ref()).unwrap(), is_full), ColumnCache::new(0));
+    let other = TableSet::create(&engine, vec![declaration()]).unwrap().with_columns_in(files);
+    other.load(0, batch(&declaration().arrow)).unwrap();
+    assert!(other.finish_load().unwrap_err().to_string().contains("No space left on device"));
+    drop(other);
+    assert_eq!(rows(&set), refreshed, "tables that could not be loaded leave others alone");
 }
 
 #[test]

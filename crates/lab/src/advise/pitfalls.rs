@@ -104,7 +104,7 @@ impl Run<'_> {
 
     /// 5: cores and memory as if they were independent.
     fn cores_and_memory(&self) -> Option<String> {
-        let memory = ["memory_mib", "memory_grant_mib", "shared_buffers", "work_mem"];
+        let memory = ["memory_mib", "memory_grant_mib", "column_memory_mib", "shared_buffers", "work_mem"];
         let has_memory = memory.iter().any(|key| self.changes(key));
         let has_cores = self.changes("cores") || self.changes("dop");
         (has_cores != has_memory).then(|| {

@@ -17,8 +17,8 @@ use super::*;
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
 use crate::report::fixture;
 use crate::results::{
-    Aborted, CacheSwitching, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, ResponseByWaits,
-    SimulatedCache, TimeShare, WorkloadMeasurement,
+    Aborted, CacheSwitching, ColumnReading, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength,
+    ResponseByWaits, SimulatedCache, TimeShare, WorkloadMeasurement,
 };
 
 /// A breakdown to level 3.
@@ -152,6 +152,7 @@ fn device(figure: f64) -> Device {
             reopened: figure,
         }),
         cache_switches: Some(CacheSwitching { per_s: figure, us: Some(figure), unbound: false }),
+        columns: Some(ColumnReading { read_mb_s: figure, hit_share: Some(figure), held_mib: figure }),
     }
 }
 

@@ -75,6 +75,22 @@ pub struct Device {
     /// Moves between cache classes. `None` if the database has no cache classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_switches: Option<CacheSwitching>,
+    /// Reads of columns that are kept in files. `None` if none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<ColumnReading>,
+}
+
+/// What queries read of columns that are kept in files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ColumnReading {
+    /// Megabytes (10^6 bytes) read from the files per second.
+    pub read_mb_s: f64,
+    /// The part of the bytes that queries needed which was in memory already, 0 to 1. `None` if nothing may stay in
+    /// memory, or nothing was needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_share: Option<f64>,
+    /// The most that was in memory at a time, MiB.
+    pub held_mib: f64,
 }
 
 /// How often threads or processes were moved to another cache class.

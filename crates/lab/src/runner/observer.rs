@@ -6,14 +6,14 @@ use std::time::Duration;
 use plimsoll_machine::control::Verdict;
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::ActivityWatch;
-use plimsoll_workload::database::{CacheSwitches, Database, ProxyCounts};
+use plimsoll_workload::database::{CacheSwitches, ColumnReads, Database, ProxyCounts};
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 use plimsoll_workload::freshness::CopyWatch;
 
 use crate::activity::{ActivityRecord, Sampling, WorkloadTally};
 use crate::copy_sampling::{CopyReading, CopySampling};
 use crate::limits::MachineLimits;
-use crate::results::{CacheSwitching, Device, GovernedClass, Server, Unmeasured};
+use crate::results::{CacheSwitching, ColumnReading, Device, GovernedClass, Server, Unmeasured};
 use crate::sensors::{
     Instruments, Second, ServerProcesses, ThreadCounters, WatchedWorkload, WindowReading, WindowSensors,
 };
@@ -33,6 +33,8 @@ pub(super) struct SensorObserver<'a> {
     governed: (Vec<ProxyCounts>, Vec<GovernedClass>),
     /// Moves between cache classes before the window opened, and those within.
     switches: (Option<CacheSwitches>, Option<CacheSwitching>),
+    /// Reads of columns in files before the window opened, and those within.
+    columns: (Option<ColumnReads>, Option<ColumnReading>),
     /// Why the governor's counts are not known.
     ungoverned: Option<String>,
     sampling: Option<Sampling>,
@@ -121,6 +123,7 @@ impl<'a> SensorObserver<'a> {
             has_server: server.watch.is_some(),
             governed: Default::default(),
             switches: Default::default(),
+            columns: Default::default(),
             ungoverned: None,
             server,
             sampling: None,
@@ -135,6 +138,7 @@ impl<'a> SensorObserver<'a> {
         let mut reading = self.reading?;
         reading.device.freshness = self.copied.whole;
         reading.device.cache_switches = self.switches.1;
+        reading.device.columns = self.columns.1;
         for (second, freshness) in reading.seconds.iter_mut().zip(self.copied.seconds) {
             second.device.freshness = freshness;
         }
@@ -203,6 +207,16 @@ fn switched(before: Option<CacheSwitches>, after: Option<CacheSwitches>, window:
     (!window.is_zero()).then(|| CacheSwitching { per_s: count / window.as_secs_f64(), us, unbound })
 }
 
+/// The reads of columns in files in a window; `None` if none are, or the database was opened again in between.
+fn columns_read(before: Option<ColumnReads>, after: Option<ColumnReads>, window: Duration) -> Option<ColumnReading> {
+    let (before, after) = (before?, after?);
+    let read = after.read_bytes.checked_sub(before.read_bytes)? as f64;
+    let found = before.found_bytes.zip(after.found_bytes).and_then(|(before, after)| after.checked_sub(before));
+    let hit_share = found.map(|found| found as f64 / (found as f64 + read)).filter(|share| share.is_finite());
+    let held_mib = after.held_bytes_peak as f64 / f64::from(1 << 20);
+    (!window.is_zero()).then(|| ColumnReading { read_mb_s: read / 1e6 / window.as_secs_f64(), hit_share, held_mib })
+}
+
 /// The counts of each class between two moments.
 fn counted_between(before: &[ProxyCounts], after: Vec<ProxyCounts>) -> Vec<GovernedClass> {
     let within = |after: ProxyCounts| {
@@ -225,6 +239,7 @@ impl WindowObserver for SensorObserver<'_> {
         // Before the sensors open, because these single queries take some milliseconds.
         self.governed.0 = self.counts();
         self.switches.0 = self.server.database.and_then(Database::cache_switches);
+        self.columns.0 = self.server.database.and_then(Database::column_reads);
         let seed = self.server.seed;
         self.sampling = self.server.watch.take().map(|watch| Sampling::start(watch, threads, seed));
         let processes = &self.server.processes;
@@ -250,6 +265,8 @@ impl WindowObserver for SensorObserver<'_> {
         let switches = self.server.database.and_then(Database::cache_switches);
         let window = self.reading.as_ref().map_or(Duration::ZERO, |reading| reading.window);
         self.switches.1 = switched(self.switches.0, switches, window);
+        let columns = self.server.database.and_then(Database::column_reads);
+        self.columns.1 = columns_read(self.columns.0, columns, window);
         let counts = self.counts();
         self.governed.1 = counted_between(&self.governed.0, counts);
         self.verdicts = self.limits.close_window();
@@ -325,6 +342,21 @@ mod tests {
         assert_eq!(switched(at(10, 100), lost, second), expect(10.0, Some(4.0), true));
         assert_eq!(switched(at(10, 100), at(3, 9), second), None, "counted again from 0");
         assert_eq!((switched(None, at(3, 9), second), switched(at(3, 9), at(4, 9), Duration::ZERO)), (None, None));
+    }
+
+    #[test]
+    fn reads_of_columns_are_those_of_the_window() {
+        let at = |read, found, peak: u64| {
+            Some(ColumnReads { read_bytes: read, found_bytes: found, held_bytes_peak: peak << 20 })
+        };
+        let second = Duration::from_secs(2);
+        let expect = |read_mb_s, hit_share| Some(ColumnReading { read_mb_s, hit_share, held_mib: 3.0 });
+        let before = at(1_000_000, Some(500), 9);
+        assert_eq!(columns_read(before, at(5_000_000, Some(12_000_500), 3), second), expect(2.0, Some(0.75)));
+        assert_eq!(columns_read(before, at(1_000_000, Some(500), 3), second), expect(0.0, None), "none was needed");
+        assert_eq!(columns_read(at(0, None, 0), at(4_000_000, None, 3), second), expect(2.0, None), "none may stay");
+        assert_eq!(columns_read(before, at(7, Some(7), 3), second), None, "counted again from 0");
+        assert_eq!((columns_read(None, before, second), columns_read(before, before, Duration::ZERO)), (None, None));
     }
 
     #[test]

@@ -152,6 +152,7 @@ fn device_of(machine: &Figures, group: &Figures, used: &CpuUse, cores: usize) ->
         freshness: None,
         learning: None,
         cache_switches: None,
+        columns: None,
     }
 }
 

@@ -14,6 +14,11 @@ pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
                       change into memory; use `column_store=memory` or `propagation=off`";
         return Some(reason.to_owned());
     }
+    if options.column_memory_mib.is_some() && !options.columns_in_files {
+        let reason = "`column_memory_mib` limits how much of columns in files stays in memory, and `column_store=memory` keeps \
+                      all of them there; use `column_store=file`, or leave `column_memory_mib` out";
+        return Some(reason.to_owned());
+    }
     if options.index == IndexKind::Hash && options.log.data_folder.is_some() {
         let reason = "a database that is recovered has trees, because its log does not say of which keys ranges are read, so that \
                       `index=hash` would hold until it is opened again only; use `index=tree`, or leave `data_folder` out";

@@ -65,6 +65,13 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.column_folder.display().to_string().into(),
     },
     TargetOption {
+        name: "column_memory_mib",
+        about: "with `column_store=file`: MiB of columns that stay in memory, those that were used again longest: `none`, nothing, so that \
+                every scan reads the disk",
+        set: |options, value| put(&mut options.column_memory_mib, count_or("none", value, MIB_MAX)),
+        get: |options| options.column_memory_mib.map_or("none".into(), Value::from),
+    },
+    TargetOption {
         name: "column_store",
         about: "where queries read from: `memory`, or `file`, which models a database larger than memory",
         set: |options, value| {
@@ -185,13 +192,7 @@ static OPTIONS: &[TargetOption] = &[
     TargetOption {
         name: "memory_grant_mib",
         about: "memory that each query may keep for sorts, aggregations and joins, in MiB; the rest is spilled",
-        set: |options, value| {
-            options.queries.memory_grant_mib = match value {
-                "unlimited" => None,
-                _ => Some(count(value, MIB_MAX).map_err(|numbers| format!("`unlimited` or {numbers}"))?),
-            };
-            Ok(())
-        },
+        set: |options, value| put(&mut options.queries.memory_grant_mib, count_or("unlimited", value, MIB_MAX)),
         get: |options| options.queries.memory_grant_mib.map_or("unlimited".into(), Value::from),
     },
     TargetOption {
@@ -262,13 +263,7 @@ static OPTIONS: &[TargetOption] = &[
     TargetOption {
         name: "query_mpl",
         about: "the most queries that run at once; others wait in the order in which they came: `none`, any number",
-        set: |options, value| {
-            options.queries_max = match value {
-                "none" => None,
-                _ => Some(count(value, THREADS_MAX).map_err(|numbers| format!("`none` or {numbers}"))?),
-            };
-            Ok(())
-        },
+        set: |options, value| put(&mut options.queries_max, count_or("none", value, THREADS_MAX)),
         get: |options| options.queries_max.map_or("none".into(), Value::from),
     },
     TargetOption {
@@ -391,6 +386,14 @@ fn choice<T: Copy>(value: &str, all: &[T], name: impl Fn(&T) -> &'static str + C
 fn count<T: TryFrom<u64>>(value: &str, most: u64) -> Result<T, String> {
     let count = value.parse().ok().filter(|count| (1..=most).contains(count));
     count.and_then(|count| T::try_from(count).ok()).ok_or_else(|| format!("a number from 1 to {most}"))
+}
+
+/// The same, or a word for no number.
+fn count_or<T: TryFrom<u64>>(none: &str, value: &str, most: u64) -> Result<Option<T>, String> {
+    if value == none {
+        return Ok(None);
+    }
+    count(value, most).map(Some).map_err(|numbers| format!("`{none}` or {numbers}"))
 }
 
 fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {

@@ -97,6 +97,28 @@ fn the_grant_changes_in_place_and_the_place_of_columns_does_not() {
 }
 
 #[test]
+fn the_memory_of_columns_changes_in_place_and_its_reads_are_counted() {
+    let database = loaded(["column_store=file", "column_memory_mib=64"]);
+    let sum = "select sum(l_quantity), count(*) from lineitem where l_tax > 0";
+    let expect = answer(&loaded([]), sum).unwrap();
+    let read = |database: &Embedded| {
+        let before = database.column_reads().unwrap();
+        assert_eq!(answer(database, sum).unwrap(), expect);
+        let after = database.column_reads().unwrap();
+        (after.read_bytes - before.read_bytes, after.found_bytes.map(|found| found - before.found_bytes.unwrap_or(0)))
+    };
+    let (first, again) = (read(&database), read(&database));
+    assert!(first.0 > 0 && first.1 == Some(0), "{first:?}");
+    assert_eq!(again, (0, Some(first.0)));
+    assert!(database.column_reads().unwrap().held_bytes_peak >= first.0);
+    assert_eq!(database.set_option("column_memory_mib", "none"), Ok(OptionChange::Applied));
+    assert_eq!((read(&database), read(&database)), ((first.0, None), (first.0, None)));
+    assert!(loaded([]).column_reads().is_none());
+    let error = EmbeddedOptions::parse(["column_memory_mib=4"]).unwrap_err().to_string();
+    assert!(error.contains("use `column_store=file`"), "{error}");
+}
+
+#[test]
 fn a_folder_in_memory_is_refused_when_the_target_is_opened() {
     if !Path::new("/dev/shm").is_dir() {
         return skip(Need::Shm, "there is no /dev/shm to refuse");

@@ -91,8 +91,9 @@ fn wrong_batches_and_keys_are_refused() {
 #[test]
 fn a_table_in_a_file_gives_the_same_rows_and_reads_only_what_is_asked_for() {
     let rows = CHUNK_ROWS + 1234;
-    let folder = DiskFolder::open(std::path::Path::new(crate::columns::folder::DEFAULT_FOLDER)).unwrap();
-    let (memory, file) = (ships(rows, 5000), ships(rows, 5000).into_file(&folder).unwrap());
+    let folder =
+        crate::columns::DiskFolder::open(std::path::Path::new(crate::columns::folder::DEFAULT_FOLDER)).unwrap();
+    let (memory, file) = (ships(rows, 5000), ships(rows, 5000).into_file(&folder.into()).unwrap());
     assert_eq!(file.to_batches().unwrap(), memory.to_batches().unwrap());
     assert!(file.memory_bytes() < memory.memory_bytes() / 10, "only dictionaries stay in memory");
     let (id, flag) = (file.load(0, &[0]).unwrap(), file.load(0, &[0, 1]).unwrap());

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 
 use super::*;
 use crate::columns::table::CHUNK_ROWS;
-use crate::columns::{ColumnStore, ColumnTable};
+use crate::columns::{ColumnCache, ColumnFiles, ColumnStore, ColumnTable};
 
 mod cancelled;
 mod changes;
@@ -75,19 +75,24 @@ fn errors_are_values_that_say_what_is_wrong() {
 }
 
 /// Three chunks of numbers with a text each, in a file.
-fn table_in_file() -> Arc<ColumnTable> {
+fn table_in_file(files: &ColumnFiles) -> Arc<ColumnTable> {
     let rows = 3 * CHUNK_ROWS as i64;
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
     let names: ArrayRef =
         Arc::new(StringViewArray::from_iter_values((0..rows).map(|id| format!("a ship called {id}"))));
     let batch = RecordBatch::try_from_iter([("id", ids), ("name", names)]).unwrap();
     let table = ColumnTable::build("ship", batch.schema(), vec![vec![0]], vec![batch]).unwrap();
-    Arc::new(table.into_file(&DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap()).unwrap())
+    Arc::new(table.into_file(files).unwrap())
+}
+
+/// Files of which nothing stays in memory.
+fn uncached() -> ColumnFiles {
+    DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap().into()
 }
 
 #[test]
 fn columns_are_read_from_the_disk_if_they_are_wanted_and_every_time() {
-    let table = table_in_file();
+    let table = table_in_file(&uncached());
     let bytes = |chunks: &[usize], columns: &[usize]| {
         chunks.iter().map(|&chunk| table.disk_bytes(chunk, columns)).sum::<usize>() as u64
     };
@@ -113,6 +118,44 @@ fn columns_are_read_from_the_disk_if_they_are_wanted_and_every_time() {
     }
 }
 
+#[test]
+fn columns_that_stay_in_memory_are_not_read_again() {
+    let cache = ColumnCache::new(64 << 20);
+    let folder = DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap();
+    let table = table_in_file(&ColumnFiles::new(folder, Arc::clone(&cache)));
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [Arc::clone(&table)]));
+    let engine = QueryEngine::new(QueryOptions { dop: 2, workers: 2, ..QueryOptions::default() }).unwrap();
+    let bytes = |columns: &[usize]| (0..3).map(|chunk| table.disk_bytes(chunk, columns)).sum::<usize>() as u64;
+    for (sql, read) in [
+        ("select sum(id) from ship", bytes(&[0])),
+        ("select sum(id) from ship", 0),
+        ("select max(id) from ship where name > 'a'", bytes(&[1])),
+        ("select count(name), sum(id) from ship where id > 5", 0),
+    ] {
+        assert_eq!(engine.query(&snapshot, sql, None).unwrap().usage.column_bytes_read, read, "{sql}");
+    }
+    let reads = cache.reads();
+    assert_eq!((reads.read_bytes, reads.found_bytes), (bytes(&[0, 1]), Some(3 * bytes(&[0]) + bytes(&[1]))));
+}
+
+#[test]
+fn a_damaged_column_ends_the_queries_that_need_it_with_an_error() {
+    for bytes_max in [0, 64 << 20] {
+        let folder = DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap();
+        let table = table_in_file(&ColumnFiles::new(folder, ColumnCache::new(bytes_max)));
+        // In the names of the first chunk.
+        table.file().unwrap().damage(table.disk_bytes(0, &[0]) as u64 + 5000);
+        let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table]));
+        let engine = QueryEngine::new(QueryOptions { dop: 2, workers: 2, ..QueryOptions::default() }).unwrap();
+        for _ in 0..2 {
+            let error = engine.query(&snapshot, "select count(*) from ship where name > 'a'", None).unwrap_err();
+            let expect = "of the column file of table ship in /var/tmp are not those that were written";
+            assert!(matches!(&error, QueryError::Execute(message) if message.contains(expect)), "{error}");
+        }
+        assert_eq!(number(&engine.query(&snapshot, "select count(*) from ship where id > 7", None).unwrap()), 196_600);
+    }
+}
+
 /// Sorted on a key that has nothing to do with the order of the rows; the sum depends on every row's place.
 const SORT: &str =
     "select sum(cast(place as bigint) * id) from (select id, row_number() over (order by name) as place from ship)";
@@ -127,7 +170,7 @@ fn granted(mebibytes: Option<usize>) -> QueryEngine {
 
 #[test]
 fn what_does_not_fit_the_grant_is_spilled_and_the_answer_is_the_same() {
-    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file()]));
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file(&uncached())]));
     for sql in [SORT, GROUPS] {
         let free = granted(None).query(&snapshot, sql, None).unwrap();
         assert_eq!((free.usage.spilled_bytes, free.usage.spill_files), (0, 0));
@@ -143,7 +186,7 @@ fn what_does_not_fit_the_grant_is_spilled_and_the_answer_is_the_same() {
 
 #[test]
 fn the_memory_of_a_query_is_that_of_its_operators() {
-    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file()]));
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file(&uncached())]));
     let engine = granted(None);
     let peak = |sql| engine.query(&snapshot, sql, None).unwrap().usage.peak_memory_bytes;
     let scan = peak("select count(*) from ship where id % 7 = 3");
@@ -154,7 +197,7 @@ fn the_memory_of_a_query_is_that_of_its_operators() {
 
 #[test]
 fn a_join_that_cannot_run_in_its_grant_says_so_and_the_engine_goes_on() {
-    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file()]));
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file(&uncached())]));
     let engine = granted(Some(1));
     let join = "select count(*) from ship a, ship b where a.name = b.name";
     let error = engine.query(&snapshot, join, None).unwrap_err();

@@ -141,7 +141,7 @@ impl World {
                 previous = Some(chunk);
                 if in_file && number == chunks / 2 {
                     // Later chunks are in memory again.
-                    table = table.into_file(&DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap()).unwrap();
+                    table = table.into_file(&DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap().into()).unwrap();
                 }
             }
         }
@@ -360,7 +360,7 @@ fn a_new_value_is_found_whatever_the_minima_and_maxima_of_its_chunk_say() {
 fn a_chunk_is_not_read_for_new_values_that_no_condition_tests() {
     let engine = QueryEngine::new(QueryOptions { dop: 1, workers: 1, ..QueryOptions::default() }).unwrap();
     let on_disk = ColumnTable::clone(one_patch().columns());
-    let on_disk = on_disk.into_file(&DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap()).unwrap();
+    let on_disk = on_disk.into_file(&DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap().into()).unwrap();
     let version = SnapshotTable::new(Arc::new(on_disk), one_patch().overlay().cloned());
     let snapshot = Arc::new(ColumnSnapshot::at("changed", 1, [version]));
     let ask = |sql| {

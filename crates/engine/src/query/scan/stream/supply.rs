@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use arrow::buffer::BooleanBuffer;
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use futures::Future;
-use tokio::task::JoinHandle;
+use futures::future::{Either, Ready, ready};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::columns::chunk::LoadedColumns;
 use crate::columns::{ColumnTable, SnapshotTable};
@@ -51,9 +52,13 @@ pub enum ChunkQueue {
 struct Reading {
     chunk: usize,
     /// `None` if only the chunk's changes can match.
-    columns: Option<JoinHandle<Result<LoadedColumns, ArrowError>>>,
+    columns: Option<ComingColumns>,
     changes: Option<Arc<ChunkMerge>>,
 }
+
+/// Columns that were found in memory, or are on their way from the disk.
+type ComingColumns = Either<Ready<Result<Loading, JoinError>>, JoinHandle<Loading>>;
+type Loading = Result<LoadedColumns, ArrowError>;
 
 struct Next {
     chunk: usize,
@@ -127,7 +132,7 @@ impl Supply {
                 self.read_ahead(filters)?;
                 let Some(first) = self.reading.front_mut() else { return Poll::Ready(Ok(None)) };
                 let columns = match &mut first.columns {
-                    Some(columns) => Some(ready!(Pin::new(columns).poll(context))),
+                    Some(columns) => Some(std::task::ready!(Pin::new(columns).poll(context))),
                     None => None,
                 };
                 let read = self.reading.pop_front().expect("it was looked at");
@@ -184,19 +189,25 @@ impl Supply {
     fn read_ahead(&mut self, filters: &mut Filters) -> Result<()> {
         while self.reading.len() < READ_AHEAD {
             let Some(Next { chunk, may_match, changes }) = self.next_possible(filters)? else { return Ok(()) };
-            let (table, columns, meter) = (Arc::clone(&self.table), Arc::clone(&self.columns), self.meter.clone());
-            // Separate threads wait for the disk, so that the workers continue to compute.
-            let read = move || {
-                let loaded = table.load(chunk, &columns)?;
-                if let Some(meter) = meter {
-                    meter.add(|usage| usage.column_bytes_read += loaded.bytes_read() as u64);
-                }
-                Ok(loaded)
-            };
-            let columns = may_match.then(|| tokio::task::spawn_blocking(read));
+            let columns = may_match.then(|| self.begin_loading(chunk));
             self.reading.push_back(Reading { chunk, columns, changes });
         }
         Ok(())
+    }
+
+    fn begin_loading(&self, chunk: usize) -> ComingColumns {
+        if let Some(found) = self.table.find(chunk, &self.columns) {
+            return Either::Left(ready(Ok(Ok(found))));
+        }
+        let (table, columns, meter) = (Arc::clone(&self.table), Arc::clone(&self.columns), self.meter.clone());
+        // Separate threads wait for the disk, so that the workers continue to compute.
+        Either::Right(tokio::task::spawn_blocking(move || {
+            let loaded = table.load(chunk, &columns)?;
+            if let Some(meter) = meter {
+                meter.add(|usage| usage.column_bytes_read += loaded.bytes_read() as u64);
+            }
+            Ok(loaded)
+        }))
     }
 }
 
