@@ -53,6 +53,7 @@ pub static EXHIBITS: &[CarriedFile] = &[
     source!("SR/fig8-grant.toml"),
     source!("SR/fig8-work-mem-postgres.toml"),
     source!("SR/fig8-memory.toml"),
+    source!("SR/memory-axis.toml"),
     source!("SR/fig2-htap.toml"),
     source!("SR/fig2-htap-postgres.toml"),
     source!("SR/tab4-sufficient-llc-htap.toml"),
