@@ -44,8 +44,8 @@ pub fn made_by() -> String {
 /// The tables of the newest export of a schema.
 pub type Newest = Arc<RwLock<Arc<Tables>>>;
 
-/// What the last export of each schema has told, by the schema's name.
-type Round = BTreeMap<String, KnownChunks>;
+/// The chunks of the last export of each schema, by the schema's name.
+type Known = BTreeMap<String, KnownChunks>;
 
 /// The exports of a run.
 pub struct Exports {
@@ -53,8 +53,8 @@ pub struct Exports {
     /// Before the folder, which its workers read.
     coordinator: Arc<Coordinator>,
     schemas: Mutex<BTreeMap<String, Exported>>,
-    /// Held while tables are exported or dropped.
-    round: Mutex<Round>,
+    /// The chunks of the last exports. Locked while tables are exported or dropped.
+    round: Mutex<Known>,
     progress: Mutex<Progress>,
     /// Set to end a round that somebody waits for.
     is_unwanted: AtomicBool,
@@ -102,8 +102,9 @@ impl Exports {
 
     /// Makes the first export of a schema that was loaded.
     pub fn begin(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.is_unwanted.store(false, Ordering::Relaxed);
         let mut round = self.round.lock();
-        self.write(schema, &mut round, &AtomicBool::new(false))?;
+        self.write(schema, &mut round, &self.is_unwanted)?;
         let newest = Arc::new(RwLock::new(self.open(schema)?));
         let exported = Exported { schema: schema.clone(), newest, last: Weak::new(), is_unopened: false };
         self.schemas.lock().insert(schema.name.to_string(), exported);
@@ -132,7 +133,7 @@ impl Exports {
         self.renew(&self.is_unwanted)
     }
 
-    /// Ends a refresh that is under way.
+    /// Ends the first export or a refresh, if one is under way.
     pub fn cancel(&self) {
         self.is_unwanted.store(true, Ordering::Relaxed);
     }
@@ -140,7 +141,15 @@ impl Exports {
     /// Exports what transactions have changed since the last export. Waits for queries that read the one before.
     /// It ends early with an error once `stop` is set.
     pub fn renew(&self, stop: &AtomicBool) -> Result<(), DatabaseError> {
-        let mut round = self.round.lock();
+        let mut round = loop {
+            match self.round.try_lock_for(LOOK_EVERY) {
+                Some(round) => break round,
+                None if stop.load(Ordering::Relaxed) => {
+                    return Err(failed("stopped while waiting for the end of another export"));
+                }
+                None => {}
+            }
+        };
         let Some(mut watch) = self.database().freshness()? else { return Ok(()) };
         if watch.look()?.published == self.progress.lock().applied {
             return Ok(());
@@ -151,7 +160,7 @@ impl Exports {
         let published = watch.look()?.published;
         self.progress.lock().began = Some(Instant::now());
         let replace = AssertUnwindSafe(|| known.iter().try_for_each(|schema| self.replace(schema, &mut round, stop)));
-        let outcome = catch_unwind(replace).unwrap_or_else(|_| Err(failed("it panicked")));
+        let outcome = catch_unwind(replace).unwrap_or_else(|_| Err(failed("an export panicked")));
         self.progress.lock().end(outcome.is_ok().then_some(published));
         outcome
     }
@@ -164,15 +173,16 @@ impl Exports {
         }
         while is(|exported| exported.last.strong_count() > 0) {
             if stop.load(Ordering::Relaxed) {
-                return Err(failed("stopped before an export"));
+                let name = &schema.name;
+                return Err(failed(format!("stopped while waiting for queries of {name} that read an earlier export")));
             }
             thread::sleep(LOOK_EVERY);
         }
         Ok(())
     }
 
-    fn replace(&self, schema: &Schema, round: &mut Round, stop: &AtomicBool) -> Result<(), DatabaseError> {
-        self.write(schema, round, stop)?;
+    fn replace(&self, schema: &Schema, known: &mut Known, stop: &AtomicBool) -> Result<(), DatabaseError> {
+        self.write(schema, known, stop)?;
         self.change(schema, |exported| exported.is_unopened = true);
         self.swap(schema)
     }
@@ -193,7 +203,7 @@ impl Exports {
         }
     }
 
-    fn write(&self, schema: &Schema, round: &mut Round, stop: &AtomicBool) -> Result<(), DatabaseError> {
+    fn write(&self, schema: &Schema, known: &mut Known, stop: &AtomicBool) -> Result<(), DatabaseError> {
         let Some(source) = self.loader.source(schema)? else { return Ok(()) };
         let storage = FolderStorage::open(&folder_of(self.folder.path(), &schema.name)).map_err(failed)?;
         let options = ExportOptions {
@@ -201,7 +211,7 @@ impl Exports {
             made_by: made_by(),
             progress: &|_, _| {},
             stop,
-            known: Some(round.entry(schema.name.to_string()).or_default()),
+            known: Some(known.entry(schema.name.to_string()).or_default()),
         };
         export(source.as_ref(), &storage, &options).map(drop).map_err(failed)
     }

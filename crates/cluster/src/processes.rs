@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -25,8 +26,13 @@ use crate::secret::{SECRET, Secret};
 const END_STEPS: usize = 200;
 const END_STEP: Duration = Duration::from_millis(10);
 
-/// The name of the threads of a worker that run its parts of plans, and of those that read files for them.
-pub const THREAD_NAME: &str = "worker";
+/// The name of a worker's next thread. The first of them run its parts of plans, later ones read files.
+pub fn thread_name() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("{THREAD_NAME}{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+const THREAD_NAME: &str = "worker ";
 
 /// The line that a worker writes when it listens, or cannot.
 #[derive(Debug, Serialize, Deserialize)]
@@ -140,20 +146,17 @@ impl Process {
         self.child.id().cast_signed()
     }
 
-    /// The kernel's numbers of the threads that run its parts of plans, of which there are `count`. They began before those
-    /// that read files. Empty if it has ended.
+    /// The kernel's numbers of the `count` threads that run its parts of plans. Empty if it has ended.
     pub fn threads(&self, count: usize) -> Vec<i32> {
         let folder = PathBuf::from(format!("/proc/{}/task", self.id()));
-        let has_name = |number: &i32| {
-            let name = fs::read_to_string(folder.join(number.to_string()).join("comm"));
-            name.is_ok_and(|name| name.trim_end() == THREAD_NAME)
+        let runs_plans = |thread: &i32| {
+            let name = fs::read_to_string(folder.join(thread.to_string()).join("comm")).unwrap_or_default();
+            let number: Option<usize> =
+                name.trim_end().strip_prefix(THREAD_NAME).and_then(|number| number.parse().ok());
+            number.is_some_and(|number| number < count)
         };
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut threads: Vec<i32> = numbers.filter(has_name).collect();
-        threads.sort_unstable();
-        threads.truncate(count);
-        threads
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(runs_plans).collect()
     }
 
     /// Ends it at once, for it answers no more.

@@ -22,8 +22,8 @@ use crate::connection::Channels;
 use crate::data::{ExportStore, digest_of};
 use crate::error::ClusterError;
 use crate::hello::{Hello, own_version};
-use crate::processes::THREAD_NAME;
 pub use crate::processes::WorkerLine;
+use crate::processes::thread_name;
 use crate::secret::Secret;
 use crate::tls::{Authorities, TlsFiles};
 
@@ -52,7 +52,8 @@ pub fn serve(
     ready: impl FnOnce(SocketAddr),
     ended: impl FnOnce(),
 ) -> Result<(), ClusterError> {
-    let threads = Builder::new_multi_thread().worker_threads(options.dop).thread_name(THREAD_NAME).enable_all().build();
+    let threads =
+        Builder::new_multi_thread().worker_threads(options.dop).thread_name_fn(thread_name).enable_all().build();
     let threads = threads.map_err(ClusterError::Threads)?;
     let listener = threads.block_on(TcpListener::bind(options.listen));
     let used = |error| ClusterError::Engine(format!("cannot listen at {}: {error}", options.listen));

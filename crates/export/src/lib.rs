@@ -2,8 +2,9 @@
 //!
 //! A [`Source`] has the tables of one snapshot in chunks, which several threads read. Each chunk becomes a Parquet file
 //! whose name has a part of its SHA-256, so a chunk that has not changed since the last export has the same name and is
-//! not written again. A process that exports again and again can spare reading it, too ([`KnownChunks`]). `manifest.json` gets its name last, in one step: an export that is interrupted at any moment
-//! leaves the one before complete. This crate knows no database; sources are in the crates of databases.
+//! not written again. A process that exports again and again can avoid reading it, too ([`KnownChunks`]). `manifest.json` gets
+//! its name last, in one step: an export that is interrupted at any moment leaves the one before complete. This crate
+//! knows no database; sources are in the crates of databases.
 //!
 //! In reading order: [`source`] is what is exported, [`manifest`] describes the result, [`storage`] is where it lies,
 //! `parquet_file` makes files of chunks, [`run`] and [`mod@verify`] are the two acts, and [`writer`]

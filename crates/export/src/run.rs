@@ -83,8 +83,8 @@ pub struct ExportOptions<'a> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
     /// Set to end it early.
     pub stop: &'a AtomicBool,
-    /// What the last export to this storage has told, if this process made it and nobody else changes the files. Chunks that
-    /// are the same are then neither read nor encoded.
+    /// The chunks of the last export to this storage, if this process made it and nobody else changes the files. Chunks that
+    /// are the same are then neither read nor encoded, and their files are not looked at.
     pub known: Option<&'a KnownChunks>,
 }
 
@@ -121,12 +121,12 @@ pub fn export(
     options: &ExportOptions<'_>,
 ) -> Result<ExportReport, ExportError> {
     let before = begin(storage)?;
-    let files_before: BTreeSet<&str> = before.iter().flat_map(Manifest::files).map(|file| &*file.path).collect();
+    let files_before = paths(before.as_ref());
     let work = Work::new(source, storage, &files_before, options);
     let tables = work.run()?;
     let identified = work.identified();
-    let (as_of, origin, made_by, data) = (source.as_of(), source.origin(), options.made_by.clone(), source.data());
-    let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data, tables };
+    let (as_of, origin, made_by) = (source.as_of(), source.origin(), options.made_by.clone());
+    let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data: BTreeMap::new(), tables };
     let report = end(storage, &files_before, manifest, &work.written)?;
     if let Some(known) = options.known {
         *known.0.lock().expect("no thread panics while holding it") = identified;
@@ -146,15 +146,20 @@ pub(crate) fn begin(storage: &dyn Storage) -> Result<Option<Manifest>, ExportErr
 /// Makes the manifest that of the export, when all of its files are written.
 pub(crate) fn end(
     storage: &dyn Storage,
-    files_before: &BTreeSet<&str>,
+    files_before: &BTreeSet<String>,
     manifest: Manifest,
     written: &Files,
 ) -> Result<ExportReport, ExportError> {
     storage.write(MANIFEST, &manifest.to_bytes())?;
-    remove_others(storage, files_before, &manifest);
+    remove_others(storage, files_before, Some(&manifest));
     // Relaxed: the threads that counted have ended.
     let (files_written, bytes_written) = (written.count.load(Ordering::Relaxed), written.bytes.load(Ordering::Relaxed));
     Ok(ExportReport { manifest, files_written, bytes_written })
+}
+
+/// The paths of the files of an export.
+pub(crate) fn paths(manifest: Option<&Manifest>) -> BTreeSet<String> {
+    manifest.into_iter().flat_map(Manifest::files).map(|file| file.path.clone()).collect()
 }
 
 /// Checks that an export may be written there; returns the manifest of the last one.
@@ -171,8 +176,8 @@ pub fn check(storage: &dyn Storage) -> Result<Option<Manifest>, ExportError> {
 }
 
 /// Removes the files of ours that no manifest names. One that cannot be removed is removed by a later export.
-fn remove_others(storage: &dyn Storage, before: &BTreeSet<&str>, manifest: &Manifest) {
-    let named: BTreeSet<&str> = manifest.files().map(|file| &*file.path).collect();
+pub(crate) fn remove_others(storage: &dyn Storage, before: &BTreeSet<String>, manifest: Option<&Manifest>) {
+    let named = paths(manifest);
     for name in storage.names().unwrap_or_default() {
         let is_needed = named.contains(&*name) || before.contains(&*name);
         if !is_needed && (is_ours(&name) || name.starts_with(UNFINISHED)) {
@@ -220,7 +225,7 @@ struct Work<'a> {
     source: &'a dyn Source,
     storage: &'a dyn Storage,
     /// The files of the last export.
-    before: &'a BTreeSet<&'a str>,
+    before: &'a BTreeSet<String>,
     options: &'a ExportOptions<'a>,
     /// Table and chunk.
     chunks: Vec<(usize, usize)>,
@@ -233,7 +238,7 @@ struct Work<'a> {
     written: Files,
 }
 
-/// The files that were written, which those that were there are not among.
+/// The files that were written, not counting those that were already there.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     count: AtomicUsize,
@@ -245,7 +250,7 @@ impl Files {
     pub(crate) fn write(
         &self,
         storage: &dyn Storage,
-        before: &BTreeSet<&str>,
+        before: &BTreeSet<String>,
         shape: &TableShape,
         number: usize,
         rows: &RecordBatch,
@@ -292,7 +297,7 @@ impl<'a> Work<'a> {
     fn new(
         source: &'a dyn Source,
         storage: &'a dyn Storage,
-        before: &'a BTreeSet<&'a str>,
+        before: &'a BTreeSet<String>,
         options: &'a ExportOptions<'a>,
     ) -> Self {
         let tables = source.tables().iter().enumerate();

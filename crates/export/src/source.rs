@@ -1,7 +1,6 @@
 //! What is exported: the tables of one snapshot, in chunks.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 
@@ -36,11 +35,6 @@ pub trait Source: Debug + Sync {
     /// Which state it is.
     fn as_of(&self) -> AsOf;
 
-    /// Which workload's data a schema has, by the schema's name. Empty where that is not known.
-    fn data(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
-    }
-
     /// Its tables.
     fn tables(&self) -> &[TableShape];
 
@@ -48,8 +42,8 @@ pub trait Source: Debug + Sync {
     fn reader(&self) -> Result<Box<dyn ChunkReader + '_>, SourceError>;
 }
 
-/// Which immutable value a chunk's rows are of. A chunk that is of the same value in a later source of this process has the
-/// same rows.
+/// Identifies the immutable value that holds a chunk's rows. A chunk of a later source of this process with the same identity
+/// has the same rows.
 #[derive(Debug, Clone)]
 pub struct ChunkIdentity(
     // Weak, so that it does not keep the rows. It keeps their address from being given to others.

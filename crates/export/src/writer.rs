@@ -8,21 +8,23 @@ use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 
 use crate::manifest::{AsOf, ExportedFile, FORMAT, Manifest};
-use crate::run::{ExportError, ExportReport, Files, begin, end, exported_table};
+use crate::run::{ExportError, ExportReport, Files, begin, end, exported_table, paths, remove_others};
 use crate::source::TableShape;
 use crate::storage::Storage;
 
-/// Rows of a file. As many as a chunk of the embedded engine has.
+/// The most rows of a file: as many as a chunk of the embedded engine has.
 const FILE_ROWS: usize = 64 * 1024;
 
-/// Writes files as rows come. No export is complete before [`finish`](Writer::finish) returns; if it is never called, an
-/// earlier export in the storage is unchanged.
+/// Writes files as rows come. The export is complete when [`finish`](Writer::finish) returns. A value that is dropped before
+/// removes its files, and leaves an earlier export in the storage as it was.
 pub struct Writer {
     storage: Box<dyn Storage>,
-    /// The manifest of the last export.
     before: Option<Manifest>,
+    /// The files of the last export.
+    files_before: BTreeSet<String>,
     tables: Vec<(TableShape, Mutex<Rows>)>,
     written: Files,
+    is_finished: bool,
 }
 
 /// The rows of a table.
@@ -39,9 +41,20 @@ struct Rows {
 impl Rows {
     /// The rows of the next file, and its number.
     fn take(&mut self) -> (usize, Vec<RecordBatch>) {
-        self.waiting_rows = 0;
+        let (mut taken, mut missing) = (Vec::new(), FILE_ROWS);
+        while missing > 0 && !self.waiting.is_empty() {
+            let first = &mut self.waiting[0];
+            let rows = first.num_rows().min(missing);
+            taken.push(first.slice(0, rows));
+            missing -= rows;
+            match first.num_rows() - rows {
+                0 => drop(self.waiting.remove(0)),
+                left => *first = first.slice(rows, left),
+            }
+        }
+        self.waiting_rows -= FILE_ROWS - missing;
         self.begun += 1;
-        (self.begun - 1, std::mem::take(&mut self.waiting))
+        (self.begun - 1, taken)
     }
 }
 
@@ -49,65 +62,74 @@ impl Writer {
     /// Begins an export of these tables, whose numbers of chunks do not matter. Fails if an export may not be written there.
     pub fn new(storage: Box<dyn Storage>, tables: Vec<TableShape>) -> Result<Writer, ExportError> {
         let before = begin(storage.as_ref())?;
+        let files_before = paths(before.as_ref());
         let tables = tables.into_iter().map(|shape| (shape, Mutex::default())).collect();
-        Ok(Writer { storage, before, tables, written: Files::default() })
+        Ok(Writer { storage, before, files_before, tables, written: Files::default(), is_finished: false })
     }
 
     /// Adds rows to the table at this position. May be called from several threads at once; equal calls in equal order make
     /// equal files.
     pub fn add(&self, table: usize, rows: RecordBatch) -> Result<(), ExportError> {
-        let mut of_table = self.rows(table);
-        of_table.waiting_rows += rows.num_rows();
-        of_table.waiting.push(rows);
-        if of_table.waiting_rows < FILE_ROWS {
-            return Ok(());
+        let mut full = Vec::new();
+        {
+            let mut of_table = self.rows(table);
+            of_table.waiting_rows += rows.num_rows();
+            of_table.waiting.push(rows);
+            while of_table.waiting_rows >= FILE_ROWS {
+                full.push(of_table.take());
+            }
         }
-        let (number, rows) = of_table.take();
-        drop(of_table);
-        self.write(table, number, &rows)
+        full.iter().try_for_each(|(number, rows)| self.write(table, *number, rows))
     }
 
-    /// Writes the rows that wait, and completes the export.
+    /// Writes the rows that wait, and completes the export. Every [`add`](Writer::add) must have succeeded.
     pub fn finish(
-        self,
+        mut self,
         origin: String,
         as_of: AsOf,
         data: BTreeMap<String, String>,
         made_by: String,
     ) -> Result<ExportReport, ExportError> {
         for table in 0..self.tables.len() {
-            let (number, rows) = self.rows(table).take();
-            if !rows.is_empty() {
+            if self.rows(table).waiting_rows > 0 {
+                let (number, rows) = self.rows(table).take();
                 self.write(table, number, &rows)?;
             }
         }
-        let before = self.files_before();
         let exported = |(shape, rows): &(TableShape, Mutex<Rows>)| {
             let rows = rows.lock().expect("no thread panics while holding it");
-            let write = |batch: &RecordBatch| self.written.write(self.storage.as_ref(), &before, shape, 0, batch);
+            assert_eq!(rows.files.len(), rows.begun, "a file of {} was not written", shape.name);
+            let write =
+                |batch: &RecordBatch| self.written.write(self.storage.as_ref(), &self.files_before, shape, 0, batch);
             exported_table(shape, rows.files.values().cloned().collect(), write)
         };
         let mut tables = self.tables.iter().map(exported).collect::<Result<Vec<_>, _>>()?;
         tables.sort_by(|one, other| one.name.cmp(&other.name));
         let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data, tables };
-        end(self.storage.as_ref(), &before, manifest, &self.written)
+        let report = end(self.storage.as_ref(), &self.files_before, manifest, &self.written)?;
+        self.is_finished = true;
+        Ok(report)
     }
 
     fn rows(&self, table: usize) -> std::sync::MutexGuard<'_, Rows> {
         self.tables[table].1.lock().expect("no thread panics while holding it")
     }
 
-    fn files_before(&self) -> BTreeSet<&str> {
-        self.before.iter().flat_map(Manifest::files).map(|file| &*file.path).collect()
-    }
-
     fn write(&self, table: usize, number: usize, rows: &[RecordBatch]) -> Result<(), ExportError> {
         let shape = &self.tables[table].0;
         let batch = concat_batches(&shape.columns, rows)
             .map_err(|error| ExportError::Parquet { table: shape.name.clone(), reason: error.to_string() })?;
-        let file = self.written.write(self.storage.as_ref(), &self.files_before(), shape, number, &batch)?;
+        let file = self.written.write(self.storage.as_ref(), &self.files_before, shape, number, &batch)?;
         self.rows(table).files.insert(number, file);
         Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            remove_others(self.storage.as_ref(), &self.files_before, self.before.as_ref());
+        }
     }
 }
 

@@ -52,15 +52,15 @@ pub(crate) fn check(plan: &Plan, targets: &dyn Targets) -> Result<(), ExecutionE
 
 /// Whether the data of each setting of a plan fits.
 pub(crate) fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
-    // Checked once for each target: none of the options that can be swept changes the free space.
-    let mut rooms: BTreeMap<String, Option<DataRoom>> = BTreeMap::new();
+    // Asked once for each target and its options, which may change where the data go.
+    let mut rooms: BTreeMap<_, Option<DataRoom>> = BTreeMap::new();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
         // A setting's workloads may share data.
         let made = setting.workloads.iter().filter_map(|workload| plan.benchmark(workload).ok());
         let by_data: BTreeMap<String, Arc<dyn Benchmark>> = made.map(|one| (one.data(), one)).collect();
         let distinct: Vec<&dyn Benchmark> = by_data.values().map(AsRef::as_ref).collect();
         let room = rooms
-            .entry(setting.url.clone())
+            .entry((setting.url.clone(), setting.options.clone()))
             .or_insert_with(|| target_of(targets, &setting).ok().and_then(|target| target.room()));
         check_fits(&distinct, room.clone())
     })

@@ -369,7 +369,10 @@ impl<'a> Runner<'a> {
         let name = || run_name(setting, arm, id.repeat);
         for drive in drives.iter().filter(|drive| drive.benchmark.is_analytical()) {
             let refreshed = cancelling(database, watch.stop, || database.refresh(drive.benchmark.schema()));
-            refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
+            refreshed.map_err(|error| match watch.stop.load(Ordering::Relaxed) {
+                true => RunError::Store(StoreError::Stopped),
+                false => RunError::Refresh { run: name(), error },
+            })?;
         }
         let mut unseen = Vec::new();
         let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);

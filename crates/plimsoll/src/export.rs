@@ -13,13 +13,10 @@ use plimsoll_commands::interrupt;
 use plimsoll_commands::output::{print, print_json};
 use plimsoll_display::{bytes, count, counted, seconds};
 use plimsoll_export::{self as exports, AsOf, ExportError, ExportReport, Manifest, Source, Storage, storage};
-use plimsoll_lab::capacity::check_fits;
 use plimsoll_lab::targets::Targets;
 use plimsoll_machine::facts::cores_usable;
-use plimsoll_machine::space::free_disk;
 use plimsoll_target::{Embedded, EngineSource, ExportDatabase};
 use plimsoll_workload::benchmark::Benchmark;
-use plimsoll_workload::database::Room;
 use plimsoll_workload::registry::{BENCHMARKS, Catalog};
 use plimsoll_workload::schema::Schema;
 use serde_json::json;
@@ -52,7 +49,7 @@ pub fn run(options: &ExportOptions) -> Result<ExitCode, Failure> {
         }
         Wanted::Workload(benchmark) => {
             check_state(options.as_of, &AsOf::Commit(0), benchmark.name())?;
-            written(benchmark.as_ref(), options, storage, made_by, &progress, stop)?
+            written(benchmark.as_ref(), storage, made_by, &progress, stop)?
         }
     };
     progress.clear();
@@ -128,19 +125,14 @@ fn source(options: &ExportOptions, progress: &Progress) -> Result<Wanted, Failur
     Ok(Wanted::Workload(benchmark))
 }
 
-/// Writes the rows of a workload as they are made, which no memory needs to hold.
+/// Writes the rows of a workload as they are made, without holding them in memory.
 fn written(
     benchmark: &dyn Benchmark,
-    options: &ExportOptions,
     storage: Box<dyn Storage>,
     made_by: String,
     progress: &Progress,
     stop: &AtomicBool,
 ) -> Result<ExportReport, Failure> {
-    // A bucket has no limit.
-    let room = free_disk(&options.folder).ok();
-    let room = room.map(|free_bytes| Room { place: options.folder.display().to_string(), free_bytes });
-    check_fits(&[benchmark], room).map_err(Failure::input)?;
     let storage = Mutex::new(Some(storage));
     let open = move |_: &Schema| {
         Ok(storage.lock().expect("no thread panics while holding it").take().expect("one schema is created, once"))

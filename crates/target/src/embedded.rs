@@ -349,6 +349,9 @@ impl Database for Embedded {
         {
             return Ok(OptionChange::NeedsReopening);
         }
+        if let Some(conflict) = option_checks::conflict(&changed) {
+            return Err(DatabaseError::Failed(conflict));
+        }
         changed.placement.check().map_err(|error| DatabaseError::Failed(error.to_string()))?;
         if changed.placement != options.placement {
             self.is_placed.store(true, Ordering::Relaxed);

@@ -108,10 +108,14 @@ impl ColumnCache {
         })
     }
 
-    /// Changes the bound, and evicts what exceeds it.
+    /// Changes the bound, and evicts what exceeds it: pinned pieces, too, which then leave memory with their queries.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         let mut state = self.state.lock();
         state.bytes_max = bytes_max;
+        let excess = state.order.bytes().saturating_sub(bytes_max);
+        for key in state.order.evict(excess, |_| false) {
+            state.pieces.remove(&key);
+        }
         state.make_room(0, &self.memory);
     }
 

@@ -1,7 +1,7 @@
 //! Attaches the machine's sensors to the driver's window.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_machine::control::Verdict;
 use plimsoll_machine::cpu_time::ThreadTimes;
@@ -34,7 +34,8 @@ pub(super) struct SensorObserver<'a> {
     /// Moves between cache classes before the window opened, and those within.
     switches: (Option<CacheSwitches>, Option<CacheSwitching>),
     /// Reads of columns in files before the window opened, and those within.
-    columns: (Option<ColumnReads>, Option<ColumnReading>),
+    /// What was read when, and the figures of the time between.
+    columns: (Option<(Instant, ColumnReads)>, Option<ColumnReading>),
     /// Why the governor's counts are not known.
     ungoverned: Option<String>,
     sampling: Option<Sampling>,
@@ -187,6 +188,12 @@ impl<'a> SensorObserver<'a> {
         })
     }
 
+    /// What the database has read for its columns so far, and now.
+    fn column_reads(&self) -> Option<(Instant, ColumnReads)> {
+        let reads = self.server.database.and_then(Database::column_reads)?;
+        Some((Instant::now(), reads))
+    }
+
     /// The governor's counts since it began; empty if there is none.
     fn counts(&mut self) -> Vec<ProxyCounts> {
         let counts = self.server.database.map_or_else(|| Ok(Vec::new()), Database::proxy_counts);
@@ -208,8 +215,12 @@ fn switched(before: Option<CacheSwitches>, after: Option<CacheSwitches>, window:
 }
 
 /// The reads of columns in files in a window; `None` if none are, or the database was opened again in between.
-fn columns_read(before: Option<ColumnReads>, after: Option<ColumnReads>, window: Duration) -> Option<ColumnReading> {
-    let (before, after) = (before?, after?);
+fn columns_read(
+    before: Option<(Instant, ColumnReads)>,
+    after: Option<(Instant, ColumnReads)>,
+) -> Option<ColumnReading> {
+    let ((began, before), (ended, after)) = (before?, after?);
+    let window = ended - began;
     let read = after.read_bytes.checked_sub(before.read_bytes)? as f64;
     let found = before.found_bytes.zip(after.found_bytes).and_then(|(before, after)| after.checked_sub(before));
     let hit_share = found.map(|found| found as f64 / (found as f64 + read)).filter(|share| share.is_finite());
@@ -239,7 +250,7 @@ impl WindowObserver for SensorObserver<'_> {
         // Before the sensors open, because these single queries take some milliseconds.
         self.governed.0 = self.counts();
         self.switches.0 = self.server.database.and_then(Database::cache_switches);
-        self.columns.0 = self.server.database.and_then(Database::column_reads);
+        self.columns.0 = self.column_reads();
         let seed = self.server.seed;
         self.sampling = self.server.watch.take().map(|watch| Sampling::start(watch, threads, seed));
         let processes = &self.server.processes;
@@ -265,8 +276,7 @@ impl WindowObserver for SensorObserver<'_> {
         let switches = self.server.database.and_then(Database::cache_switches);
         let window = self.reading.as_ref().map_or(Duration::ZERO, |reading| reading.window);
         self.switches.1 = switched(self.switches.0, switches, window);
-        let columns = self.server.database.and_then(Database::column_reads);
-        self.columns.1 = columns_read(self.columns.0, columns, window);
+        self.columns.1 = columns_read(self.columns.0, self.column_reads());
         let counts = self.counts();
         self.governed.1 = counted_between(&self.governed.0, counts);
         self.verdicts = self.limits.close_window();
@@ -346,17 +356,18 @@ mod tests {
 
     #[test]
     fn reads_of_columns_are_those_of_the_window() {
-        let at = |read, found, peak: u64| {
-            Some(ColumnReads { read_bytes: read, found_bytes: found, held_bytes_peak: peak << 20 })
+        let began = Instant::now();
+        let at = |second, read, found, peak: u64| {
+            let reads = ColumnReads { read_bytes: read, found_bytes: found, held_bytes_peak: peak << 20 };
+            Some((began + Duration::from_secs(second), reads))
         };
-        let second = Duration::from_secs(2);
         let expect = |read_mb_s, hit_share| Some(ColumnReading { read_mb_s, hit_share, held_mib: 3.0 });
-        let before = at(1_000_000, Some(500), 9);
-        assert_eq!(columns_read(before, at(5_000_000, Some(12_000_500), 3), second), expect(2.0, Some(0.75)));
-        assert_eq!(columns_read(before, at(1_000_000, Some(500), 3), second), expect(0.0, None), "none was needed");
-        assert_eq!(columns_read(at(0, None, 0), at(4_000_000, None, 3), second), expect(2.0, None), "none may stay");
-        assert_eq!(columns_read(before, at(7, Some(7), 3), second), None, "counted again from 0");
-        assert_eq!((columns_read(None, before, second), columns_read(before, before, Duration::ZERO)), (None, None));
+        let before = at(1, 1_000_000, Some(500), 9);
+        assert_eq!(columns_read(before, at(3, 5_000_000, Some(12_000_500), 3)), expect(2.0, Some(0.75)));
+        assert_eq!(columns_read(before, at(3, 1_000_000, Some(500), 3)), expect(0.0, None), "none was needed");
+        assert_eq!(columns_read(at(1, 0, None, 0), at(3, 4_000_000, None, 3)), expect(2.0, None), "none may stay");
+        assert_eq!(columns_read(before, at(3, 7, Some(7), 3)), None, "counted again from 0");
+        assert_eq!((columns_read(None, before), columns_read(before, before)), (None, None));
     }
 
     #[test]

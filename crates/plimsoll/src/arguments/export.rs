@@ -16,20 +16,20 @@ pub struct ExportOptions {
     pub folder: PathBuf,
     #[command(flatten)]
     pub target: TargetOptions,
-    /// The workload whose tables are exported, such as tpch:1. Without a data folder it is loaded first [default: all
-    /// tables of the data folder or the server]
+    /// The workload whose tables are exported, such as tpch:1. Without a data folder its rows are written as they
+    /// are made [default: all tables of the data folder or the server]
     #[arg(long, value_name = "KIND[:SCALE]")]
     pub workload: Option<String>,
     /// The state to export: `now`, or a number that must be that of the latest state
     #[arg(long, value_name = "now|N", default_value = "now")]
     pub as_of: WantedState,
-    /// The number of threads that read and write [default: one for each core]
+    /// The number of threads that read and write, of a data folder or a server [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
     /// Export nothing: check that each file in DIR is the one that its manifest names; exit 1 if not
     #[arg(long, conflicts_with_all = ["target", "options", "workload", "as_of", "threads"])]
     pub verify: bool,
-    /// The seed of the data, if the workload is loaded first
+    /// The seed of the data, if they are made
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
     /// Print one JSON document instead of lines

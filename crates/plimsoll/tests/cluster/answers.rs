@@ -39,7 +39,7 @@ fn stages_whose_workers_are_decided_while_a_query_runs_have_the_same_answers() {
     for seed in 100..130 {
         pair.assert_same(&random_query(&mut Pcg64::seed_from_u64(seed)));
     }
-    // A stage of which a task is not asked for rows does not tell its counts.
+    // A task that is asked for no rows sends no counts.
     let mut faults = pair.cluster.warnings();
     faults.retain(|fault| !fault.starts_with("the bytes between processes are unknown"));
     assert_eq!(faults, [""; 0]);

@@ -66,8 +66,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "column_memory_mib",
-        about: "with `column_store=file`: MiB of columns that stay in memory, those that were used again longest: `none`, nothing, so that \
-                every scan reads the disk",
+        about: "with `column_store=file`: MiB of columns that may stay in memory; `none`: every scan reads the disk",
         set: |options, value| put(&mut options.column_memory_mib, count_or("none", value, MIB_MAX)),
         get: |options| options.column_memory_mib.map_or("none".into(), Value::from),
     },

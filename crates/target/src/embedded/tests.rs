@@ -114,8 +114,11 @@ fn the_memory_of_columns_changes_in_place_and_its_reads_are_counted() {
     assert_eq!(database.set_option("column_memory_mib", "none"), Ok(OptionChange::Applied));
     assert_eq!((read(&database), read(&database)), ((first.0, None), (first.0, None)));
     assert!(loaded([]).column_reads().is_none());
-    let error = EmbeddedOptions::parse(["column_memory_mib=4"]).unwrap_err().to_string();
-    assert!(error.contains("use `column_store=file`"), "{error}");
+    let parsed = EmbeddedOptions::parse(["column_memory_mib=4"]).unwrap_err().to_string();
+    let set = loaded([]).set_option("column_memory_mib", "4").unwrap_err().to_string();
+    for error in [parsed, set] {
+        assert!(error.contains("use `column_store=file`"), "{error}");
+    }
 }
 
 #[test]

@@ -84,7 +84,6 @@ fn a_smaller_bound_evicts_at_once_and_none_keeps_nothing() {
     cache.set_bytes_max(0);
     assert_eq!(cache.memory.held(), 100, "the pinned one is left");
     drop(pinned);
-    cache.set_bytes_max(0);
     assert_eq!((cache.memory.held(), is_read(&cache, 0), is_read(&cache, 0)), (0, true, true));
     assert_eq!(cache.reads().found_bytes, None);
 }
