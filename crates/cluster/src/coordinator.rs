@@ -188,11 +188,6 @@ impl Coordinator {
         Ok(Answer { batches, network_bytes })
     }
 
-    /// The kernel's numbers of the threads on which the workers that were started run plans.
-    pub fn threads_of_workers(&self) -> Vec<i32> {
-        self.members.threads(self.options.dop)
-    }
-
     /// The plan of a query with its stages, as text for people.
     pub fn explain(&self, tables: &Tables, sql: &str) -> Result<String, DatabaseError> {
         let planned = async {

@@ -223,7 +223,7 @@ impl Database for ClusterDatabase {
     }
 
     fn query_threads(&self) -> Vec<i32> {
-        self.coordinator.threads_of_workers()
+        self.coordinator.members.threads()
     }
 
     fn footprint(&self) -> Footprint {

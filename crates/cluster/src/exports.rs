@@ -56,7 +56,7 @@ pub struct Exports {
     /// The chunks of the last exports. Locked while tables are exported or dropped.
     round: Mutex<Known>,
     progress: Mutex<Progress>,
-    /// Set to end a round that somebody waits for.
+    /// Set to end a round that a run waits for.
     is_unwanted: AtomicBool,
     /// Removed at the end.
     folder: TempDir,
@@ -127,7 +127,7 @@ impl Exports {
         Ok(())
     }
 
-    /// [Renews](Self::renew) the exports for somebody who waits for it, until it is [cancelled](Self::cancel).
+    /// [Renews](Self::renew) the exports for a run that waits for it, until it is [cancelled](Self::cancel).
     pub fn refresh(&self) -> Result<(), DatabaseError> {
         self.is_unwanted.store(false, Ordering::Relaxed);
         self.renew(&self.is_unwanted)

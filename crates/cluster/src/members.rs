@@ -79,9 +79,9 @@ impl Members {
         self.processes.lock().iter().map(Process::id).collect()
     }
 
-    /// The kernel's numbers of the threads of those processes that run plans, `dop` of each.
-    pub fn threads(&self, dop: usize) -> Vec<i32> {
-        self.processes.lock().iter().flat_map(|process| process.threads(dop)).collect()
+    /// The kernel's numbers of the threads of those processes that run plans.
+    pub fn threads(&self) -> Vec<i32> {
+        self.processes.lock().iter().flat_map(|process| process.threads.clone()).collect()
     }
 
     /// How often workers were found lost so far.

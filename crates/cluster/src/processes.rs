@@ -3,11 +3,9 @@
 //! A worker ends when its input ends, which the kernel sees to however this process ends. What it spills has no names, and
 //! all processes of the run remove its folder.
 
-use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -26,20 +24,17 @@ use crate::secret::{SECRET, Secret};
 const END_STEPS: usize = 200;
 const END_STEP: Duration = Duration::from_millis(10);
 
-/// The name of a worker's next thread. The first of them run its parts of plans, later ones read files.
-pub fn thread_name() -> String {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("{THREAD_NAME}{}", COUNT.fetch_add(1, Ordering::Relaxed))
-}
-
-const THREAD_NAME: &str = "worker ";
-
 /// The line that a worker writes when it listens, or cannot.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerLine {
-    /// It answers at this address.
-    Ready(String),
+    /// It answers.
+    Ready {
+        /// At this address.
+        address: String,
+        /// The kernel's numbers of the threads that run its parts of plans.
+        threads: Vec<i32>,
+    },
     /// Why it does not.
     Failed(String),
 }
@@ -65,6 +60,8 @@ pub struct Process {
     input: Option<ChildStdin>,
     /// Where it answers.
     pub url: Url,
+    /// The kernel's numbers of the threads that run its parts of plans.
+    pub threads: Vec<i32>,
     /// Its group, if its cores are limited.
     group: Option<OwnGroup>,
 }
@@ -87,12 +84,18 @@ impl Starter {
         let mut child = self.spawn().map_err(|error| failed(error.to_string()))?;
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("it was piped"));
         // From here on the process is ended by dropping it.
-        let mut process =
-            Process { child, input, url: Url::parse("http://127.0.0.1").expect("it is one"), group: None };
+        let mut process = Process {
+            child,
+            input,
+            url: Url::parse("http://127.0.0.1").expect("it is one"),
+            threads: Vec::new(),
+            group: None,
+        };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).map_err(|error| failed(error.to_string()))?;
         process.url = match serde_json::from_str(&line) {
-            Ok(WorkerLine::Ready(address)) => {
+            Ok(WorkerLine::Ready { address, threads }) => {
+                process.threads = threads;
                 Url::parse(&format!("http://{address}")).map_err(|error| failed(format!("{address}: {error}")))?
             }
             Ok(WorkerLine::Failed(reason)) => return Err(failed(reason)),
@@ -144,19 +147,6 @@ impl Process {
     /// Its number in the kernel.
     pub fn id(&self) -> i32 {
         self.child.id().cast_signed()
-    }
-
-    /// The kernel's numbers of the `count` threads that run its parts of plans. Empty if it has ended.
-    pub fn threads(&self, count: usize) -> Vec<i32> {
-        let folder = PathBuf::from(format!("/proc/{}/task", self.id()));
-        let runs_plans = |thread: &i32| {
-            let name = fs::read_to_string(folder.join(thread.to_string()).join("comm")).unwrap_or_default();
-            let number: Option<usize> =
-                name.trim_end().strip_prefix(THREAD_NAME).and_then(|number| number.parse().ok());
-            number.is_some_and(|number| number < count)
-        };
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(runs_plans).collect()
     }
 
     /// Ends it at once, for it answers no more.

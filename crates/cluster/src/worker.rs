@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -10,6 +11,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
 use http::header::AUTHORIZATION;
 use plimsoll_engine::query::remote::{WorkerMemory, with_functions};
+use plimsoll_machine::cpu_time::current_thread_id;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio_stream::StreamExt;
@@ -23,7 +25,6 @@ use crate::data::{ExportStore, digest_of};
 use crate::error::ClusterError;
 use crate::hello::{Hello, own_version};
 pub use crate::processes::WorkerLine;
-use crate::processes::thread_name;
 use crate::secret::Secret;
 use crate::tls::{Authorities, TlsFiles};
 
@@ -46,15 +47,23 @@ pub struct WorkerOptions {
     pub tls: Option<TlsFiles>,
 }
 
-/// Listens, calls `ready` with the address, and runs plans until `ended` returns.
+/// Listens, calls `ready` with the address and the kernel's numbers of the threads that run plans, and runs plans until `ended`
+/// returns.
 pub fn serve(
     options: &WorkerOptions,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(SocketAddr, Vec<i32>),
     ended: impl FnOnce(),
 ) -> Result<(), ClusterError> {
-    let threads =
-        Builder::new_multi_thread().worker_threads(options.dop).thread_name_fn(thread_name).enable_all().build();
-    let threads = threads.map_err(ClusterError::Threads)?;
+    let (started, of_threads) = channel();
+    let start = move || {
+        // After the first ones there is no receiver.
+        let _ = started.send(current_thread_id());
+    };
+    let mut threads = Builder::new_multi_thread();
+    threads.worker_threads(options.dop).thread_name("worker").on_thread_start(start);
+    let threads = threads.enable_all().build().map_err(ClusterError::Threads)?;
+    // Later ones read files.
+    let run_plans = of_threads.into_iter().take(options.dop).collect();
     let listener = threads.block_on(TcpListener::bind(options.listen));
     let used = |error| ClusterError::Engine(format!("cannot listen at {}: {error}", options.listen));
     let listener = listener.map_err(used)?;
@@ -78,7 +87,7 @@ pub fn serve(
     });
     let mut server = server.http2_adaptive_window(Some(true));
     threads.spawn(server.add_service(service).serve_with_incoming(connections));
-    ready(address);
+    ready(address, run_plans);
     ended();
     threads.shutdown_background();
     Ok(())

@@ -83,7 +83,7 @@ pub struct ExportOptions<'a> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
     /// Set to end it early.
     pub stop: &'a AtomicBool,
-    /// The chunks of the last export to this storage, if this process made it and nobody else changes the files. Chunks that
+    /// The chunks of the last export to this storage, if this process made it and no other changes the files. Chunks that
     /// are the same are then neither read nor encoded, and their files are not looked at.
     pub known: Option<&'a KnownChunks>,
 }
@@ -375,7 +375,7 @@ impl<'a> Work<'a> {
     /// The file of a chunk that is the same as in the last export; `Some(None)` if it has no rows.
     fn known(&self, table: usize, chunk: usize, identity: Option<&ChunkIdentity>) -> Option<Option<ExportedFile>> {
         let file = self.options.known?.file(&self.place(table, chunk), identity?)?;
-        // Somebody else may have exported since.
+        // Another process may have exported since.
         file.as_ref().is_none_or(|file| self.before.contains(&*file.path)).then_some(file)
     }
 

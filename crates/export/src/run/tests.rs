@@ -143,7 +143,8 @@ fn exported(storage: &dyn Storage) -> (AsOf, Vec<i64>) {
     let (manifest, faults) = verify(storage).unwrap();
     assert_eq!(faults, Vec::<String>::new());
     let mut numbers = Vec::new();
-    for file in &manifest.tables[0].files {
+    let table = manifest.tables.iter().find(|table| table.name == "numbers").unwrap();
+    for file in &table.files {
         let bytes = storage.read(&file.path).unwrap().unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("file"), bytes).unwrap();
@@ -154,7 +155,7 @@ fn exported(storage: &dyn Storage) -> (AsOf, Vec<i64>) {
             numbers.extend_from_slice(column.values());
         }
     }
-    assert_eq!(numbers.len() as u64, manifest.tables[0].rows);
+    assert_eq!(numbers.len() as u64, table.rows);
     (manifest.as_of, numbers)
 }
 

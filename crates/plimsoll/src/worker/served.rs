@@ -63,7 +63,7 @@ fn of_user(options: &WorkerOptions) -> Result<(), Failure> {
              --tls-cert, --tls-key and --tls-ca (docs/cluster.md)",
         );
     }
-    let ready = |address| tell(format_args!("listening at {address}; end it with Ctrl-C"));
+    let ready = |address, _: Vec<i32>| tell(format_args!("listening at {address}; end it with Ctrl-C"));
     worker(options).and_then(|worker| serve(&worker, ready, wait)).map_err(Failure::world)
 }
 
@@ -76,9 +76,9 @@ fn remove(folder: &Path) {
 /// A worker of a run. It tells its parent where it listens, and ends when the parent does, which closes the input.
 fn of_run(options: &WorkerOptions) -> Result<(), Failure> {
     let say = |line: WorkerLine| print(&format!("{}\n", serde_json::to_string(&line).expect("it is made of texts")));
-    let ready = |address: SocketAddr| {
+    let ready = |address: SocketAddr, threads| {
         // A parent that has ended has closed the input, too.
-        let _ = say(WorkerLine::Ready(address.to_string()));
+        let _ = say(WorkerLine::Ready { address: address.to_string(), threads });
     };
     let wait = || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
