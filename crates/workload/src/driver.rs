@@ -135,8 +135,8 @@ pub struct WorkloadThreads {
     pub workload: String,
     /// Its clients' threads, in order of client number.
     pub clients: Vec<i32>,
-    /// The database's query threads, which all analytical workloads on that database share; empty if queries run in
-    /// another process. `None` if the benchmark is not analytical: its clients' threads do all the work.
+    /// The database's query threads, which all analytical workloads on that database share, also those of workers that it
+    /// has started; empty if queries run on a server. `None` if the benchmark is not analytical: its clients' threads do all the work.
     pub workers: Option<Vec<i32>>,
     /// The server's process that serves each client, in order of client number; `None` where the database is in this process
     /// or on another machine.
