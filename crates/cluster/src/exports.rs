@@ -36,11 +36,6 @@ pub trait Loader: Send + Sync {
     fn source(&self, schema: &Schema) -> Result<Option<Box<dyn Source + '_>>, DatabaseError>;
 }
 
-/// The program that makes exports, for their manifests.
-pub fn made_by() -> String {
-    format!("plimsoll {}", env!("CARGO_PKG_VERSION"))
-}
-
 /// The tables of the newest export of a schema.
 pub type Newest = Arc<RwLock<Arc<Tables>>>;
 
@@ -208,7 +203,6 @@ impl Exports {
         let storage = FolderStorage::open(&folder_of(self.folder.path(), &schema.name)).map_err(failed)?;
         let options = ExportOptions {
             threads: cores_usable(),
-            made_by: made_by(),
             progress: &|_, _| {},
             stop,
             known: Some(known.entry(schema.name.to_string()).or_default()),

@@ -48,6 +48,6 @@ pub use database::ClusterDatabase;
 #[cfg(feature = "distributed")]
 pub use error::ClusterError;
 #[cfg(feature = "distributed")]
-pub use exports::{Loader, made_by};
+pub use exports::Loader;
 #[cfg(feature = "distributed")]
 pub use secret::Secret;

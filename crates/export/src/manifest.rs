@@ -136,6 +136,13 @@ pub struct ExportedFile {
 }
 
 impl Manifest {
+    /// That of an export which this program makes.
+    pub fn new(origin: String, as_of: AsOf, data: BTreeMap<String, String>, tables: Vec<ExportedTable>) -> Manifest {
+        // All crates have one version.
+        let made_by = format!("plimsoll {}", env!("CARGO_PKG_VERSION"));
+        Manifest { format: FORMAT, made_by, origin, as_of, data, tables }
+    }
+
     /// Reads a manifest; `place` is its path, for messages.
     pub fn parse(bytes: &[u8], place: &str) -> Result<Manifest, ManifestError> {
         let damaged = |reason: String| ManifestError::Damaged { place: place.to_owned(), reason };

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use arrow::record_batch::RecordBatch;
 use sha2::{Digest, Sha256};
 
-use crate::manifest::{ExportedFile, ExportedTable, FORMAT, MANIFEST, Manifest, ManifestError, columns};
+use crate::manifest::{ExportedFile, ExportedTable, MANIFEST, Manifest, ManifestError, columns};
 use crate::parquet_file::encode;
 use crate::source::{ChunkIdentity, ChunkReader, Source, SourceError, TableShape};
 use crate::storage::{Storage, StorageError};
@@ -77,8 +77,6 @@ pub enum ExportError {
 pub struct ExportOptions<'a> {
     /// The number of threads.
     pub threads: usize,
-    /// The program and its version, for the manifest.
-    pub made_by: String,
     /// Receives the number of finished chunks and of all chunks.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
     /// Set to end it early.
@@ -125,8 +123,7 @@ pub fn export(
     let work = Work::new(source, storage, &files_before, options);
     let tables = work.run()?;
     let identified = work.identified();
-    let (as_of, origin, made_by) = (source.as_of(), source.origin(), options.made_by.clone());
-    let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data: BTreeMap::new(), tables };
+    let manifest = Manifest::new(source.origin(), source.as_of(), BTreeMap::new(), tables);
     let report = end(storage, &files_before, manifest, &work.written)?;
     if let Some(known) = options.known {
         *known.0.lock().expect("no thread panics while holding it") = identified;

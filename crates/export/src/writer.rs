@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 
-use crate::manifest::{AsOf, ExportedFile, FORMAT, Manifest};
+use crate::manifest::{AsOf, ExportedFile, Manifest};
 use crate::run::{ExportError, ExportReport, Files, begin, end, exported_table, paths, remove_others};
 use crate::source::TableShape;
 use crate::storage::Storage;
@@ -19,7 +19,6 @@ const FILE_ROWS: usize = 64 * 1024;
 /// removes its files, and leaves an earlier export in the storage as it was.
 pub struct Writer {
     storage: Box<dyn Storage>,
-    before: Option<Manifest>,
     /// The files of the last export.
     files_before: BTreeSet<String>,
     tables: Vec<(TableShape, Mutex<Rows>)>,
@@ -61,10 +60,9 @@ impl Rows {
 impl Writer {
     /// Begins an export of these tables, whose numbers of chunks do not matter. Fails if an export may not be written there.
     pub fn new(storage: Box<dyn Storage>, tables: Vec<TableShape>) -> Result<Writer, ExportError> {
-        let before = begin(storage.as_ref())?;
-        let files_before = paths(before.as_ref());
+        let files_before = paths(begin(storage.as_ref())?.as_ref());
         let tables = tables.into_iter().map(|shape| (shape, Mutex::default())).collect();
-        Ok(Writer { storage, before, files_before, tables, written: Files::default(), is_finished: false })
+        Ok(Writer { storage, files_before, tables, written: Files::default(), is_finished: false })
     }
 
     /// Adds rows to the table at this position. May be called from several threads at once; equal calls in equal order make
@@ -88,7 +86,6 @@ impl Writer {
         origin: String,
         as_of: AsOf,
         data: BTreeMap<String, String>,
-        made_by: String,
     ) -> Result<ExportReport, ExportError> {
         for table in 0..self.tables.len() {
             if self.rows(table).waiting_rows > 0 {
@@ -105,7 +102,7 @@ impl Writer {
         };
         let mut tables = self.tables.iter().map(exported).collect::<Result<Vec<_>, _>>()?;
         tables.sort_by(|one, other| one.name.cmp(&other.name));
-        let manifest = Manifest { format: FORMAT, made_by, origin, as_of, data, tables };
+        let manifest = Manifest::new(origin, as_of, data, tables);
         let report = end(self.storage.as_ref(), &self.files_before, manifest, &self.written)?;
         self.is_finished = true;
         Ok(report)
@@ -128,7 +125,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.is_finished {
-            remove_others(self.storage.as_ref(), &self.files_before, self.before.as_ref());
+            remove_others(self.storage.as_ref(), &self.files_before, None);
         }
     }
 }

@@ -77,8 +77,7 @@ impl ChunkReader for NumbersReader<'_> {
 
 fn exported(numbers: &[i64], storage: &dyn Storage) -> Result<ExportReport, ExportError> {
     let stop = AtomicBool::new(false);
-    let options =
-        ExportOptions { threads: 1, made_by: "a test".to_owned(), progress: &|_, _| {}, stop: &stop, known: None };
+    let options = ExportOptions { threads: 1, progress: &|_, _| {}, stop: &stop, known: None };
     export(&Numbers::new(numbers), storage, &options)
 }
 

@@ -23,7 +23,6 @@ use serde_json::json;
 
 use crate::arguments::{ExportOptions, WantedState};
 use crate::loading::{load_into, parse_target};
-use crate::program::BUILD;
 use crate::progress::Progress;
 use crate::targets::TARGETS;
 
@@ -38,18 +37,17 @@ pub fn run(options: &ExportOptions) -> Result<ExitCode, Failure> {
     let storage = storage::open(&options.folder).map_err(Failure::world)?;
     exports::check(storage.as_ref()).map_err(failure)?;
     let progress = Progress::new();
-    let made_by = format!("plimsoll {}", BUILD.version);
     let report = match source(options, &progress)? {
         Wanted::Source(source) => {
             check_state(options.as_of, &source.as_of(), &source.origin())?;
             let show = |done, all| progress.show("exporting", done, all);
             let threads = options.threads.map_or_else(cores_usable, usize::from);
-            let how = exports::ExportOptions { threads, made_by, progress: &show, stop, known: None };
+            let how = exports::ExportOptions { threads, progress: &show, stop, known: None };
             exports::export(source.as_ref(), storage.as_ref(), &how).map_err(failure)?
         }
         Wanted::Workload(benchmark) => {
             check_state(options.as_of, &AsOf::Commit(0), benchmark.name())?;
-            written(benchmark.as_ref(), storage, made_by, &progress, stop)?
+            written(benchmark.as_ref(), storage, &progress, stop)?
         }
     };
     progress.clear();
@@ -129,7 +127,6 @@ fn source(options: &ExportOptions, progress: &Progress) -> Result<Wanted, Failur
 fn written(
     benchmark: &dyn Benchmark,
     storage: Box<dyn Storage>,
-    made_by: String,
     progress: &Progress,
     stop: &AtomicBool,
 ) -> Result<ExportReport, Failure> {
@@ -138,7 +135,7 @@ fn written(
         Ok(storage.lock().expect("no thread panics while holding it").take().expect("one schema is created, once"))
     };
     let data = BTreeMap::from([(benchmark.schema().name.to_string(), benchmark.data())]);
-    let database = ExportDatabase::new(open, made_by, data);
+    let database = ExportDatabase::new(open, data);
     load_into(&database, &[benchmark], progress, stop)?;
     Ok(database.into_report().expect("what was loaded is exported"))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plimsoll_cluster::{ClusterError, Loader, folder_of, made_by};
+use plimsoll_cluster::{ClusterError, Loader, folder_of};
 use plimsoll_export::{FolderStorage, Source, Storage, StorageError};
 use plimsoll_workload::database::{Database, DatabaseError};
 use plimsoll_workload::schema::Schema;
@@ -34,7 +34,7 @@ pub fn loader(folder: &Path, has_transactions: bool) -> Result<Box<dyn Loader>, 
         let open = move |schema: &Schema| -> Result<Box<dyn Storage>, StorageError> {
             Ok(Box::new(FolderStorage::open(&folder_of(&folder, &schema.name))?))
         };
-        return Ok(Box::new(FileLoader(ExportDatabase::new(open, made_by(), BTreeMap::new()))));
+        return Ok(Box::new(FileLoader(ExportDatabase::new(open, BTreeMap::new()))));
     }
     let failed = |error: &dyn std::fmt::Display| ClusterError::Engine(error.to_string());
     let options = EmbeddedOptions::parse(["propagation=background"]).map_err(|error| failed(&error))?;

@@ -17,7 +17,6 @@ type Open = dyn Fn(&Schema) -> Result<Box<dyn Storage>, StorageError> + Send + S
 /// The export of each schema that is loaded. It is complete after [`finish_load`](Database::finish_load).
 pub struct ExportDatabase {
     open: Box<Open>,
-    made_by: String,
     data: BTreeMap<String, String>,
     declared: Mutex<BTreeMap<String, Vec<DeclaredTable>>>,
     writers: Mutex<BTreeMap<String, Arc<Writer>>>,
@@ -25,14 +24,13 @@ pub struct ExportDatabase {
 }
 
 impl ExportDatabase {
-    /// `made_by` is the program and its version, and `data` the workload's data that a schema will have, as far as known.
+    /// `data` is the workload's data that a schema will have, as far as known.
     pub fn new(
         open: impl Fn(&Schema) -> Result<Box<dyn Storage>, StorageError> + Send + Sync + 'static,
-        made_by: String,
         data: BTreeMap<String, String>,
     ) -> ExportDatabase {
         let (declared, writers, report) = Default::default();
-        ExportDatabase { open: Box::new(open), made_by, data, declared, writers, report }
+        ExportDatabase { open: Box::new(open), data, declared, writers, report }
     }
 
     /// What the last export did.
@@ -86,7 +84,7 @@ impl Database for ExportDatabase {
         let writer = self.writers.lock().remove(&*schema.name).ok_or_else(|| not_created(schema))?;
         let writer = Arc::into_inner(writer).ok_or_else(|| failed("rows are still being loaded"))?;
         let origin = schema.name.to_string();
-        let report = writer.finish(origin, AsOf::Commit(0), self.data.clone(), self.made_by.clone()).map_err(failed)?;
+        let report = writer.finish(origin, AsOf::Commit(0), self.data.clone()).map_err(failed)?;
         *self.report.lock() = Some(report);
         Ok(())
     }

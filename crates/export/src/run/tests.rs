@@ -133,8 +133,8 @@ impl Storage for Mortal {
 }
 
 fn run(source: &Numbers, storage: &dyn Storage, threads: usize) -> Result<ExportReport, ExportError> {
-    let (stop, made_by) = (AtomicBool::new(false), "test".to_owned());
-    let options = ExportOptions { threads, made_by, progress: &|_, _| {}, stop: &stop, known: None };
+    let stop = AtomicBool::new(false);
+    let options = ExportOptions { threads, progress: &|_, _| {}, stop: &stop, known: None };
     export(source, storage, &options)
 }
 
@@ -188,8 +188,7 @@ fn a_chunk_that_is_known_to_be_the_same_is_not_read() {
     let storage = FolderStorage::open(&folder.path().join("out")).unwrap();
     let (known, stop) = (KnownChunks::default(), AtomicBool::new(false));
     let run_knowing = |source: &Numbers| {
-        let (made_by, progress) = ("test".to_owned(), &|_, _| {});
-        let options = ExportOptions { threads: 1, made_by, progress, stop: &stop, known: Some(&known) };
+        let options = ExportOptions { threads: 1, progress: &|_, _| {}, stop: &stop, known: Some(&known) };
         export(source, &storage, &options).unwrap();
         source.read.lock().unwrap().clone()
     };
@@ -218,7 +217,7 @@ fn write(storage: Box<dyn Storage>, batches: &[&[i64]]) -> Result<ExportReport, 
     for number in 0..batches.len() {
         writer.add(0, reader.read(0, number).unwrap())?;
     }
-    writer.finish("a test".to_owned(), AsOf::Commit(0), BTreeMap::new(), "test".to_owned())
+    writer.finish("a test".to_owned(), AsOf::Commit(0), BTreeMap::new())
 }
 
 #[test]
@@ -367,8 +366,8 @@ fn an_error_of_the_database_and_ctrl_c_leave_the_export_before() {
     run(&Numbers::new(1, &[&[1], &[2]]), &storage, 1).unwrap();
     let error = run(&Numbers::new(2, &[&[3], &[-1], &[5]]), &storage, 2).unwrap_err().to_string();
     assert_eq!(error, "cannot read table numbers: a row cannot be read");
-    let (stop, made_by) = (AtomicBool::new(true), "test".to_owned());
-    let options = ExportOptions { threads: 2, made_by, progress: &|_, _| {}, stop: &stop, known: None };
+    let stop = AtomicBool::new(true);
+    let options = ExportOptions { threads: 2, progress: &|_, _| {}, stop: &stop, known: None };
     let error = export(&Numbers::new(3, &[&[4]]), &storage, &options).unwrap_err();
     assert!(matches!(error, ExportError::Stopped));
     assert_eq!(exported(&storage), (AsOf::Commit(1), vec![1, 2]));

@@ -118,8 +118,7 @@ fn an_export_has_one_state_while_transactions_run_and_a_missing_right_is_reporte
                 until("more transactions", || ended.load(Ordering::SeqCst) > before + 50);
                 let source = ServerSource::open(&server.url()).unwrap();
                 until("more transactions", || ended.load(Ordering::SeqCst) > before + 100);
-                let made_by = "test".to_owned();
-                let options = ExportOptions { threads: 3, made_by, progress: &|_, _| {}, stop: &stop, known: None };
+                let options = ExportOptions { threads: 3, progress: &|_, _| {}, stop: &stop, known: None };
                 let report = export(&source, &storage, &options).unwrap();
                 assert_eq!(report.manifest.rows(), 20_100);
                 assert!(report.manifest.tables[1].files.len() >= 2, "several chunks: {:?}", report.manifest);

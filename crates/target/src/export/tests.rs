@@ -37,8 +37,8 @@ fn exported(source: &EngineSource, folder: &Path) -> ExportReport {
 
 fn exported_knowing(source: &EngineSource, folder: &Path, known: Option<&KnownChunks>) -> ExportReport {
     let storage = FolderStorage::open(folder).unwrap();
-    let (stop, made_by) = (AtomicBool::new(false), "test".to_owned());
-    export(source, &storage, &ExportOptions { threads: 2, made_by, progress: &|_, _| {}, stop: &stop, known }).unwrap()
+    let stop = AtomicBool::new(false);
+    export(source, &storage, &ExportOptions { threads: 2, progress: &|_, _| {}, stop: &stop, known }).unwrap()
 }
 
 /// A database with the tables of an export, which must be whole.
